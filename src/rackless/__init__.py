@@ -1,0 +1,3 @@
+"""rackless: a rack of bare metal, without the rack."""
+
+__version__ = "0.1.0"

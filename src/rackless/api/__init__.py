@@ -1,0 +1,1 @@
+"""The objects: an embedded Kubernetes API."""

@@ -1,0 +1,1 @@
+"""The BMC fleet: one management controller per server, in one asyncio process."""

@@ -1,0 +1,1 @@
+"""People: commands, rendering, failures."""

@@ -1,0 +1,1 @@
+"""From hosts to a cluster: install recipes, install-config, diagnosis."""

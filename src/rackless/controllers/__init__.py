@@ -1,0 +1,1 @@
+"""Keeping it true: reconcile loops over the objects."""

@@ -1,0 +1,1 @@
+"""labd: opens the drivers, supervises, serves the control socket."""

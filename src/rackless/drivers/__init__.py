@@ -1,0 +1,1 @@
+"""The edges: each driver implements ports against one outside thing."""

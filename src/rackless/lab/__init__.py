@@ -1,0 +1,1 @@
+"""The metal: namespaces, networks, servers and the services they need."""

@@ -1,0 +1,1 @@
+"""What must happen: pure functions from the spec to addresses, names and servers."""

@@ -1,0 +1,138 @@
+"""Servers: what a virtual box is made of, and what can be done with it.
+
+`lab` defines servers from `Server` values; `bmc` drives their power, boot and media. Neither knows libvirt.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Protocol
+from uuid import UUID
+
+
+class Power(StrEnum):
+    ON = "on"
+    OFF = "off"
+
+
+class BootDevice(StrEnum):
+    DISK = "disk"
+    CDROM = "cdrom"
+    NETWORK = "network"
+
+
+class Firmware(StrEnum):
+    UEFI = "uefi"
+    BIOS = "bios"
+
+
+@dataclass(frozen=True, slots=True)
+class Disk:
+    path: Path
+    size_bytes: int
+    serial: str
+
+
+@dataclass(frozen=True, slots=True)
+class Nic:
+    mac: str
+    bridge: str
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """The hardware of one virtual box, as it is to be defined. The CD drive is always there, and empty."""
+
+    name: str
+    uuid: UUID
+    memory_mib: int
+    vcpus: int
+    firmware: Firmware
+    disks: tuple[Disk, ...]
+    nics: tuple[Nic, ...]
+    nvram: Path
+    console_log: Path
+
+
+@dataclass(frozen=True, slots=True)
+class ServerState:
+    """One server as observed."""
+
+    name: str
+    uuid: UUID
+    power: Power
+    memory_mib: int
+    vcpus: int
+    firmware: Firmware
+    macs: tuple[str, ...]
+    disks: tuple[Disk, ...]
+    media: Path | None
+    boot_first: BootDevice
+
+
+class Change(StrEnum):
+    POWERED_ON = "powered-on"
+    POWERED_OFF = "powered-off"
+    REBOOTED = "rebooted"
+    DEFINED = "defined"
+    UNDEFINED = "undefined"
+
+
+@dataclass(frozen=True, slots=True)
+class ServerEvent:
+    name: str
+    change: Change
+
+
+class Hypervisor(Protocol):
+    async def ensure(self, server: Server) -> bool:
+        """Define the server, or leave it when it is already so. True when something changed."""
+        ...
+
+    async def retire(self, name: str) -> None:
+        """Power off and undefine; silent when it is not there."""
+        ...
+
+    async def servers(self) -> list[ServerState]: ...
+
+    async def observe(self, name: str) -> ServerState | None: ...
+
+    async def power_on(self, name: str, *, boot: BootDevice | None = None) -> None:
+        """Start; `boot` puts that device first for this start only, never in the definition.
+
+        With `boot` given, a reboot by the guest itself already uses the defined order again.
+        """
+        ...
+
+    async def power_off(self, name: str) -> None:
+        """Pull the plug."""
+        ...
+
+    async def shut_down(self, name: str) -> None:
+        """Press the power button: ask the guest to shut down."""
+        ...
+
+    async def reset(self, name: str) -> None:
+        """Press the reset button."""
+        ...
+
+    async def interrupt(self, name: str) -> None:
+        """Send a non-maskable interrupt."""
+        ...
+
+    async def set_boot_first(self, name: str, device: BootDevice) -> None:
+        """Change the boot order in the definition; it counts from the next start."""
+        ...
+
+    async def insert_media(self, name: str, image: Path) -> None:
+        """Put an ISO into the CD drive, of a running server too."""
+        ...
+
+    async def eject_media(self, name: str) -> None: ...
+
+    def events(self) -> AsyncIterator[ServerEvent]:
+        """What changes from now on, by whoever's hand."""
+        ...

@@ -1,0 +1,113 @@
+"""From a BMC address to an operating system on the disk.
+
+Every call is one small idempotent step that never waits: it looks, starts what is missing and says how it stands.
+`Again` is not an error, it is "ask me later"; the caller keeps the time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, Protocol
+
+
+class ErrorKind(StrEnum):
+    """Metal3's words for what went wrong."""
+
+    REGISTRATION = "registration error"
+    INSPECTION = "inspection error"
+    PREPARATION = "preparation error"
+    PROVISIONING = "provisioning error"
+    POWER = "power management error"
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    detail: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Again:
+    """Under way; ask again `after` seconds. `doing` says what is being done, for people."""
+
+    after: float
+    doing: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    kind: ErrorKind
+    message: str
+
+
+Result = Done | Again | Failed
+
+
+@dataclass(frozen=True, slots=True)
+class BmcAccess:
+    """How a host is reached: Metal3's address (`redfish-virtualmedia://…`), who we are there, and whom to trust."""
+
+    address: str
+    username: str
+    password: str = field(repr=False)
+    ca: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class HostAccess:
+    """One host as the provisioner knows it."""
+
+    name: str
+    uid: str
+    bmc: BmcAccess
+    boot_mac: str
+    boot_mode: str = "UEFI"
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    url: str
+    checksum: str
+    checksum_type: str = "sha256"
+    format: str = "qcow2"
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigDrive:
+    """What the new system reads at its first boot; `user_data` is the Ignition config as text."""
+
+    user_data: str = field(repr=False)
+    meta_data: Mapping[str, Any] = field(default_factory=dict)
+    network_data: Mapping[str, Any] | None = None
+
+
+class Provisioner(Protocol):
+    async def register(self, host: HostAccess) -> Result:
+        """Make the host known and its BMC access proven."""
+        ...
+
+    async def inspect(self, host: HostAccess, *, restart: bool = False) -> Result:
+        """Boot the agent and read the hardware; `Done.detail` is the inventory."""
+        ...
+
+    async def prepare(self, host: HostAccess, *, restart: bool = False) -> Result:
+        """Clean, so that the host can be given away."""
+        ...
+
+    async def provision(
+        self, host: HostAccess, image: Image, config: ConfigDrive, *, restart: bool = False
+    ) -> Result:
+        """Write the image and the config drive, and boot from the disk."""
+        ...
+
+    async def deprovision(self, host: HostAccess, *, restart: bool = False) -> Result:
+        """Take the system off again and clean."""
+        ...
+
+    async def power(self, host: HostAccess, on: bool) -> Result: ...
+
+    async def delete(self, host: HostAccess) -> Result:
+        """Forget the host; the server is not touched."""
+        ...

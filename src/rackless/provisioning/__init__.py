@@ -1,0 +1,1 @@
+"""From a BMC to a running operating system; knows BMC addresses, never servers."""

@@ -1,0 +1,1 @@
+"""What is wanted: lab.yaml as frozen typed values."""

@@ -1,0 +1,1 @@
+"""Screens: read-only pages over the same events."""
