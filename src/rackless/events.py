@@ -123,6 +123,4 @@ class Bus:
             raise
         finally:
             _current.reset(token)
-            self.publish(
-                StepFinished(step.id, step.outcome, time.monotonic() - started, step.detail, time.time())
-            )
+            self.publish(StepFinished(step.id, step.outcome, time.monotonic() - started, step.detail, time.time()))

@@ -96,9 +96,7 @@ class Provisioner(Protocol):
         """Clean, so that the host can be given away."""
         ...
 
-    async def provision(
-        self, host: HostAccess, image: Image, config: ConfigDrive, *, restart: bool = False
-    ) -> Result:
+    async def provision(self, host: HostAccess, image: Image, config: ConfigDrive, *, restart: bool = False) -> Result:
         """Write the image and the config drive, and boot from the disk."""
         ...
 

@@ -1,0 +1,20 @@
+"""A failure as a person sees it: what is wrong, why, what to do, where to read more."""
+
+from __future__ import annotations
+
+from rich.console import Console
+from rich.padding import Padding
+from rich.text import Text
+
+from rackless.errors import RacklessError
+
+
+def show(error: RacklessError, console: Console | None = None) -> None:
+    console = console or Console(stderr=True, highlight=False, soft_wrap=True)
+    console.print(Text.assemble(("error: ", "bold red"), (error.what, "bold")))
+    if error.why:
+        console.print(Padding(Text(error.why), (0, 0, 0, 2)))
+    if error.log:
+        console.print(Text.assemble(("log: ", "dim"), error.log))
+    if error.hint:
+        console.print(Text.assemble(("do: ", "bold cyan"), error.hint))

@@ -1,0 +1,60 @@
+"""The `rackless` command: its verbs, and the one place where a failure becomes words and an exit code.
+
+A command's module is imported only when that command runs, so that `--help` is instant.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+
+import click
+
+from rackless import __version__
+from rackless.errors import RacklessError
+
+COMMANDS: dict[str, tuple[str, str]] = {
+    # name: (module:attribute, help shown in the list)
+}
+
+
+class LazyGroup(click.Group):
+    """A group that knows its commands by name and imports them late."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        module, _, attribute = COMMANDS[cmd_name][0].partition(":")
+        command = getattr(importlib.import_module(module), attribute)
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, help) for name, (_, help) in COMMANDS.items()])
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="rackless")
+def cli() -> None:
+    """A rack of bare metal, without the rack."""
+
+
+def main() -> None:
+    try:
+        cli(standalone_mode=False)
+    except click.exceptions.Exit as exit:
+        sys.exit(exit.exit_code)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except RacklessError as error:
+        from rackless.cli import failure
+
+        failure.show(error)
+        sys.exit(error.exit_code)
+    except (KeyboardInterrupt, click.exceptions.Abort):
+        sys.exit(130)

@@ -1,0 +1,147 @@
+"""The one door to other programs: no shell, a small environment, failures that can be replayed.
+
+What we run to the end is killed when we are cancelled. What keeps running is told to end when we die, whatever the
+way we die (the kernel's parent-death signal), so nothing of ours is left without its keeper.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import os
+import signal
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from rackless.errors import CommandFailed, GaveUp, MachineError
+from rackless.ports.process import Completed
+
+_KEPT = (
+    "HOME", "LANG", "PATH", "TERM", "TMPDIR",
+    # how this machine reaches its package registries
+    "http_proxy", "https_proxy", "no_proxy", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY",
+    "SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE",
+)  # fmt: skip
+_KEPT_PREFIXES = ("PIP_", "DEB")
+_PR_SET_PDEATHSIG = 1
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
+    kept = {k: v for k, v in os.environ.items() if k in _KEPT or k.startswith(_KEPT_PREFIXES)}
+    kept.setdefault("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
+    kept["LC_ALL"] = "C.UTF-8"
+    return {**kept, **(extra or {})}
+
+
+def _die_with_parent(parent: int) -> Callable[[], None]:
+    def hook() -> None:
+        _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+        if os.getppid() != parent:  # it died before we asked
+            os._exit(1)
+
+    return hook
+
+
+class RunningChild:
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        self._process = process
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def code(self) -> int | None:
+        return self._process.returncode
+
+    async def wait(self) -> int:
+        return await self._process.wait()
+
+    async def stop(self, within: float = 10.0) -> int:
+        if self._process.returncode is None:
+            with suppress(ProcessLookupError):
+                self._process.terminate()
+            try:
+                async with asyncio.timeout(within):
+                    await self._process.wait()
+            except TimeoutError:
+                with suppress(ProcessLookupError):
+                    self._process.kill()
+        return await self._process.wait()
+
+
+class LocalProcesses:
+    """`ports.process.Processes` on this machine, in the namespaces we are in."""
+
+    async def run(
+        self,
+        argv: Sequence[str | Path],
+        *,
+        cwd: Path | None = None,
+        env: Mapping[str, str] | None = None,
+        input: bytes | None = None,
+        check: bool = True,
+        within: float | None = None,
+        stdout: Path | None = None,
+    ) -> Completed:
+        words = tuple(str(word) for word in argv)
+        sink = stdout.open("wb") if stdout else None
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *words,
+                cwd=cwd,
+                env=environment(env),
+                stdin=asyncio.subprocess.PIPE if input is not None else asyncio.subprocess.DEVNULL,
+                stdout=sink or asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.PIPE,
+                start_new_session=True,
+            )
+        except FileNotFoundError as error:
+            raise MachineError(
+                f"the program {words[0]} is not here",
+                why=str(error),
+                hint="install the package that has it, or run `rackless up` as root, which installs what it needs",
+            ) from error
+        finally:
+            if sink:
+                sink.close()
+        try:
+            async with asyncio.timeout(within):
+                out, err = await process.communicate(input)
+        except BaseException as error:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            await process.wait()
+            if isinstance(error, TimeoutError) and within is not None:
+                raise GaveUp(f"{words[0]} to finish", within) from error
+            raise
+        done = Completed(
+            words, process.returncode or 0, (out or b"").decode(errors="replace"), err.decode(errors="replace")
+        )
+        if check and done.code:
+            raise CommandFailed(words, done.code, done.stderr.strip() or done.stdout)
+        return done
+
+    async def start(
+        self,
+        argv: Sequence[str | Path],
+        *,
+        log: Path,
+        cwd: Path | None = None,
+        env: Mapping[str, str] | None = None,
+    ) -> RunningChild:
+        log.parent.mkdir(parents=True, exist_ok=True)
+        with log.open("ab") as sink:
+            process = await asyncio.create_subprocess_exec(
+                *(str(word) for word in argv),
+                cwd=cwd,
+                env=environment(env),
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=sink,
+                stderr=sink,
+                start_new_session=True,
+                preexec_fn=_die_with_parent(os.getpid()),
+            )
+        return RunningChild(process)
