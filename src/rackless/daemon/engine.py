@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from rackless.daemon.keeper import Keeper
-from rackless.drivers.clock import WallClock
+from rackless.drivers.clock import SystemClock
 from rackless.drivers.libvirt.connection import Connection
 from rackless.drivers.libvirt.domain_xml import OVMF, Platform
 from rackless.drivers.libvirt.hypervisor import LibvirtHypervisor
@@ -39,7 +39,7 @@ class Engine:
         self.spec = spec
         self.plan = plan_lab(spec)
         self.bus = bus
-        self.clock = WallClock()
+        self.clock = SystemClock()
         self.processes = LocalProcesses()
         self.links = NetlinkLinks()
         self.connection = Connection()

@@ -12,7 +12,7 @@ from typing import Any
 from rackless.daemon import prepare, teardown
 from rackless.daemon.control import ControlClient
 from rackless.daemon.engine import STAGES
-from rackless.drivers.clock import WallClock
+from rackless.drivers.clock import SystemClock
 from rackless.drivers.process import LocalProcesses
 from rackless.errors import LabError, MachineError
 from rackless.events import Bus
@@ -97,7 +97,7 @@ async def _ensure_labd(spec: LabSpec, paths: LabPaths, bus: Bus) -> None:
             return await client.alive(), "starting"
 
         hint = f"read {paths.logs / 'labd.log'}"
-        await until(answers, what="labd to answer", within=30, every=0.05, clock=WallClock(), hint=hint)
+        await until(answers, what="labd to answer", within=30, every=0.05, clock=SystemClock(), hint=hint)
 
 
 def _refuse_changes(spec: LabSpec, paths: LabPaths) -> None:

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 from rackless.drivers.libvirt.binding import libvirt
 from rackless.errors import LabError
+from rackless.ports.hypervisor import Unreachable
 
 T = TypeVar("T")
 Listener = Callable[[str, int, int], None]
@@ -18,8 +19,8 @@ Listener = Callable[[str, int, int], None]
 REBOOT = -1
 """Stands in for a lifecycle event when the guest rebooted."""
 
-RECONNECTED = -2
-"""Said once, with no name, after the connection was lost and found again: what happened meanwhile is not known."""
+LOST = -2
+"""Said with no name when the connection is gone: what happens from then on is not known."""
 
 
 class Connection:
@@ -55,20 +56,19 @@ class Connection:
         try:
             return work(self._connection())
         except libvirt().libvirtError as error:
+            if self._open is None or not self._open.isAlive():
+                raise Unreachable("libvirtd does not answer", why=str(error)) from error
             raise LabError("libvirt refused", why=str(error)) from error
 
     def _connection(self) -> Any:
         api = libvirt()
         with self._lock:
-            lost = self._open is not None and not self._open.isAlive()
-            if self._open is None or lost:
+            if self._open is None or not self._open.isAlive():
                 api.registerErrorHandler(lambda *_: None, None)  # it would print
                 self._start_pump(api)
                 self._open = api.open(self.uri)
                 self._open.setKeepAlive(5, 3)
                 self._subscribe(api)
-                if lost:
-                    self._tell("", RECONNECTED, 0)
             return self._open
 
     def _start_pump(self, api: Any) -> None:
@@ -92,6 +92,7 @@ class Connection:
 
         self._open.domainEventRegisterAny(None, api.VIR_DOMAIN_EVENT_ID_LIFECYCLE, lifecycle, None)
         self._open.domainEventRegisterAny(None, api.VIR_DOMAIN_EVENT_ID_REBOOT, reboot, None)
+        self._open.registerCloseCallback(lambda *_: self._tell("", LOST, 0), None)
 
     def _tell(self, name: str, event: int, detail: int) -> None:
         if self._loop is not None and not self._loop.is_closed():

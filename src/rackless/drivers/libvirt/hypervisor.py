@@ -11,9 +11,19 @@ from xml.etree import ElementTree as ET
 
 from rackless.drivers.libvirt import domain_xml
 from rackless.drivers.libvirt.binding import libvirt, libvirt_qemu
-from rackless.drivers.libvirt.connection import REBOOT, RECONNECTED, Connection
+from rackless.drivers.libvirt.connection import LOST, REBOOT, Connection
 from rackless.errors import LabError
-from rackless.ports.hypervisor import BootDevice, Change, Disk, Power, Server, ServerEvent, ServerState
+from rackless.ports.hypervisor import (
+    BootDevice,
+    Change,
+    Disk,
+    NoSuchServer,
+    Power,
+    Server,
+    ServerEvent,
+    ServerState,
+    Unreachable,
+)
 
 
 class LibvirtHypervisor:
@@ -109,11 +119,9 @@ class LibvirtHypervisor:
             await self.servers()  # the connection is open and subscribed from here on
             while True:
                 name, event, _detail = await queue.get()
-                if event == RECONNECTED:
-                    for state in await self.servers():
-                        on = state.power is Power.ON
-                        yield ServerEvent(state.name, Change.POWERED_ON if on else Change.POWERED_OFF)
-                elif (change := _changes().get(event)) is not None:
+                if event == LOST:
+                    raise Unreachable("the connection to libvirtd was lost")
+                if (change := _changes().get(event)) is not None:
                     yield ServerEvent(name, change)
         finally:
             stop()
@@ -165,7 +173,7 @@ def _lookup(conn: Any, name: str) -> Any:
 def _find(conn: Any, name: str) -> Any:
     domain = _lookup(conn, name)
     if domain is None:
-        raise LabError(f"there is no server {name}", hint="`rackless up` defines the servers of the lab")
+        raise NoSuchServer(f"there is no server {name}", hint="`rackless up` defines the servers of the lab")
     return domain
 
 

@@ -36,6 +36,8 @@ def render(network: Network) -> str:
     options = ET.SubElement(root, f"{{{DNSMASQ}}}options")
     for value in wildcards:
         ET.SubElement(options, f"{{{DNSMASQ}}}option", value=value)
+    # said outright: its default depends on the version, and a lab may have more servers than that
+    ET.SubElement(options, f"{{{DNSMASQ}}}option", value=f"dhcp-lease-max={max(1000, 4 * len(network.reservations))}")
     # a comment in dnsmasq's file: networks have no metadata of their own in this libvirt
     key = hashlib.sha256(ET.tostring(root)).hexdigest()
     ET.SubElement(options, f"{{{DNSMASQ}}}option", value=f"{_KEY}{key}")
