@@ -19,6 +19,8 @@ from rackless.run.files import write
 FIRST_PAUSE = 0.2
 LONGEST_PAUSE = 15.0
 STEADY = 30.0
+HOPELESS = 3
+"""After this many deaths, those who wait for it to be ready give up; it is still started again."""
 
 
 class Keeper:
@@ -47,8 +49,14 @@ class Keeper:
         return self._child is not None and self._child.code is None
 
     @property
-    def pid(self) -> int | None:
-        return self._child.pid if self._child is not None and self.running else None
+    def pid(self) -> int:
+        return self._child.pid if self._child is not None and self.running else 0
+
+    @property
+    def code(self) -> int | None:
+        """None while it runs or is being started again; its exit code when it does not stay up."""
+        hopeless = self.restarts >= HOPELESS and not self.running
+        return self._child.code if hopeless and self._child is not None else None
 
     async def start(self) -> None:
         if self._watch is None:
@@ -56,19 +64,25 @@ class Keeper:
             await self._spawn()
             self._watch = asyncio.create_task(self._keep(), name=f"keep {self.name}")
 
-    async def stop(self, within: float = 10.0) -> None:
+    async def wait(self) -> int:
+        """Until it is stopped, or does not stay up."""
+        while self._watch is not None and self.code is None:
+            await asyncio.sleep(0.2)
+        return self.code or 0
+
+    async def stop(self, within: float = 10.0) -> int:
         if self._watch is not None:
             self._watch.cancel()
             with suppress(asyncio.CancelledError):
                 await self._watch
             self._watch = None
-        if self._child is not None:
-            await self._child.stop(within)
+        code = await self._child.stop(within) if self._child is not None else 0
         self._pidfile.unlink(missing_ok=True)
+        return code
 
     def check(self) -> None:
         """Raise when it does not stay up: for those who wait until it is ready."""
-        if self.restarts >= 3 and not self.running:
+        if self.code is not None:
             raise LabError(f"{self.name} does not stay up", why=self._last_words(), log=self.log)
 
     async def _spawn(self) -> None:
@@ -98,3 +112,24 @@ class Keeper:
         with suppress(FileNotFoundError):
             return "\n".join(self.log.read_text(errors="replace").splitlines()[-8:])
         return ""
+
+
+class KeptProcesses(LocalProcesses):
+    """Like its parent, but what is started to keep running is kept running."""
+
+    def __init__(self, run: Path, bus: Bus) -> None:
+        self._run = run
+        self._bus = bus
+
+    async def start(  # type: ignore[override]
+        self,
+        argv: Sequence[str | Path],
+        *,
+        log: Path,
+        cwd: Path | None = None,
+        env: Mapping[str, str] | None = None,
+    ) -> Keeper:
+        name = Path(argv[0]).name
+        keeper = Keeper(name, argv, pidfile=self._run / f"{name}.pid", log=log, bus=self._bus, env=env)
+        await keeper.start()
+        return keeper

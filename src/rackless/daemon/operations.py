@@ -32,11 +32,13 @@ async def up(spec: LabSpec, roots: Roots, bus: Bus, *, goal: str = STAGES[-1], i
     with locked(paths):
         _refuse_changes(spec, paths)
         stages = STAGES[: STAGES.index(goal) + 1]
-        await prepare.prepare_machine(roots, bus, for_stages=stages, install=install)
+        supplies = await prepare.prepare_machine(roots, bus, install=install, images="engine" in stages)
         for stage in stages:
             with bus.step(TITLES[stage]) as step:
                 if stage == "lab":
                     await _ensure_labd(spec, paths, bus)
+                    if supplies is not None and not paths.supplies.exists():
+                        prepare.save_supplies(paths.supplies, supplies)
                 await ControlClient(paths.socket).work("stage", bus, stage=stage, step=step.id)
 
 
