@@ -15,6 +15,9 @@ from rackless.errors import RacklessError
 
 COMMANDS: dict[str, tuple[str, str]] = {
     # name: (module:attribute, help shown in the list)
+    "up": ("rackless.cli.commands.up:up", "Make the lab, or go on making it."),
+    "status": ("rackless.cli.commands.status:status", "Show what is there now."),
+    "destroy": ("rackless.cli.commands.destroy:destroy", "Remove the lab and leave nothing behind."),
 }
 
 

@@ -1,1 +1,1 @@
-"""Drivers that only pretend: for tests and simulations, with delays and faults on demand."""
+"""Every port in memory, first class: scripted delays and faults, for tests and scale studies."""
