@@ -7,6 +7,7 @@ Refused      Ironic understood and will not do it; the message is Ironic's
 
 from __future__ import annotations
 
+import base64
 import json
 import ssl
 from collections.abc import Mapping, Sequence
@@ -57,7 +58,7 @@ class IronicClient:
 
     def __init__(self, url: str, username: str, password: str, ca: Path | None, *, timeout: float = 30.0) -> None:
         self._url = url.rstrip("/")
-        self._auth = aiohttp.BasicAuth(username, password)
+        self._authorization = f"Basic {base64.b64encode(f'{username}:{password}'.encode()).decode()}"
         self._ca = ca
         self._timeout = aiohttp.ClientTimeout(total=timeout)
         self._session: aiohttp.ClientSession | None = None
@@ -152,8 +153,11 @@ class IronicClient:
     def _open(self) -> aiohttp.ClientSession:
         context = ssl.create_default_context(cafile=self._ca) if self._ca else ssl.create_default_context()
         return aiohttp.ClientSession(
-            auth=self._auth,
             timeout=self._timeout,
             connector=aiohttp.TCPConnector(ssl=context),
-            headers={"X-OpenStack-Ironic-API-Version": API_VERSION, "Accept": "application/json"},
+            headers={
+                "Authorization": self._authorization,
+                "X-OpenStack-Ironic-API-Version": API_VERSION,
+                "Accept": "application/json",
+            },
         )
