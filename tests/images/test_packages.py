@@ -12,7 +12,7 @@ SUM = "1868212d13c009807ddf76a495f7dc2da99e7b4dacf8ddd8117cc1850992989b"
 ANSWER = f"""Reading package lists...
 'http://example.test/pool/b/busybox/busybox-static_1.35.0-4_amd64.deb' busybox-static_1%3a1.35.0-4_amd64.deb 928188 SHA256:{SUM}
 'http://example.test/pool/a/attr/libattr1_2.5.1-4_amd64.deb' libattr1_1%3a2.5.1-4_amd64.deb 22164 SHA256:{SUM}
-"""  # noqa: E501
+"""
 
 
 class Scripted:
