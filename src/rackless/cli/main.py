@@ -18,6 +18,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "up": ("rackless.cli.commands.up:up", "Make the lab, or go on making it."),
     "status": ("rackless.cli.commands.status:status", "Show what is there now."),
     "ssh": ("rackless.cli.commands.ssh:ssh", "Open a shell on a node, or run a command there."),
+    "host": ("rackless.cli.commands.host:host", "List hosts, show one, take its system off."),
     "prepare": ("rackless.cli.commands.prepare:prepare", "Get this machine ready: packages, Ironic, images."),
     "destroy": ("rackless.cli.commands.destroy:destroy", "Remove the lab and leave nothing behind."),
 }
