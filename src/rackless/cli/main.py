@@ -11,7 +11,7 @@ import sys
 import click
 
 from rackless import __version__
-from rackless.errors import RacklessError
+from rackless.errors import RacklessError, known
 
 COMMANDS: dict[str, tuple[str, str]] = {
     # name: (module:attribute, help shown in the list)
@@ -57,10 +57,13 @@ def main() -> None:
     except click.ClickException as error:
         error.show()
         sys.exit(error.exit_code)
-    except RacklessError as error:
+    except (RacklessError, BaseExceptionGroup) as error:
+        ours = known(error)
+        if ours is None:
+            raise
         from rackless.cli import failure
 
-        failure.show(error)
-        sys.exit(error.exit_code)
+        failure.show(ours)
+        sys.exit(ours.exit_code)
     except (KeyboardInterrupt, click.exceptions.Abort):
         sys.exit(130)
