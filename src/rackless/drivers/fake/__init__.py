@@ -1,1 +1,1 @@
-"""Drivers without an outside world: the same ports, in memory, with delays and faults on request."""
+"""Every port in memory, first class: scripted delays and faults, for tests and scale studies."""
