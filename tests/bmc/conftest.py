@@ -205,7 +205,7 @@ async def files() -> AsyncIterator[Files]:
 
     application = web.Application()
     application.router.add_get("/{name}", serve)
-    runner = web.AppRunner(application)
+    runner = web.AppRunner(application, shutdown_timeout=0.05)
     await runner.setup()
     port = free_port()
     await web.TCPSite(runner, "127.0.0.1", port).start()

@@ -12,7 +12,9 @@ import hmac
 import secrets
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, astuple, dataclass, field, replace
+
+from rackless.bmc.state import JsonFile
 
 PRIVILEGES: dict[str, frozenset[str]] = {
     "Administrator": frozenset({"Login", "ConfigureManager", "ConfigureUsers", "ConfigureComponents", "ConfigureSelf"}),
@@ -49,17 +51,24 @@ class SessionLimit(Exception):
 
 
 class Accounts:
-    """The accounts of one BMC, by id, and the sessions opened with them."""
+    """The accounts of one BMC, by id, and the sessions opened with them.
+
+    What clients change is kept in `file`, until the accounts it was configured with change: then those count again.
+    """
 
     def __init__(
         self,
         accounts: Iterable[Account],
         *,
+        file: JsonFile | None = None,
         session_timeout: float = 1800.0,
         session_limit: int = 64,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
         self.by_id: dict[str, Account] = {str(number): account for number, account in enumerate(accounts, 1)}
+        self._configured = _digest(repr([astuple(account) for account in self.by_id.values()])).hex()
+        self._file = file
+        self._load()
         self.session_timeout = session_timeout
         self.session_limit = session_limit
         self._now = now
@@ -78,6 +87,28 @@ class Accounts:
 
     def named(self, username: str) -> Account | None:
         return next((account for account in self.by_id.values() if account.username == username), None)
+
+    async def put(self, id: str, account: Account) -> None:
+        await self._save({**self.by_id, id: account})
+
+    async def remove(self, id: str) -> None:
+        await self._save({known: account for known, account in self.by_id.items() if known != id})
+
+    async def _save(self, by_id: dict[str, Account]) -> None:
+        self.by_id = by_id
+        if self._file is not None:
+            accounts = {id: asdict(account) for id, account in by_id.items()}
+            await self._file.save({"configured": self._configured, "accounts": accounts})
+
+    def _load(self) -> None:
+        value = self._file.load() if self._file else None
+        if value is None or value.get("configured") != self._configured:
+            return
+        try:
+            kept = {str(id): Account(**account) for id, account in value["accounts"].items()}
+        except (TypeError, KeyError, AttributeError):
+            return
+        self.by_id = {id: account for id, account in kept.items() if account.role in PRIVILEGES}
 
     # sessions
 

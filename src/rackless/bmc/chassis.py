@@ -17,6 +17,8 @@ from pathlib import Path
 
 from yarl import URL
 
+from rackless.bmc import bios
+from rackless.bmc.log import Kind, Log
 from rackless.bmc.media import MediaShelf
 from rackless.bmc.state import BootOverride, InsertedMedia, JsonFile, Memory, When, load_memory
 from rackless.events import Bus
@@ -79,6 +81,7 @@ class Chassis:
         self.name = name
         self.address = address
         self.lock = asyncio.Lock()
+        self.log = Log()
         self.memory: Memory = load_memory(file)
         self._hypervisor = hypervisor
         self._shelf = shelf
@@ -120,6 +123,7 @@ class Chassis:
     # what the fleet tells us
 
     def saw(self, server: ServerState | None) -> None:
+        self._note_difference(self._server, server)
         self._blind = False
         self._server = server
         self.glances += 1
@@ -147,6 +151,9 @@ class Chassis:
     async def changed(self, change: Change) -> None:
         """Something happened to the server, by whoever's hand."""
         await self.look()
+        if change in (Change.POWERED_ON, Change.REBOOTED) and bios.pending(self.memory):
+            async with self.lock:
+                await self._remember(bios.after_start(self.memory))
         if change is Change.REBOOTED and time.monotonic() - self._reset_at > _OWN_RESET_SECONDS:
             await self._override_reboot()
 
@@ -209,6 +216,19 @@ class Chassis:
 
     # inside
 
+    def _note_difference(self, before: ServerState | None, after: ServerState | None) -> None:
+        if self.glances == 0 or before == after:
+            return
+        if before is None or after is None:
+            kind, text = (Kind.CREATED, "is there again") if before is None else (Kind.REMOVED, "is gone")
+            self.log.add(kind, f"{self.name} {text}.", warning=after is None)
+            return
+        if before.power is not after.power:
+            kind = Kind.POWERED_ON if after.power is Power.ON else Kind.POWERED_OFF
+            self.log.add(kind, f"{self.name} was switched {after.power.value}.")
+        if before.media != after.media:
+            self.log.add(Kind.CHANGED, f"The drive was {'filled' if after.media else 'emptied'}.")
+
     async def _remember(self, memory: Memory) -> None:
         """On disk first, then in memory."""
         if memory != self.memory:
@@ -250,8 +270,8 @@ class Chassis:
         """Start from the device wanted for this start; an override for one start is spent by it."""
         boot = self.memory.boot
         await self._hypervisor.power_on(self.name, boot=boot.effective)
-        if boot.when is When.ONCE:
-            await self._remember(replace(self.memory, boot=BootOverride()))
+        memory = bios.after_start(self.memory)
+        await self._remember(replace(memory, boot=BootOverride()) if boot.when is When.ONCE else memory)
 
     async def _cycle(self) -> None:
         await self._hypervisor.power_off(self.name)

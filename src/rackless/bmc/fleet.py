@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,13 +20,17 @@ from aiohttp import web
 from rackless.bmc.accounts import Account, Accounts
 from rackless.bmc.chassis import Chassis
 from rackless.bmc.media import Limits, MediaShelf
+from rackless.bmc.redfish.events import record
+from rackless.bmc.redfish.http import HttpServer
+from rackless.bmc.redfish.resource import ROOT
 from rackless.bmc.redfish.server import RedfishServer
 from rackless.bmc.redfish.service import Service
+from rackless.bmc.redfish.subscriptions import Subscriptions
 from rackless.bmc.redfish.tree import routes
 from rackless.bmc.state import BootOverride, JsonFile
 from rackless.errors import MachineError, RacklessError
 from rackless.events import Bus
-from rackless.ports.hypervisor import Change, Hypervisor, NoSuchServer, Power, ServerEvent, Unreachable
+from rackless.ports.hypervisor import Change, Hypervisor, NoSuchServer, Power, ServerEvent, ServerState, Unreachable
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,23 +66,27 @@ class Fleet:
         tls: ssl.SSLContext | None,
         port: int = 443,
         media_ca: ssl.SSLContext | None = None,
+        aggregate: str | None = None,
         media_limits: Limits | None = None,
         retry_seconds: float = 1.0,
         resync_seconds: float = 30.0,
     ) -> None:
         self._hypervisor = hypervisor
+        self._aggregate = aggregate
+        self._by_uuid: dict[str, Chassis] = {}
         self._bus = bus
         self._tls = tls
         self._port = port
         self._state = state
         self._retry_seconds = retry_seconds
         self._resync_seconds = resync_seconds
+        self._media_ca = media_ca
         self._shelf = MediaShelf(media, trust=media_ca, limits=media_limits)
         self._bmcs = tuple(bmcs)
         self._accounts = tuple(accounts)
         self._chassis: dict[str, Chassis] = {}
         self._services: dict[str, Service] = {}
-        self._runner: web.AppRunner | None = None
+        self._runner: web.ServerRunner | None = None
         self._following: asyncio.Task[None] | None = None
         self._reactions: set[asyncio.Task[None]] = set()
         self._swept = False
@@ -91,7 +99,9 @@ class Fleet:
             file = JsonFile(self._state / f"{bmc.server}.json")
             chassis = Chassis(bmc.server, bmc.address, self._hypervisor, self._shelf, file, self._bus)
             self._chassis[bmc.server] = chassis
-            self._services[bmc.address] = Service(bmc.address, {"1": chassis}, Accounts(self._accounts))
+            self._services[bmc.address] = self._service(bmc.address, {"1": chassis})
+        if self._aggregate is not None:
+            self._services[self._aggregate] = self._service(self._aggregate, self._by_uuid)
         held = {name: chassis.memory.media for name, chassis in self._chassis.items()}
         self._shelf.open({name: Path(media.file) for name, media in held.items() if media})
         with suppress(Unreachable):
@@ -103,12 +113,26 @@ class Fleet:
             await self.stop()
             raise
 
+    def _service(self, address: str, systems: Mapping[str, Chassis]) -> Service:
+        accounts = Accounts(self._accounts, file=JsonFile(self._state / f"accounts-{address}.json"))
+        told = Subscriptions(JsonFile(self._state / f"subscriptions-{address}.json"), self._bus, trust=self._media_ca)
+        service = Service(address, systems, accounts, told, self._port, self._tls is not None)
+        for id, chassis in systems.items():
+            self._tell_subscribers(service, id, chassis)
+        return service
+
+    def _tell_subscribers(self, service: Service, id: str, chassis: Chassis) -> None:
+        origin = f"{ROOT}/Systems/{id}"
+        chassis.log.listen(lambda entry: service.subscriptions.publish(record(entry, origin, chassis.name)))
+
     async def stop(self) -> None:
         if self._following is not None:
             self._following.cancel()
         for reaction in self._reactions:
             reaction.cancel()
         await asyncio.gather(*([self._following] if self._following else []), *self._reactions, return_exceptions=True)
+        for service in self._services.values():
+            await service.close()
         if self._runner is not None:
             await self._runner.cleanup()
         for chassis in self._chassis.values():
@@ -120,6 +144,9 @@ class Fleet:
 
     def chassis(self, server: str) -> Chassis:
         return self._chassis[server]
+
+    def service(self, address: str) -> Service:
+        return self._services[address]
 
     def _observe(self, chassis: Chassis) -> BmcState:
         boot = chassis.memory.boot
@@ -134,7 +161,7 @@ class Fleet:
 
     async def _listen(self) -> None:
         server = RedfishServer(self._services.get, routes(), self._bus)
-        self._runner = web.AppRunner(server.application(), access_log=None, shutdown_timeout=2.0)
+        self._runner = web.ServerRunner(HttpServer(server.answer), shutdown_timeout=2.0)
         await self._runner.setup()
         for address in self._services:
             try:
@@ -195,18 +222,34 @@ class Fleet:
     async def _tell(self, chassis: Chassis, change: Change) -> None:
         try:
             await chassis.changed(change)
+            if (server := chassis.present()) is not None:
+                self._know(chassis, server)
         except (Unreachable, NoSuchServer):
             pass  # the first is told by `_follow`, the second seen by the next look
         except RacklessError as error:
             self._bus.warn(f"{chassis.name} could not follow its boot override: {error}")
 
+    def _know(self, chassis: Chassis, server: ServerState) -> None:
+        """The aggregate finds servers by UUID, which is known when a server is first seen."""
+        id = str(server.uuid)
+        if self._by_uuid.get(id) is chassis:
+            return
+        for old in [key for key, known in self._by_uuid.items() if known is chassis]:
+            del self._by_uuid[old]
+        self._by_uuid[id] = chassis
+        if self._aggregate is not None:
+            self._tell_subscribers(self._services[self._aggregate], id, chassis)
+
     async def _see_all(self) -> None:
         before = {name: chassis.glances for name, chassis in self._chassis.items()}
         servers = {server.name: server for server in await self._hypervisor.servers()}
         for name, chassis in self._chassis.items():
+            server = servers.get(name)
             if chassis.glances == before[name]:
-                chassis.saw(servers.get(name))
-            if not self._swept and (server := servers.get(name)) and server.media is not None:
+                chassis.saw(server)
+            if server is not None:
+                self._know(chassis, server)
+            if not self._swept and server is not None and server.media is not None:
                 self._shelf.hold(server.media, name)
         self._seeing = True
         if not self._swept:

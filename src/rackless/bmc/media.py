@@ -114,6 +114,8 @@ class MediaShelf:
             flight.holders.discard(holder)
             if flight.task.done() and not flight.task.cancelled() and not flight.task.exception():
                 self.release(flight.task.result(), holder)
+            elif not flight.holders:
+                flight.task.cancel()
             raise
 
     def hold(self, file: Path, holder: str) -> None:

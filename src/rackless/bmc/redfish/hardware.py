@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from rackless.bmc.redfish.messages import Json, missing
-from rackless.bmc.redfish.resource import ROOT, Resource, Scope, collection, link, status
+from rackless.bmc.redfish.body import Anything
+from rackless.bmc.redfish.messages import Json, Refusal, message, missing
+from rackless.bmc.redfish.resource import ROOT, Answer, Resource, Scope, collection, link, status
 from rackless.bmc.redfish.root import VENDOR
 from rackless.bmc.redfish.schemas import SCHEMAS
 from rackless.ports.hypervisor import Disk, Firmware, Power
@@ -105,8 +106,52 @@ def storage(scope: Scope) -> Json:
         "Status": {**status(), "HealthRollup": "OK"},
         "Drives": [link(f"{scope.path}/Drives/{number}") for number, _ in enumerate(disks, 1)],
         "Drives@odata.count": len(disks),
+        "Controllers": link(f"{scope.path}/Controllers"),
+        "Volumes": link(f"{scope.path}/Volumes"),
         "Links": {"Enclosures": [link(scope.chassis_uri)]},
     }
+
+
+def controllers(scope: Scope) -> Json:
+    scope.chassis.server()
+    _only(scope, "1")
+    return collection(scope.path, "StorageControllerCollection", "Storage Controllers", [f"{scope.path}/1"])
+
+
+def controller(scope: Scope) -> Json:
+    scope.chassis.server()
+    if scope.names[1:] != ("1", "1"):
+        raise missing(scope.path)
+    return {
+        "@odata.id": scope.path,
+        "@odata.type": SCHEMAS["StorageController"],
+        "Id": "1",
+        "Name": "Storage Controller",
+        "Manufacturer": VENDOR,
+        "Model": "virtual SCSI controller",
+        "SupportedDeviceProtocols": ["SAS"],
+        "SupportedRAIDTypes": [],
+        "Status": status(),
+    }
+
+
+def volumes(scope: Scope) -> Json:
+    """There is no RAID: the drives are the volumes."""
+    scope.chassis.server()
+    _only(scope, "1")
+    return {
+        **collection(scope.path, "VolumeCollection", "Volumes", []),
+        "@Redfish.OperationApplyTimeSupport": {
+            "@odata.type": "#Settings.v1_3_5.OperationApplyTimeSupport",
+            "SupportedValues": ["Immediate"],
+        },
+    }
+
+
+async def make_volume(scope: Scope, values: Json) -> Answer:
+    """Clients of RAID controllers look whether they may ask; there is room for none."""
+    volumes(scope)
+    raise Refusal(400, message("CreateLimitReachedForResource", note="This controller has no RAID."))
 
 
 def drive(scope: Scope) -> Json:
@@ -158,5 +203,13 @@ RESOURCES = (
     Resource(f"{_SYSTEM}/Storage", storages),
     Resource(f"{_SYSTEM}/Storage/{{storage}}", storage),
     Resource(f"{_SYSTEM}/Storage/{{storage}}/Drives/{{drive}}", drive),
+    Resource(f"{_SYSTEM}/Storage/{{storage}}/Controllers", controllers),
+    Resource(f"{_SYSTEM}/Storage/{{storage}}/Controllers/{{controller}}", controller),
+    Resource(
+        f"{_SYSTEM}/Storage/{{storage}}/Volumes",
+        volumes,
+        post=make_volume,
+        accepts={"RAIDType": Anything(), "Links": Anything()},
+    ),
     Resource(f"{_SYSTEM}/SecureBoot", secure_boot),
 )

@@ -84,6 +84,13 @@ async def insert(scope: Scope, values: Json) -> Answer:
     drive(scope)
     if values.get("WriteProtected") is False:
         raise Refusal(400, message("PropertyValueConflict", "WriteProtected", "MediaTypes"))
+    if scope.patient:
+        await _insert(scope, values)
+        return None
+    return scope.service.tasks.start("Insert Media", _insert(scope, values))
+
+
+async def _insert(scope: Scope, values: Json) -> None:
     try:
         await scope.chassis.insert(
             values["Image"],
@@ -93,7 +100,6 @@ async def insert(scope: Scope, values: Json) -> Answer:
         )
     except FetchFailed as failure:
         raise _refusal(failure) from failure
-    return None
 
 
 async def eject(scope: Scope, values: Json) -> Answer:

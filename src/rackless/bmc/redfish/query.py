@@ -31,6 +31,8 @@ def read(parameters: Mapping[str, str]) -> Query:
     for name in parameters:
         if name.startswith("$") and name not in _KNOWN:
             raise Refusal(501, message("QueryParameterUnsupported", name))
+    if parameters.get("only"):
+        raise Refusal(400, message("QueryParameterValueFormatError", parameters["only"], "only"))
     if "only" in parameters and parameters.keys() & {"$select", "$expand", "$top", "$skip"}:
         raise Refusal(400, message("QueryParameterValueFormatError", "only", "only"))
     select = tuple(part.strip() for part in parameters.get("$select", "").split(",") if part.strip())

@@ -6,7 +6,7 @@ them. `Scope` is what a resource's functions see: the service they belong to and
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +30,8 @@ class Scope:
     account: Account | None = None
     session: Session | None = None
     origin: str = ""
+    patient: bool = True
+    """False when the client would rather be told later than wait."""
 
     @property
     def id(self) -> str:
@@ -77,7 +79,7 @@ class Accepted:
 
 
 Answer = Created | Accepted | Json | None
-Render = Callable[[Scope], Json]
+Render = Callable[[Scope], "Json | Accepted"]
 Write = Callable[[Scope, Json], Awaitable[Answer]]
 Delete = Callable[[Scope], Awaitable[Answer]]
 
@@ -86,6 +88,8 @@ Delete = Callable[[Scope], Awaitable[Answer]]
 class Resource:
     path: str
     render: Render | None = None
+    stream: Callable[[Scope], AsyncIterator[Json]] | None = None
+    """Instead of `render`: what it tells as it happens."""
     patch: Write | None = None
     writable: Shape | Callable[[Scope], Shape] | None = None
     """What PATCH takes; needed with `patch`."""
@@ -108,6 +112,7 @@ class Resource:
     def methods(self) -> list[str]:
         return [
             *(["GET", "HEAD"] if self.render else []),
+            *(["GET"] if self.stream else []),
             *(["PATCH"] if self.patch else []),
             *(["POST"] if self.post else []),
             *(["DELETE"] if self.delete else []),

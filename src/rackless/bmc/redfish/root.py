@@ -17,6 +17,11 @@ _ENTRIES = {
     "Managers": "Managers",
     "Chassis": "Chassis",
     "SessionService": "SessionService",
+    "AccountService": "AccountService",
+    "EventService": "EventService",
+    "Tasks": "TaskService",
+    "UpdateService": "UpdateService",
+    "Registries": "Registries",
 }
 
 

@@ -19,6 +19,22 @@ _VERSIONS = {
     "Drive": "1_17_0",
     "Bios": "1_2_0",
     "SecureBoot": "1_1_0",
+    "StorageController": "1_7_0",
+    "AccountService": "1_15_0",
+    "ManagerAccount": "1_12_0",
+    "Role": "1_3_1",
+    "EventService": "1_10_0",
+    "EventDestination": "1_14_0",
+    "TaskService": "1_2_0",
+    "Task": "1_7_0",
+    "UpdateService": "1_14_0",
+    "SoftwareInventory": "1_10_0",
+    "LogService": "1_7_0",
+    "LogEntry": "1_16_0",
+    "ManagerNetworkProtocol": "1_10_0",
+    "Power": "1_7_0",
+    "Thermal": "1_7_0",
+    "MessageRegistryFile": "1_1_3",
 }
 _COLLECTIONS = (
     "ComputerSystemCollection",
@@ -30,6 +46,24 @@ _COLLECTIONS = (
     "ProcessorCollection",
     "MemoryCollection",
     "StorageCollection",
+    "StorageControllerCollection",
+    "VolumeCollection",
+    "ManagerAccountCollection",
+    "RoleCollection",
+    "EventDestinationCollection",
+    "TaskCollection",
+    "SoftwareInventoryCollection",
+    "LogServiceCollection",
+    "LogEntryCollection",
+    "MessageRegistryFileCollection",
+)
+_OTHERS = (
+    ("Message", "1_1_2"),
+    ("Resource", "1_19_0"),
+    ("Settings", "1_3_5"),
+    ("Event", "1_11_0"),
+    ("MessageRegistry", "1_6_3"),
+    ("AttributeRegistry", "1_3_8"),
 )
 SCHEMAS = {name: f"#{name}.v{version}.{name}" for name, version in _VERSIONS.items()}
 
@@ -44,7 +78,7 @@ def metadata() -> str:
         lines += _reference(f"{name}_v1.xml", name, f"{name}.v{version}")
     for name in _COLLECTIONS:
         lines += _reference(f"{name}_v1.xml", name)
-    for name, version in (("Message", "1_1_2"), ("Resource", "1_19_0")):
+    for name, version in _OTHERS:
         lines += _reference(f"{name}_v1.xml", name, f"{name}.v{version}")
     lines += _reference("RedfishExtensions_v1.xml", "RedfishExtensions.v1_0_0", alias="Redfish")
     lines += [

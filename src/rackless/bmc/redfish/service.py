@@ -1,7 +1,7 @@
 """One Redfish service: what answers at one address.
 
-Usually one BMC with one system called "1"; an aggregate has many, by UUID. It owns the accounts and sessions of that
-address.
+Usually one BMC with one system called "1"; an aggregate has many, by UUID. It owns the accounts, sessions, tasks and
+subscriptions of that address.
 """
 
 from __future__ import annotations
@@ -13,6 +13,9 @@ from uuid import UUID, uuid5
 
 from rackless.bmc.accounts import Accounts
 from rackless.bmc.chassis import Chassis
+from rackless.bmc.log import Log
+from rackless.bmc.redfish.subscriptions import Subscriptions
+from rackless.bmc.redfish.tasks import Tasks
 
 _NAMESPACE = UUID("0a7de6c4-3f0c-5f4c-9a53-6b1c7e5d2f10")
 
@@ -22,6 +25,12 @@ class Service:
     address: str
     systems: Mapping[str, Chassis]
     accounts: Accounts
+    subscriptions: Subscriptions
+    port: int = 443
+    tls: bool = True
+    tasks: Tasks = field(default_factory=Tasks)
+    log: Log = field(default_factory=Log)
+    """What happened to the BMC itself."""
     conditional: asyncio.Lock = field(default_factory=asyncio.Lock)
     """Held from the check of an If-Match to the end of the change it allows."""
 
@@ -32,3 +41,7 @@ class Service:
 
     def manager_uuid(self, id: str) -> UUID:
         return uuid5(_NAMESPACE, f"manager {self.systems[id].name} at {self.address}")
+
+    async def close(self) -> None:
+        await self.tasks.close()
+        await self.subscriptions.close()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from rackless.bmc.accounts import Session, SessionLimit
+from rackless.bmc.log import Kind
 from rackless.bmc.redfish.body import Needed, Number, Text
 from rackless.bmc.redfish.messages import Json, Refusal, message, missing
 from rackless.bmc.redfish.resource import ROOT, Answer, Created, Resource, Scope, collection, link, status
@@ -66,6 +67,7 @@ async def log_in(scope: Scope, values: Json) -> Answer:
     accounts = scope.service.accounts
     account = accounts.check(values["UserName"], values["Password"])
     if account is None:
+        scope.service.log.add(Kind.CHANGED, f"A login was refused to {scope.origin}.", warning=True)
         raise Refusal(401, message("NoValidSession"))
     try:
         opened, token = accounts.open_session(account, scope.origin)

@@ -67,7 +67,9 @@ def system(scope: Scope) -> Json:
         "Memory": link(f"{uri}/Memory"),
         "EthernetInterfaces": link(f"{uri}/EthernetInterfaces"),
         "Storage": link(f"{uri}/Storage"),
+        "Bios": link(f"{uri}/Bios"),
         "SecureBoot": link(f"{uri}/SecureBoot"),
+        "LogServices": link(f"{uri}/LogServices"),
         "VirtualMedia": link(f"{uri}/VirtualMedia"),
         "Links": {"Chassis": [link(scope.chassis_uri)], "ManagedBy": [link(scope.manager_uri)]},
         "Actions": {

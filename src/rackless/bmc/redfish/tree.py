@@ -2,10 +2,40 @@
 
 from __future__ import annotations
 
-from rackless.bmc.redfish import enclosure, hardware, managers, media, root, sessions, systems
+from rackless.bmc.redfish import (
+    accounts,
+    bios,
+    enclosure,
+    events,
+    hardware,
+    logs,
+    managers,
+    media,
+    registries,
+    root,
+    sessions,
+    systems,
+    tasks,
+    update,
+)
 from rackless.bmc.redfish.resource import Routes
 
 
 def routes() -> Routes:
-    modules = (root, sessions, systems, hardware, media, managers, enclosure)
+    modules = (
+        root,
+        sessions,
+        accounts,
+        systems,
+        hardware,
+        bios,
+        media,
+        managers,
+        enclosure,
+        logs,
+        tasks,
+        events,
+        update,
+        registries,
+    )
     return Routes(resource for module in modules for resource in module.RESOURCES)

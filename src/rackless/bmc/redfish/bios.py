@@ -1,0 +1,92 @@
+"""Bios: the setup attributes in force, those that wait for the next start, and the registry that explains them."""
+
+from __future__ import annotations
+
+from rackless.bmc import bios
+from rackless.bmc.redfish.body import Kind, OneOf, Shape
+from rackless.bmc.redfish.messages import Json
+from rackless.bmc.redfish.resource import ROOT, Answer, Resource, Scope, link
+from rackless.bmc.redfish.root import VERSION
+from rackless.bmc.redfish.schemas import SCHEMAS
+
+REGISTRY = "BiosAttributeRegistry.v1_0_0"
+_BIOS = f"{ROOT}/Systems/{{system}}/Bios"
+
+
+def attributes(scope: Scope) -> Json:
+    scope.chassis.server()
+    return {
+        "@odata.id": scope.path,
+        "@odata.type": SCHEMAS["Bios"],
+        "Id": "Bios",
+        "Name": "BIOS Attributes",
+        "AttributeRegistry": REGISTRY,
+        "Attributes": bios.current(scope.chassis.memory),
+        "@Redfish.Settings": {
+            "@odata.type": "#Settings.v1_3_5.Settings",
+            "SettingsObject": link(f"{scope.path}/Settings"),
+            "SupportedApplyTimes": ["OnReset"],
+        },
+        "Actions": {"#Bios.ResetBios": {"target": f"{scope.path}/Actions/Bios.ResetBios"}},
+    }
+
+
+def settings(scope: Scope) -> Json:
+    scope.chassis.server()
+    memory = scope.chassis.memory
+    return {
+        "@odata.id": scope.path,
+        "@odata.type": SCHEMAS["Bios"],
+        "Id": "Settings",
+        "Name": "BIOS Attributes of the Next Start",
+        "AttributeRegistry": REGISTRY,
+        "Attributes": bios.current(memory) | bios.pending(memory),
+    }
+
+
+def _writable(scope: Scope) -> Shape:
+    kinds: dict[str, Kind] = {attribute.name: OneOf(attribute.values) for attribute in bios.ATTRIBUTES}
+    return {"Attributes": kinds}
+
+
+async def wish(scope: Scope, values: Json) -> Answer:
+    await scope.chassis.update(lambda memory: bios.with_pending(memory, values["Attributes"]))
+    return None
+
+
+async def reset(scope: Scope, values: Json) -> Answer:
+    await scope.chassis.update(bios.reset)
+    return None
+
+
+def registry() -> Json:
+    return {
+        "@odata.type": "#AttributeRegistry.v1_3_8.AttributeRegistry",
+        "Id": REGISTRY,
+        "Name": "BIOS Attribute Registry",
+        "Language": "en",
+        "OwningEntity": "rackless",
+        "RegistryVersion": "1.0.0",
+        "SupportedSystems": [{"ProductName": "virtual server", "FirmwareVersion": VERSION}],
+        "RegistryEntries": {
+            "Attributes": [
+                {
+                    "AttributeName": attribute.name,
+                    "DisplayName": attribute.title,
+                    "Type": "Enumeration",
+                    "ReadOnly": False,
+                    "ResetRequired": True,
+                    "DefaultValue": attribute.default,
+                    "Value": [{"ValueName": value, "ValueDisplayName": value} for value in attribute.values],
+                }
+                for attribute in bios.ATTRIBUTES
+            ]
+        },
+    }
+
+
+RESOURCES = (
+    Resource(_BIOS, attributes),
+    Resource(f"{_BIOS}/Settings", settings, patch=wish, writable=_writable),
+    Resource(f"{_BIOS}/Actions/Bios.ResetBios", post=reset, accepts={}, action="Bios.ResetBios"),
+)

@@ -1,0 +1,80 @@
+"""Registries: the words of the messages and the BIOS attributes, for clients that look them up."""
+
+from __future__ import annotations
+
+from rackless.bmc.redfish import bios
+from rackless.bmc.redfish.messages import Json, missing
+from rackless.bmc.redfish.resource import ROOT, Resource, Scope, collection
+from rackless.bmc.redfish.schemas import SCHEMAS
+from rackless.bmc.redfish.texts import REGISTRIES, Registry, Template
+
+_REGISTRIES = f"{ROOT}/Registries"
+_FILES = {
+    **{name: f"{name}.{registry.version}" for name, registry in REGISTRIES.items()},
+    "BiosAttributeRegistry": bios.REGISTRY,
+}
+
+
+def registries(scope: Scope) -> Json:
+    return collection(
+        _REGISTRIES, "MessageRegistryFileCollection", "Registries", (f"{_REGISTRIES}/{name}" for name in _FILES)
+    )
+
+
+def file(scope: Scope) -> Json:
+    name = scope.names[0]
+    if name not in _FILES:
+        raise missing(scope.path)
+    standard = REGISTRIES.get(name)
+    location: Json = {"Language": "en", "Uri": f"{_REGISTRIES}/{name}/{_FILES[name]}.json"}
+    if standard:
+        location["PublicationUri"] = f"https://redfish.dmtf.org/registries/{name}.{standard.version}.json"
+    return {
+        "@odata.id": scope.path,
+        "@odata.type": SCHEMAS["MessageRegistryFile"],
+        "Id": name,
+        "Name": f"{name} File",
+        "Languages": ["en"],
+        "Registry": f"{name}.{standard.version.rpartition('.')[0]}" if standard else bios.REGISTRY,
+        "Location": [location],
+    }
+
+
+def content(scope: Scope) -> Json:
+    name, wanted = scope.names
+    if wanted != f"{_FILES.get(name)}.json":
+        raise missing(scope.path)
+    return _render(REGISTRIES[name]) if name in REGISTRIES else bios.registry()
+
+
+def _render(registry: Registry) -> Json:
+    return {
+        "@odata.type": "#MessageRegistry.v1_6_3.MessageRegistry",
+        "Id": f"{registry.prefix}.{registry.version}",
+        "Name": registry.name,
+        "Description": f"The messages of DMTF's {registry.prefix} registry that this service says",
+        "Language": "en",
+        "OwningEntity": "DMTF",
+        "RegistryPrefix": registry.prefix,
+        "RegistryVersion": registry.version,
+        "Messages": {key: _entry(template) for key, template in registry.messages.items()},
+    }
+
+
+def _entry(template: Template) -> Json:
+    count = max((number for number in range(1, 4) if f"%{number}" in template.text), default=0)
+    return {
+        "Description": template.text,
+        "Message": template.text,
+        "MessageSeverity": template.severity,
+        "NumberOfArgs": count,
+        "ParamTypes": ["string"] * count,
+        "Resolution": template.resolution,
+    }
+
+
+RESOURCES = (
+    Resource(_REGISTRIES, registries),
+    Resource(f"{_REGISTRIES}/{{registry}}", file),
+    Resource(f"{_REGISTRIES}/{{registry}}/{{file}}", content),
+)
