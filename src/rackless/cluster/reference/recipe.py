@@ -170,5 +170,3 @@ async def ssh_banner(address: str, within: float = 2.0) -> str | None:
 async def observe_nodes(servers: Sequence[PlannedServer]) -> dict[str, bool]:
     banners = await asyncio.gather(*(ssh_banner(str(server.address), 1.0) for server in servers))
     return {server.name: banner is not None for server, banner in zip(servers, banners, strict=True)}
-
-

@@ -101,6 +101,7 @@ def _sections(config: IronicConfig) -> dict[str, dict[str, object]]:
             "my_ip": config.address,
             "use_stderr": True,
             "log_options": False,
+            "graceful_shutdown_timeout": 8,
             "state_path": state,
             "tempdir": state / "tmp",
             "grub_config_path": "/boot/grub/grub.cfg",
@@ -142,7 +143,10 @@ def _sections(config: IronicConfig) -> dict[str, dict[str, object]]:
             "sync_power_state_interval": 30,
             # What a host's power should be is written in its record; Ironic only says what it sees.
             "force_power_state_during_sync": False,
+            "power_failure_recovery_interval": 30,
             "node_history": False,
+            # A server in the hands of an agent goes on without us; there is little to wait for.
+            "graceful_shutdown_timeout": 3,
         },
         "database": {"connection": f"sqlite:///{config.database}", "sqlite_synchronous": False},
         "deploy": {
@@ -169,9 +173,8 @@ def _sections(config: IronicConfig) -> dict[str, dict[str, object]]:
             "use_swift": False,
             "kernel_append_params": params,
             "boot_mode_config_timeout": 0,
-            # The BMC may be busy; it is never far away.
-            "connection_attempts": 3,
-            "connection_retry_interval": 2,
+            # Ironic's Redfish library tries ten times itself, 3 s apart: half a minute for one that is away is enough.
+            "connection_attempts": 1,
         },
         "service_catalog": {"endpoint_override": config.url, "auth_type": "none"},
     }

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import time
+from contextlib import suppress
 from pathlib import Path
 
 from rackless.drivers.ironic.client import IronicClient, Unreachable
@@ -62,6 +64,9 @@ class IronicService:
         if self._child is not None:
             child, self._child = self._child, None
             await child.stop(within=15.0)
+            # Its worker can sit out the end of its master in a call to a BMC. They are one process group, theirs alone.
+            with suppress(ProcessLookupError):
+                os.killpg(child.pid, signal.SIGKILL)
 
     async def _write_files(self) -> None:
         config = self._config
