@@ -17,6 +17,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     # name: (module:attribute, help shown in the list)
     "up": ("rackless.cli.commands.up:up", "Make the lab, or go on making it."),
     "status": ("rackless.cli.commands.status:status", "Show what is there now."),
+    "ssh": ("rackless.cli.commands.ssh:ssh", "Open a shell on a node, or run a command there."),
+    "prepare": ("rackless.cli.commands.prepare:prepare", "Get this machine ready: packages, Ironic, images."),
     "destroy": ("rackless.cli.commands.destroy:destroy", "Remove the lab and leave nothing behind."),
 }
 

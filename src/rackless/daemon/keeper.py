@@ -43,6 +43,7 @@ class Keeper:
         self._bus = bus
         self._child: Child | None = None
         self._watch: asyncio.Task[None] | None = None
+        self._given_up = asyncio.Event()
 
     @property
     def running(self) -> bool:
@@ -66,8 +67,7 @@ class Keeper:
 
     async def wait(self) -> int:
         """Until it is stopped, or does not stay up."""
-        while self._watch is not None and self.code is None:
-            await asyncio.sleep(0.2)
+        await self._given_up.wait()
         return self.code or 0
 
     async def stop(self, within: float = 10.0) -> int:
@@ -78,6 +78,7 @@ class Keeper:
             self._watch = None
         code = await self._child.stop(within) if self._child is not None else 0
         self._pidfile.unlink(missing_ok=True)
+        self._given_up.set()
         return code
 
     def check(self) -> None:
@@ -97,6 +98,8 @@ class Keeper:
             code = await self._child.wait()
             pause = FIRST_PAUSE if loop.time() - started > STEADY else min(pause * 2, LONGEST_PAUSE)
             self.restarts += 1
+            if self.restarts >= HOPELESS:
+                self._given_up.set()
             self._bus.warn(f"{self.name} ended with {code}; starting it again in {pause:.1f} s (log: {self.log})")
             await asyncio.sleep(pause)
             await self._spawn()

@@ -43,14 +43,7 @@ async def up(spec: LabSpec, roots: Roots, bus: Bus, *, goal: str = STAGES[-1], i
 
 
 async def status(name: str, roots: Roots) -> dict[str, Any]:
-    paths = LabPaths(roots, name)
-    if not Ledger(paths.ledger).exists:
-        others = ", ".join(roots.labs())
-        raise LabError(
-            f"there is no lab named {name}",
-            why=f"on this machine: {others}" if others else "no lab is on this machine",
-            hint="`rackless up` makes one",
-        )
+    paths = require_lab(name, roots)
     client = ControlClient(paths.socket)
     if not await client.alive():
         return {"lab": name, "daemon": "not running"}
@@ -139,6 +132,18 @@ def locked(paths: LabPaths) -> Iterator[None]:
             if not Ledger(paths.ledger).exists:
                 paths.lock.unlink(missing_ok=True)
                 teardown.remove_empty(paths.roots)
+
+
+def require_lab(name: str, roots: Roots) -> LabPaths:
+    paths = LabPaths(roots, name)
+    if not Ledger(paths.ledger).exists:
+        others = ", ".join(roots.labs())
+        raise LabError(
+            f"there is no lab named {name}",
+            why=f"on this machine: {others}" if others else "no lab is on this machine",
+            hint="`rackless up` makes one",
+        )
+    return paths
 
 
 def require_root(purpose: str) -> None:

@@ -49,8 +49,9 @@ def save_supplies(path: Path, supplies: Supplies) -> None:
 
 
 def load_supplies(path: Path) -> Supplies:
-    found = json.loads(path.read_text())
-    return Supplies(**{name: value if name == "node_sha256" else Path(value) for name, value in found.items()})
+    found: dict[str, str] = json.loads(path.read_text())
+    checksum = found.pop("node_sha256")
+    return Supplies(node_sha256=checksum, **{name: Path(value) for name, value in found.items()})
 
 
 async def prepare_machine(roots: Roots, bus: Bus, *, install: bool = True, images: bool = True) -> Supplies | None:

@@ -15,7 +15,7 @@ from rackless.ports.process import Processes
 
 _FILES = {
     # file of ours: (place in the root, mode)
-    "10-dhcp.network": ("etc/systemd/network/90-dhcp.network", 0o644),
+    "90-dhcp.network": ("etc/systemd/network/90-dhcp.network", 0o644),
     "50-node.preset": ("usr/lib/systemd/system-preset/50-node.preset", 0o644),
     "sysusers.conf": ("usr/lib/sysusers.d/node.conf", 0o644),
     "sshd.conf": ("etc/ssh/sshd_config.d/10-node.conf", 0o644),
@@ -32,6 +32,7 @@ _SETTINGS = {
     "etc/shells": "/bin/sh\n/bin/bash\n/usr/bin/sh\n/usr/bin/bash\n",
     "etc/securetty": "",
     "etc/environment": "",
+    "etc/default/locale": "LANG=C.UTF-8\n",
     "etc/systemd/journald.conf.d/node.conf": "[Journal]\nStorage=volatile\nAudit=no\n",
     "etc/sudoers.d/node": "%sudo ALL=(ALL:ALL) NOPASSWD: ALL\n%wheel ALL=(ALL:ALL) NOPASSWD: ALL\n",
     "usr/lib/repart.d/50-root.conf": "[Partition]\nType=root\n",
@@ -88,7 +89,6 @@ async def configure(processes: Processes, root: Path, kernel: modules.Kernel) ->
     _write_files(root)
     _write_users(root)
     _collect_certificates(root)
-    _mask(root)
     inside: tuple[str | Path, ...] = ("chroot", root)
     await processes.run([*inside, "/usr/sbin/ldconfig"])
     await processes.run([*inside, "/usr/sbin/depmod", kernel.release])
@@ -96,6 +96,7 @@ async def configure(processes: Processes, root: Path, kernel: modules.Kernel) ->
     for place, owner in _OWNERS.items():
         await processes.run([*inside, "/usr/bin/chown", f"{owner}:{owner}", f"/{place}"])
     await processes.run([*inside, "/usr/bin/systemctl", "preset-all"])
+    _mask(root)  # last: a preset that disables a template takes the links of its instances away
 
 
 def _retire_unwanted(root: Path) -> None:

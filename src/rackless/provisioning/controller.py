@@ -174,6 +174,13 @@ class HostController:
     async def _write(self, host: Host, outcome: Stay | Move | Failed, version: str, progress: Progress) -> float | None:
         before = replace(host.status, good_credentials=version or host.status.good_credentials)
         status, after = settle(before, outcome, self.now(), self.back_off, self.chance)
+        # told before it is stored: whoever waits for the stored state has then already heard how it was reached
+        if isinstance(outcome, Failed):
+            progress.failed(outcome.kind.value, outcome.message)
+        elif status.operational is not Operational.ERROR:
+            progress.at(status.state)
+        if isinstance(outcome, Stay):
+            progress.doing(outcome.doing)
         if status != host.status:
             await self.resources.patch_status(
                 KIND,
@@ -181,12 +188,6 @@ class HostController:
                 status_record(status, host.spec.credentials_name),
                 resource_version=host.resource_version,
             )
-        if isinstance(outcome, Failed):
-            progress.failed(outcome.kind.value, outcome.message)
-        elif status.operational is not Operational.ERROR:
-            progress.at(status.state)
-        if isinstance(outcome, Stay):
-            progress.doing(outcome.doing)
         if isinstance(outcome, Move) and outcome.answered:
             await self._drop_annotation(host.name, outcome.answered)
         return after
