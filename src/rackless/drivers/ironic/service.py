@@ -63,10 +63,12 @@ class IronicService:
     async def stop(self) -> None:
         if self._child is not None:
             child, self._child = self._child, None
+            group = child.pid  # before it ends: afterwards a kept program has none, and group 0 would be our own
             await child.stop(within=15.0)
             # Its worker can sit out the end of its master in a call to a BMC. They are one process group, theirs alone.
-            with suppress(ProcessLookupError):
-                os.killpg(child.pid, signal.SIGKILL)
+            if group > 1:
+                with suppress(ProcessLookupError):
+                    os.killpg(group, signal.SIGKILL)
 
     async def _write_files(self) -> None:
         config = self._config
