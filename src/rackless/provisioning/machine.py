@@ -93,7 +93,7 @@ async def inspect(turn: Turn) -> Outcome:
     result = await turn.provisioner.inspect(turn.access, restart=turn.failed_before(ErrorKind.INSPECTION))
     if not isinstance(result, Done):
         return _pending(result)
-    return Move(State.PREPARING, {"hardware": hardware(result.detail)})
+    return Move(State.PREPARING, {"hardware": hardware(result.detail, turn.host.spec.boot_mac)})
 
 
 async def prepare(turn: Turn) -> Outcome:

@@ -51,7 +51,7 @@ class IronicConfig:
     clean: bool = True
     """Wipe the disks' metadata before a host is given away, and after it is taken back."""
     heartbeat_timeout: int = 600
-    callback_timeout: int = 1800
+    callback_timeout: int = 900
     """Seconds until an agent that does not call counts as lost; emulated servers are slow."""
 
     @property
@@ -160,6 +160,7 @@ def _sections(config: IronicConfig) -> dict[str, dict[str, object]]:
         },
         "dhcp": {"dhcp_provider": "none"},
         "inspector": {"require_managed_boot": True, "add_ports": "all", "keep_ports": "present"},
+        "nova": {"send_power_notifications": False},
         "oslo_concurrency": {"lock_path": state / "lock"},
         "oslo_messaging_notifications": {"driver": "noop"},
         "pxe": {
