@@ -216,6 +216,7 @@ def status_record(status: Status, credentials_name: str = "") -> Record:
         "operationalStatus": status.operational.value,
         "errorMessage": status.error_message,
         "errorCount": status.error_count,
+        "provisioningFailCount": status.provisioning_fail_count,
         "poweredOn": status.powered_on,
         "provisioning": {"state": status.state.value, "ID": status.id},
         "operationHistory": {
@@ -224,7 +225,6 @@ def status_record(status: Status, credentials_name: str = "") -> Record:
     }  # fmt: skip
     optional: Record = {
         "errorType": status.error_type.value if status.error_type else None,
-        "provisioningFailCount": status.provisioning_fail_count or None,
         "hardware": dict(status.hardware) if status.hardware is not None else None,
         "lastUpdated": status.last_updated or None,
         "goodCredentials": {
