@@ -39,7 +39,8 @@ class Progress:
     def __call__(self, event: Event) -> None:
         match event:
             case StepStarted():
-                parent = event.parent if event.parent in self.running else None
+                # a step whose parent we never saw was under way before we looked: it belongs to what runs now
+                parent = event.parent if event.parent in self.running else self._outermost()
                 depth = self.running[parent].depth + 1 if parent else 0
                 self.parents[event.step] = parent
                 self.running[event.step] = _Running(event.title, depth, event.at)
@@ -74,6 +75,9 @@ class Progress:
                 )
             )
         return Group(*lines[-12:])
+
+    def _outermost(self) -> str | None:
+        return next((step for step, run in self.running.items() if run.depth == 0), None)
 
     def _has_child(self, step: str) -> bool:
         return any(parent == step for child, parent in self.parents.items() if child in self.running)

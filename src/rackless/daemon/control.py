@@ -100,7 +100,7 @@ class ControlServer:
         except RacklessError as error:
             lines.put_nowait({"error": _error_to_json(error)})
         except Exception as error:  # the edge: whatever it is, the asker is told and the daemon lives on
-            known = _first_known(error)
+            known = errors.known(error)
             if known is None:
                 _log.exception("while doing %s", work)
                 known = RacklessError(
@@ -111,15 +111,6 @@ class ControlServer:
             lines.put_nowait({"error": _error_to_json(known)})
         finally:
             lines.put_nowait(None)
-
-
-def _first_known(error: BaseException) -> RacklessError | None:
-    """The error itself, or the first of ours in a group of parallel failures."""
-    if isinstance(error, RacklessError):
-        return error
-    if isinstance(error, BaseExceptionGroup):
-        return next((known for inner in error.exceptions if (known := _first_known(inner)) is not None), None)
-    return None
 
 
 class ControlClient:

@@ -37,8 +37,9 @@ from rackless.lab.secrets import ensure_password
 from rackless.lab.servers import ensure_servers
 from rackless.plan.addressing import plan_lab
 from rackless.ports.provisioner import Image
-from rackless.provisioning.baremetalhost import KIND, read
+from rackless.provisioning.baremetalhost import KIND, State, read
 from rackless.provisioning.controller import HostController
+from rackless.provisioning.waiting import until_state
 from rackless.run.files import write
 from rackless.run.paths import LabPaths
 from rackless.run.resources import LocalResources
@@ -47,6 +48,7 @@ from rackless.spec.lab import LabSpec
 
 STAGES = ("lab", "bmc", "engine", "hosts", "cluster")
 USERNAME = "admin"
+DEPROVISION_WITHIN = 1800.0
 
 
 class Engine:
@@ -207,6 +209,22 @@ class Engine:
         await self.cluster.ensure_hosts(USERNAME, self._password("bmc"), image)
         self._start_controller()
         await self.cluster.await_hosts()
+
+    async def deprovision(self, name: str) -> None:
+        """Take the system off a host; it is cleaned and stays available."""
+        async with self._busy:
+            record = await self.resources.get(KIND, name)
+            if record is None:
+                raise LabError(f"there is no host {name}", hint="`rackless host list` shows the hosts there are")
+            record["spec"].pop("image", None)
+            record["spec"].pop("userData", None)
+            await self.resources.apply(record)
+            self._start_controller()
+            await until_state(self.resources, [name], State.AVAILABLE, within=DEPROVISION_WITHIN)
+
+    async def hosts(self) -> list[dict[str, Any]]:
+        """The hosts as they stand in the records; BareMetalHosts, word for word."""
+        return await self.resources.list(KIND)
 
     def _publish(self, supplies: prepare.Supplies) -> Image:
         """Offer the node image on the lab's file server."""

@@ -44,6 +44,9 @@ async def serve(paths: LabPaths) -> None:
     async def stage(arguments: dict[str, Any]) -> None:
         await engine.run_stage(arguments["stage"])
 
+    async def deprovision(arguments: dict[str, Any]) -> None:
+        await engine.deprovision(arguments["host"])
+
     async def health() -> dict[str, Any]:
         return {"pid": os.getpid()}
 
@@ -51,8 +54,8 @@ async def serve(paths: LabPaths) -> None:
         paths.socket,
         bus,
         log=paths.logs / "labd.log",
-        looks={"health": health, "status": engine.status},
-        works={"stage": stage, "stop": stop},
+        looks={"health": health, "status": engine.status, "hosts": engine.hosts},
+        works={"stage": stage, "deprovision": deprovision, "stop": stop},
     )
     await control.start()
     restoring = asyncio.create_task(_restore(engine, bus))

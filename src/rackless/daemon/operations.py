@@ -51,6 +51,19 @@ async def status(name: str, roots: Roots) -> dict[str, Any]:
     return found
 
 
+async def hosts(name: str, roots: Roots) -> list[dict[str, Any]]:
+    paths = require_lab(name, roots)
+    found: list[dict[str, Any]] = await ControlClient(paths.socket).look("hosts")
+    return found
+
+
+async def deprovision(name: str, host: str, roots: Roots, bus: Bus) -> None:
+    paths = require_lab(name, roots)
+    require_root("change a host")
+    with locked(paths), bus.step(f"deprovision {host}") as step:
+        await ControlClient(paths.socket).work("deprovision", bus, host=host, step=step.id)
+
+
 async def destroy(name: str, roots: Roots, bus: Bus) -> bool:
     """Remove the lab and everything of it; False when there was none."""
     require_root("remove a lab")
@@ -74,6 +87,7 @@ async def _ensure_labd(spec: LabSpec, paths: LabPaths, bus: Bus) -> None:
         ledger.own("folder", paths.run)
         ledger.own("network-namespace", paths.netns)
         paths.state.mkdir(parents=True, exist_ok=True)
+        paths.secrets.mkdir(exist_ok=True, mode=0o700)
         paths.run.mkdir(parents=True, exist_ok=True, mode=0o700)
         paths.capabilities.mkdir(parents=True, exist_ok=True)
         write(paths.spec, spec.model_dump_json(indent=2) + "\n")

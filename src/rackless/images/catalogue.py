@@ -45,7 +45,7 @@ class NodeImage:
 
 
 async def ensure_deploy_image(cache_root: Path, processes: Processes, bus: Bus) -> DeployImage:
-    kind = _Kind("deploy", "the deploy ramdisk", ramdisk.PACKAGES, _DEPLOY_RECIPE)
+    kind = _Kind("deploy", "deploy ramdisk", ramdisk.PACKAGES, _DEPLOY_RECIPE)
 
     async def build(root: Path, work: cache.Workspace, key: str) -> None:
         await ramdisk.build(processes, root, work)
@@ -55,7 +55,7 @@ async def ensure_deploy_image(cache_root: Path, processes: Processes, bus: Bus) 
 
 
 async def ensure_node_image(cache_root: Path, processes: Processes, bus: Bus) -> NodeImage:
-    kind = _Kind("node", "the node image", node.PACKAGES, _NODE_RECIPE)
+    kind = _Kind("node", "node image", node.PACKAGES, _NODE_RECIPE)
 
     async def build(root: Path, work: cache.Workspace, key: str) -> None:
         await node.build(processes, root, work, seed=key)
@@ -85,7 +85,7 @@ _BuildFromRoot = Callable[[Path, cache.Workspace, str], Awaitable[None]]
 
 async def _ensure(place: Path, processes: Processes, bus: Bus, kind: _Kind, build: _BuildFromRoot) -> tuple[str, Path]:
     store = cache.Cache(place)
-    with bus.step(f"Have {kind.title}") as step:
+    with bus.step(kind.title) as step:
         recipe = cache.key_of([*kind.packages, *_recipe_parts(kind.recipe)])
         lookup = place / "resolved" / f"{kind.name}-{cache.key_of([recipe, packages.lists_identity()])}.json"
         known = _load_known_key(lookup)
