@@ -117,7 +117,14 @@ def test_records_fit_metal3s_own_definition() -> None:
 
 def problems(schema: dict[str, Any], value: Any, path: str) -> Any:
     """As much of a structural schema as is needed to see a wrong name, type or word."""
-    kinds: dict[str, Any] = {"object": dict, "array": list, "string": str, "integer": int, "boolean": bool, "number": (int, float)}
+    kinds: dict[str, Any] = {
+        "object": dict,
+        "array": list,
+        "string": str,
+        "integer": int,
+        "boolean": bool,
+        "number": (int, float),
+    }
     if schema.get("nullable") and value is None:
         return
     if not isinstance(value, kinds[schema["type"]]):

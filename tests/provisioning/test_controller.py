@@ -405,6 +405,16 @@ async def test_the_host_of_a_lost_engine_is_registered_again_on_the_way() -> Non
         await site.until_state("ctrl-0")
 
 
+async def test_a_record_that_cannot_be_read_stops_nobody_else() -> None:
+    site = Site()
+    await site.add("ctrl-0")
+    await site.resources.apply({"kind": KIND, "metadata": {"name": "odd"}, "spec": {"bmc": "not a mapping"}})
+    async with site.controlled():
+        await site.until_state("ctrl-0")
+    warnings = [event.message for event in site.seen if isinstance(event, Note) and event.level == "warning"]
+    assert len(warnings) == 1 and warnings[0].startswith("odd: its record cannot be read")
+
+
 async def test_a_host_with_no_bmc_is_unmanaged() -> None:
     site = Site()
     await site.resources.apply(

@@ -39,6 +39,10 @@ class State(StrEnum):
     DELETING = "deleting"
 
 
+class BadRecord(ValueError):
+    """A record that is no BareMetalHost, or one of a newer kind than we know."""
+
+
 class Operational(StrEnum):
     NONE = ""
     OK = "OK"
@@ -154,6 +158,14 @@ def secret_text(record: Record, *keys: str) -> str | None:
 
 
 def read(record: Record) -> Host:
+    """Raises BadRecord."""
+    try:
+        return _read(record)
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise BadRecord(f"{type(error).__name__}: {error}") from error
+
+
+def _read(record: Record) -> Host:
     metadata = record["metadata"]
     return Host(
         name=metadata["name"],

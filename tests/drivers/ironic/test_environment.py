@@ -44,7 +44,7 @@ async def test_the_environment_is_made_once_and_without_what_is_never_run(tmp_pa
     builder = Builder()
     venv = await ensure_environment(tmp_path, builder, Bus())
     again = await ensure_environment(tmp_path, builder, Bus())
-    assert venv == again and len([line for line in builder.ran if "venv" in line]) == 1
+    assert venv == again and len([line for line in builder.ran if "-m venv" in line]) == 1
     site = venv / "lib/python3.11/site-packages"
     assert [path.name for path in sorted(site.rglob("*"))] == ["ironic", "api"]
     assert not list(venv.glob("bin/pip*"))
@@ -56,7 +56,7 @@ async def test_two_who_want_it_at_once_make_it_once(tmp_path: Path) -> None:
     first, second = await asyncio.gather(
         ensure_environment(tmp_path, builder, Bus()), ensure_environment(tmp_path, builder, Bus())
     )
-    assert first == second and len([line for line in builder.ran if "venv" in line]) == 1
+    assert first == second and len([line for line in builder.ran if "-m venv" in line]) == 1
 
 
 async def test_one_that_was_cut_off_is_made_again(tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ from rackless.ports.provisioner import (
 
 SOON = 1.0
 """Seconds until the next look at something quick …"""
-LATER = 2.0
+LATER = 1.5
 """… and at something that takes a server's boot."""
 SOFT_POWER_OFF = 60
 _STABLE = ("enroll", "manageable", "available", "active", "inspect failed", "clean failed", "deploy failed", "error")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import signal
 import time
 from contextlib import suppress
@@ -11,6 +12,7 @@ from pathlib import Path
 
 from rackless.drivers.ironic.client import IronicClient, Unreachable
 from rackless.drivers.ironic.config import GRUB_TEMPLATE, IronicConfig
+from rackless.drivers.ironic.environment import EMPTY_DATABASE
 from rackless.errors import CommandFailed, GaveUp
 from rackless.ports.process import Child, Processes
 
@@ -83,14 +85,13 @@ class IronicService:
     async def _ensure_schema(self) -> None:
         """The database as this Ironic wants it; `schema` says which one it was made for."""
         made_for = self._config.state / "schema"
-        if made_for.exists() and made_for.read_text() == self._venv.name:
-            return
         if not made_for.exists():  # never started, or cut off while it was made: nothing is lost
-            self._config.database.unlink(missing_ok=True)
-        verb = "upgrade" if self._config.database.exists() else "create_schema"
-        await self._processes.run(
-            [self._venv / "bin/ironic-dbsync", "--config-file", self._config.conf, verb], env=self._env
-        )
+            shutil.copyfile(self._venv / EMPTY_DATABASE, self._config.database)
+            self._config.database.chmod(0o600)
+        elif made_for.read_text() != self._venv.name:
+            await self._processes.run(
+                [self._venv / "bin/ironic-dbsync", "--config-file", self._config.conf, "upgrade"], env=self._env
+            )
         made_for.write_text(self._venv.name)
 
     async def _ready(self, child: Child, within: float) -> None:
