@@ -20,6 +20,8 @@ API_VERSION = "metal3.io/v1alpha1"
 FINALIZER = "baremetalhost.metal3.io"
 PAUSED = "baremetalhost.metal3.io/paused"
 INSPECT = "inspect.metal3.io"
+REBOOT = "reboot.metal3.io"
+"""Alone: off and on again. With `/` and a name: off until whoever wrote it takes it away."""
 
 
 class State(StrEnum):
@@ -58,6 +60,7 @@ class Spec:
     verify_certificate: bool = True
     boot_mac: str = ""
     boot_mode: str = "UEFI"
+    root_device: Mapping[str, Any] = field(default_factory=dict)
     image: Image | None = None
     user_data_name: str = ""
     meta_data_name: str = ""
@@ -189,6 +192,7 @@ def _read_spec(spec: Record) -> Spec:
         verify_certificate=not bmc.get("disableCertificateVerification", False),
         boot_mac=(spec.get("bootMACAddress") or "").lower(),
         boot_mode=spec.get("bootMode") or "UEFI",
+        root_device=dict(spec.get("rootDeviceHints") or {}),
         image=_read_image(spec.get("image")),
         user_data_name=(spec.get("userData") or {}).get("name") or "",
         meta_data_name=(spec.get("metaData") or {}).get("name") or "",

@@ -201,7 +201,7 @@ class HostController:
                 status_record(status, host.spec.credentials_name),
                 resource_version=host.resource_version,
             )
-        if isinstance(outcome, Move) and outcome.answered:
+        if isinstance(outcome, Move | Stay) and outcome.answered:
             await self._drop_annotation(host.name, outcome.answered)
         return after
 
