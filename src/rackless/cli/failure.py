@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from rich.console import Console
-from rich.padding import Padding
 from rich.text import Text
 
 from rackless.errors import RacklessError
@@ -13,7 +12,7 @@ def show(error: RacklessError, console: Console | None = None) -> None:
     console = console or Console(stderr=True, highlight=False, soft_wrap=True)
     console.print(Text.assemble(("error: ", "bold red"), (error.what, "bold")))
     if error.why:
-        console.print(Padding(Text(error.why), (0, 0, 0, 2)))
+        console.print(Text("\n".join(f"  {line}" for line in error.why.splitlines())))
     if error.log:
         console.print(Text.assemble(("log: ", "dim"), error.log))
     if error.hint:

@@ -61,7 +61,7 @@ class Engine:
         self.links = NetlinkLinks()
         self.connection = Connection()
         self.networks = LibvirtNetworks(self.connection)
-        self.hypervisor = LibvirtHypervisor(self.connection, _platform(kvm=False))
+        self.hypervisor = LibvirtHypervisor(self.connection, _platform(kvm=self._kvm()))
         self.libvirtd: Keeper | None = None
         self.fleet: Fleet | None = None
         self.files = FileServer(paths.files, str(self.plan.gateway.ip))
@@ -121,6 +121,7 @@ class Engine:
     async def _lab(self) -> None:
         await self.links.ensure_loopback()
         await self._ensure_libvirtd()
+        self.hypervisor.platform = _platform(kvm=self._kvm())
         await ensure_networks(self.plan, self.links, self.networks, self.bus)
         await ensure_servers(self.plan, self.paths, self.hypervisor, self.processes, self.bus)
 
@@ -277,6 +278,10 @@ class Engine:
                 "detail": quorum.describe(),
             },
         }
+
+    def _kvm(self) -> bool:
+        """What the probe found; a lab made without it is emulated."""
+        return self.paths.supplies.exists() and prepare.load_supplies(self.paths.supplies).kvm
 
     def _reached(self) -> int:
         with suppress(FileNotFoundError, ValueError):

@@ -16,6 +16,7 @@ from rackless.events import Bus
 from rackless.images import requirements as image_requirements
 from rackless.images.catalogue import ensure_deploy_image, ensure_node_image
 from rackless.lab import libvirtd
+from rackless.lab.acceleration import probe_kvm
 from rackless.run.files import write
 from rackless.run.paths import Roots
 
@@ -42,6 +43,7 @@ class Supplies:
     esp: Path
     node: Path
     node_sha256: str
+    kvm: bool
 
 
 def save_supplies(path: Path, supplies: Supplies) -> None:
@@ -49,9 +51,9 @@ def save_supplies(path: Path, supplies: Supplies) -> None:
 
 
 def load_supplies(path: Path) -> Supplies:
-    found: dict[str, str] = json.loads(path.read_text())
-    checksum = found.pop("node_sha256")
-    return Supplies(node_sha256=checksum, **{name: Path(value) for name, value in found.items()})
+    found = json.loads(path.read_text())
+    folders = {name: Path(found[name]) for name in ("ironic", "kernel", "initramfs", "esp", "node")}
+    return Supplies(**folders, node_sha256=found["node_sha256"], kvm=found["kvm"])
 
 
 async def prepare_machine(roots: Roots, bus: Bus, *, install: bool = True, images: bool = True) -> Supplies | None:
@@ -66,7 +68,8 @@ async def prepare_machine(roots: Roots, bus: Bus, *, install: bool = True, image
             deploy = group.create_task(ensure_deploy_image(roots.cache / "images", processes, bus))
             node = group.create_task(ensure_node_image(roots.cache / "images", processes, bus))
         boot, disk = deploy.result(), node.result()
-        return Supplies(ironic.result(), boot.kernel, boot.initramfs, boot.esp, disk.qcow2, disk.sha256)
+        kvm = await probe_kvm(boot.kernel, roots.cache, processes, bus)
+        return Supplies(ironic.result(), boot.kernel, boot.initramfs, boot.esp, disk.qcow2, disk.sha256, kvm)
 
 
 async def ensure_packages(wanted: Sequence[str], bus: Bus, *, install: bool) -> None:

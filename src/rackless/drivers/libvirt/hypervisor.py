@@ -29,10 +29,10 @@ from rackless.ports.hypervisor import (
 class LibvirtHypervisor:
     def __init__(self, connection: Connection, platform: domain_xml.Platform) -> None:
         self._connection = connection
-        self._platform = platform
+        self.platform = platform
 
     async def ensure(self, server: Server) -> bool:
-        xml = domain_xml.render(server, self._platform)
+        xml = domain_xml.render(server, self.platform)
 
         def work(conn: Any) -> bool:
             domain = _lookup(conn, server.name)

@@ -1,0 +1,56 @@
+"""Whether KVM runs a guest here. Asked by booting one: a /dev/kvm that exists, and even one that opens, may still hang.
+
+The guest is a kernel without a root file system; it panics, reboots and so ends QEMU. That takes KVM about a second. The
+answer holds until the machine or the kernel changes, and is kept in the cache.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from pathlib import Path
+
+from rackless.errors import GaveUp
+from rackless.events import Bus
+from rackless.ports.process import Processes
+from rackless.run.files import write
+
+PATIENCE = 10.0
+
+
+async def probe_kvm(kernel: Path, cache: Path, processes: Processes, bus: Bus, device: Path = Path("/dev/kvm")) -> bool:
+    with bus.step("acceleration") as step:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        key = hashlib.sha256(f"{boot} {kernel} {device}".encode()).hexdigest()[:16]
+        remembered = cache / "acceleration.json"
+        try:
+            known = json.loads(remembered.read_text())
+        except (OSError, ValueError):
+            known = {}
+        if known.get("key") == key:
+            step.unchanged(known["says"])
+            return bool(known["kvm"])
+        kvm, says = await _boot(kernel, processes, device)
+        step.detail = says
+        write(remembered, json.dumps({"key": key, "kvm": kvm, "says": says}) + "\n")
+        return kvm
+
+
+async def _boot(kernel: Path, processes: Processes, device: Path) -> tuple[bool, str]:
+    if not os.access(device, os.R_OK | os.W_OK):
+        return False, f"no {device}: servers are emulated (TCG)"
+    try:
+        done = await processes.run(
+            [
+                "qemu-system-x86_64", "-accel", "kvm", "-cpu", "host", "-m", "256", "-nodefaults", "-display", "none",
+                "-no-reboot", "-kernel", kernel, "-append", "panic=-1 quiet",
+            ],
+            check=False,
+            within=PATIENCE,
+        )  # fmt: skip
+    except GaveUp:
+        return False, f"{device} is there but does not run a guest: servers are emulated (TCG)"
+    if done.code:
+        return False, f"{device} is there but QEMU cannot use it: servers are emulated (TCG)"
+    return True, "KVM"

@@ -1,0 +1,63 @@
+import base64
+import json
+from typing import Any
+
+from rackless.cluster.reference.etcd import Member, Quorum
+from rackless.cluster.reference.ignition import NodeSecrets, render
+from rackless.plan.addressing import plan_lab
+from rackless.spec.lab import LabSpec
+
+PLAN = plan_lab(LabSpec())
+SECRETS = NodeSecrets("HOSTKEY", "ETCDKEY", "ETCDCERT", "ETCDCA")
+
+
+def config(name: str) -> dict[str, Any]:
+    server = PLAN.server(name)
+    assert server is not None
+    found: dict[str, Any] = json.loads(render(server, PLAN, "ssh-ed25519 AAAA me", SECRETS))
+    return found
+
+
+def content(config: dict[str, Any], path: str) -> str:
+    (file,) = [file for file in config["storage"]["files"] if file["path"] == path]
+    return base64.b64decode(file["contents"]["source"].partition("base64,")[2]).decode()
+
+
+def test_every_node_gets_its_name_its_user_and_a_host_key_we_know() -> None:
+    node = config("worker-0")
+    assert content(node, "/etc/hostname") == "worker-0\n"
+    assert content(node, "/etc/ssh/ssh_host_ed25519_key") == "HOSTKEY"
+    (user,) = node["passwd"]["users"]
+    assert (user["name"], user["sshAuthorizedKeys"]) == ("core", ["ssh-ed25519 AAAA me"])
+
+
+def test_control_planes_are_members_of_one_etcd_with_tls_on_both_sides() -> None:
+    node = config("ctrl-1")
+    settings = content(node, "/etc/default/etcd")
+    assert 'ETCD_NAME="ctrl-1"' in settings
+    for member in PLAN.control_planes:
+        assert f"{member.name}=https://{member.address}:2380" in settings
+    assert 'ETCD_CLIENT_CERT_AUTH="true"' in settings and 'ETCD_PEER_CLIENT_CERT_AUTH="true"' in settings
+    assert "http://" not in settings
+    assert [unit["name"] for unit in node["systemd"]["units"]] == ["etcd.service"]
+
+
+def test_workers_get_nothing_of_etcd() -> None:
+    node = config("worker-0")
+    assert node["systemd"]["units"] == []
+    assert not any("etcd" in file["path"] for file in node["storage"]["files"])
+
+
+def test_private_keys_are_for_their_owner_only_and_never_in_a_repr() -> None:
+    modes = {file["path"]: file["mode"] for file in config("ctrl-0")["storage"]["files"]}
+    assert modes["/etc/ssh/ssh_host_ed25519_key"] == modes["/etc/etcd/member.key"] == 0o600
+    assert "HOSTKEY" not in repr(SECRETS) and "ETCDKEY" not in repr(SECRETS)
+
+
+def test_a_quorum_is_complete_only_when_every_member_counts_all_and_one_leads() -> None:
+    members = tuple(Member(f"ctrl-{n}", True, leader=n == 0, members=3) for n in range(3))
+    assert Quorum(members).complete
+    assert not Quorum((*members[:2], Member("ctrl-2", False, problem="no answer in time"))).complete
+    assert not Quorum(tuple(Member(f"ctrl-{n}", True, members=3) for n in range(3))).complete
+    assert not Quorum(()).complete
+    assert Quorum(members).describe() == "3 of 3 members healthy, ctrl-0 leads"
