@@ -15,6 +15,7 @@ from rackless.errors import RacklessError
 
 COMMANDS: dict[str, tuple[str, str]] = {
     # name: (module:attribute, help shown in the list)
+    "check": ("rackless.cli.commands.check:check", "check a file (install-config) before its own program reads it"),
 }
 
 
