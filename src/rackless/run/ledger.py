@@ -1,0 +1,75 @@
+"""What we own outside our own folders and processes, written down before it is made and struck when it is gone.
+
+One JSON object a line, appended and synced; `own` before making, `strike` after removing. A half-written last line (power
+cut, kill -9) is the entry of something not yet made, and is ignored. `destroy` walks the entries backwards.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    kind: str
+    id: str
+    detail: Mapping[str, str] = field(default_factory=dict)
+
+
+class Ledger:
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @property
+    def exists(self) -> bool:
+        return self.path.exists()
+
+    def entries(self) -> list[Entry]:
+        """What we own, oldest first."""
+        owned: dict[tuple[str, str], Entry] = {}
+        try:
+            lines = self.path.read_text(encoding="utf-8").splitlines()
+        except FileNotFoundError:
+            return []
+        for line in lines:
+            try:
+                value = json.loads(line)
+                key = (str(value["kind"]), str(value["id"]))
+            except (ValueError, KeyError, TypeError):
+                continue
+            if value.get("struck"):
+                owned.pop(key, None)
+            else:
+                owned[key] = Entry(*key, value.get("detail", {}))
+        return list(owned.values())
+
+    def own(self, kind: str, id: Path | str, **detail: str) -> None:
+        if Entry(kind, str(id), detail) not in self.entries():
+            self._append({"version": VERSION, "kind": kind, "id": str(id), "detail": detail})
+
+    def strike(self, entry: Entry) -> None:
+        self._append({"version": VERSION, "kind": entry.kind, "id": entry.id, "struck": True})
+
+    def close(self) -> None:
+        """Nothing is owned any more."""
+        self.path.unlink(missing_ok=True)
+
+    def _append(self, value: Mapping[str, object]) -> None:
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        with self.path.open("ab") as file:
+            if file.tell() and not self._ends_with_newline():
+                file.write(b"\n")
+            file.write(json.dumps(value).encode() + b"\n")
+            file.flush()
+            os.fsync(file.fileno())
+
+    def _ends_with_newline(self) -> bool:
+        with self.path.open("rb") as file:
+            file.seek(-1, os.SEEK_END)
+            return file.read(1) == b"\n"

@@ -1,0 +1,145 @@
+"""Every path of a lab as a property; nobody else joins strings.
+
+What must survive a reboot is under `state`, what must not is under `run`, what labs share and `destroy` keeps is under
+`cache`. The ledger stands beside the lab's folder, so that it is the last thing to go.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class Roots:
+    """Where rackless keeps things on this machine; each may be moved by an environment variable."""
+
+    state: Path
+    run: Path
+    cache: Path
+
+    @classmethod
+    def from_environment(cls) -> Roots:
+        get = os.environ.get
+        return cls(
+            state=Path(get("RACKLESS_STATE", "/var/lib/rackless")).absolute(),
+            run=Path(get("RACKLESS_RUN", "/run/rackless")).absolute(),
+            cache=Path(get("RACKLESS_CACHE", "/var/cache/rackless")).absolute(),
+        )
+
+    def as_environment(self) -> dict[str, str]:
+        return {
+            "RACKLESS_STATE": str(self.state),
+            "RACKLESS_RUN": str(self.run),
+            "RACKLESS_CACHE": str(self.cache),
+        }
+
+    def labs(self) -> list[str]:
+        """The labs that own something on this machine."""
+        return sorted(path.stem for path in self.state.glob("*.ledger"))
+
+
+@dataclass(frozen=True, slots=True)
+class LabPaths:
+    roots: Roots
+    name: str
+
+    @property
+    def state(self) -> Path:
+        return self.roots.state / self.name
+
+    @property
+    def run(self) -> Path:
+        return self.roots.run / self.name
+
+    @property
+    def ledger(self) -> Path:
+        return self.roots.state / f"{self.name}.ledger"
+
+    @property
+    def lock(self) -> Path:
+        return self.roots.state / f"{self.name}.lock"
+
+    # in run: gone after a reboot
+
+    @property
+    def netns(self) -> Path:
+        """The pin of the network namespace."""
+        return self.run / "net"
+
+    @property
+    def inner_run(self) -> Path:
+        """What the lab sees as /run: no D-Bus, no resolver, no libvirt of the host's."""
+        return self.run / "run"
+
+    @property
+    def socket(self) -> Path:
+        return self.run / "labd.sock"
+
+    @property
+    def holder_pid(self) -> Path:
+        return self.run / "holder.pid"
+
+    # in state
+
+    @property
+    def spec(self) -> Path:
+        return self.state / "spec.json"
+
+    @property
+    def goal(self) -> Path:
+        """How far `up` was asked to go; labd restores as much after a restart."""
+        return self.state / "goal"
+
+    @property
+    def libvirt(self) -> Path:
+        return self.state / "libvirt"
+
+    @property
+    def etc(self) -> Path:
+        """Files of the lab that stand in for the host's in /etc."""
+        return self.state / "etc"
+
+    @property
+    def disks(self) -> Path:
+        return self.state / "disks"
+
+    @property
+    def secrets(self) -> Path:
+        return self.state / "secrets"
+
+    @property
+    def logs(self) -> Path:
+        return self.state / "logs"
+
+    @property
+    def records(self) -> Path:
+        return self.state / "records"
+
+    @property
+    def bmc(self) -> Path:
+        return self.state / "bmc"
+
+    @property
+    def media(self) -> Path:
+        return self.state / "media"
+
+    @property
+    def ironic(self) -> Path:
+        return self.state / "ironic"
+
+    @property
+    def files(self) -> Path:
+        """The root of the lab's file server."""
+        return self.state / "files"
+
+    def console(self, server: str) -> Path:
+        return self.logs / "console" / f"{server}.log"
+
+    # shared between labs
+
+    @property
+    def capabilities(self) -> Path:
+        """libvirt's cache of what each QEMU can do; keeping it saves ten seconds at every first start."""
+        return self.roots.cache / "libvirt"

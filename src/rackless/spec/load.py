@@ -1,0 +1,125 @@
+"""lab.yaml → LabSpec. Collects every problem with its line and path, and says what would be right."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import BaseModel, ValidationError
+
+from rackless.errors import InputError, Problem, SpecError
+from rackless.spec import check
+from rackless.spec.lab import LabSpec, ServerGroup
+
+Lines = dict[tuple[str, ...], int]
+Loc = tuple[int | str, ...]
+
+
+def load(path: Path | None, *, name: str | None = None) -> LabSpec:
+    """The lab described by `path`, or the default lab; `name` replaces the lab's name."""
+    if path is None:
+        return parse("", "the default lab", name=name)
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"cannot read {path}", why=str(error), hint="name the lab's file with -f FILE") from error
+    return parse(text, str(path), name=name)
+
+
+def parse(text: str, source: str, *, name: str | None = None) -> LabSpec:
+    try:
+        node = yaml.compose(text, Loader=yaml.SafeLoader)
+        tree = yaml.safe_load(text)
+    except yaml.MarkedYAMLError as error:
+        line = error.problem_mark.line + 1 if error.problem_mark else None
+        problem = Problem("", f"not YAML: {error.problem or error}", line, "check the indentation and the quotes")
+        raise SpecError(source, [problem]) from error
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        raise SpecError(source, [Problem("", f"not YAML: {str(error).splitlines()[0]}", None)]) from error
+    if tree is None:
+        tree = {}
+    if not isinstance(tree, dict):
+        raise SpecError(source, [Problem("", "a lab is a mapping of fields, such as `name: lab`", 1)])
+    lines = dict(_lines(node)) if node else {}
+    problems = [
+        Problem(_dotted(path), "given twice; YAML silently keeps the last", line)
+        for path, line in (_duplicates(node) if node else ())
+    ]
+    if name is not None:
+        tree = {**tree, "name": name}
+    try:
+        spec = LabSpec.model_validate(tree)
+    except ValidationError as error:
+        problems += [_problem(detail, lines) for detail in error.errors()]
+    else:
+        problems += [
+            Problem(p.path, p.message, _line(lines, tuple(p.path.split("."))), p.hint)
+            for p in check.find_problems(spec)
+        ]
+        if not problems:
+            return spec
+    raise SpecError(source, sorted(problems, key=lambda p: (p.line or 0, p.path)))
+
+
+def _lines(node: yaml.Node, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], int]]:
+    """The line of every key, by path."""
+    if isinstance(node, yaml.MappingNode):
+        for key, value in node.value:
+            here = (*path, str(key.value))
+            yield here, key.start_mark.line + 1
+            yield from _lines(value, here)
+
+
+def _duplicates(node: yaml.Node, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], int]]:
+    if isinstance(node, yaml.MappingNode):
+        seen: set[str] = set()
+        for key, value in node.value:
+            here = (*path, str(key.value))
+            if str(key.value) in seen:
+                yield here, key.start_mark.line + 1
+            seen.add(str(key.value))
+            yield from _duplicates(value, here)
+
+
+def _line(lines: Lines, path: Sequence[str]) -> int | None:
+    """The line of the path, or of the nearest thing above it that is in the file."""
+    for end in range(len(path), 0, -1):
+        if (line := lines.get(tuple(path[:end]))) is not None:
+            return line
+    return None
+
+
+def _problem(detail: Any, lines: Lines) -> Problem:
+    loc = tuple(str(part) for part in detail["loc"] if part != "[key]")
+    message = str(detail["msg"]).removeprefix("Value error, ")
+    hint = ""
+    if detail["type"] == "extra_forbidden":
+        message = "there is no such field"
+        close = difflib.get_close_matches(loc[-1], _fields_at(detail["loc"][:-1]), n=1)
+        hint = f"did you mean {close[0]}?" if close else f"known here: {', '.join(_fields_at(detail['loc'][:-1]))}"
+    elif detail["type"] in {"model_type", "model_attributes_type", "dict_type"}:
+        message = "this is a mapping of fields, not a single value"
+    return Problem(_dotted(loc), message, _line(lines, loc), hint)
+
+
+def _fields_at(loc: Loc) -> list[str]:
+    """The fields a model has at this place of the tree."""
+    model: type[BaseModel] = LabSpec
+    parts = iter(loc)
+    for part in parts:
+        if part == "servers":
+            next(parts, None)
+            model = ServerGroup
+            continue
+        annotation = model.model_fields[str(part)].annotation if str(part) in model.model_fields else None
+        if not (isinstance(annotation, type) and issubclass(annotation, BaseModel)):
+            return []
+        model = annotation
+    return list(model.model_fields)
+
+
+def _dotted(path: Sequence[str]) -> str:
+    return ".".join(path)

@@ -1,0 +1,48 @@
+import asyncio
+import os
+from pathlib import Path
+
+import pytest
+
+from rackless.drivers.process import LocalProcesses
+from rackless.errors import CommandFailed, GaveUp, MachineError
+
+
+async def test_a_failing_program_is_reported_with_its_last_words_and_a_line_to_replay_it() -> None:
+    with pytest.raises(CommandFailed) as caught:
+        await LocalProcesses().run(["sh", "-c", "echo bad luck >&2; exit 3"])
+    assert caught.value.what == "sh exited with 3"
+    assert caught.value.why == "bad luck"
+    assert caught.value.hint == "to replay: sh -c 'echo bad luck >&2; exit 3'"
+
+
+async def test_a_program_that_is_not_installed_is_a_matter_of_the_machine() -> None:
+    with pytest.raises(MachineError, match="no-such-program"):
+        await LocalProcesses().run(["no-such-program"])
+
+
+async def test_a_program_that_takes_too_long_is_ended_with_its_children(tmp_path: Path) -> None:
+    pidfile = tmp_path / "pid"
+    with pytest.raises(GaveUp):
+        await LocalProcesses().run(["sh", "-c", f"sleep 60 & echo $! > {pidfile}; wait"], within=0.5)
+    pid = int(pidfile.read_text())
+    for _ in range(50):
+        if not Path(f"/proc/{pid}/stat").exists() or " Z " in Path(f"/proc/{pid}/stat").read_text():
+            return
+        await asyncio.sleep(0.05)
+    pytest.fail("the child outlived the time limit")
+
+
+async def test_programs_do_not_inherit_our_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SOME_TOKEN", "hunter2")
+    done = await LocalProcesses().run(["env"])
+    assert "hunter2" not in done.stdout
+
+
+async def test_a_started_program_writes_to_its_log_and_stops_when_asked(tmp_path: Path) -> None:
+    child = await LocalProcesses().start(["sh", "-c", "echo hello; exec sleep 60"], log=tmp_path / "log")
+    while not (tmp_path / "log").read_text():
+        await asyncio.sleep(0.01)
+    assert child.code is None
+    assert await child.stop() == -15
+    assert not os.path.exists(f"/proc/{child.pid}")
