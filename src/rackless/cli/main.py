@@ -17,6 +17,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
     # name: (module:attribute, help shown in the list)
     "check": ("rackless.cli.commands.check:check", "check a file (install-config) before its own program reads it"),
     "install-config": ("rackless.cli.commands.install_config:install_config", "write an install-config for the lab"),
+    "explain": (
+        "rackless.cli.commands.explain:explain",
+        "explain a field, e.g. install-config.platform.baremetal.hosts",
+    ),
 }
 
 
