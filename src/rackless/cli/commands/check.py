@@ -8,7 +8,6 @@ from pathlib import Path
 
 import click
 
-from rackless.cli import findings_view
 from rackless.cluster.install_config import release as releases
 from rackless.cluster.install_config.checking import check as check_text
 from rackless.cluster.install_config.findings import Report
@@ -52,6 +51,8 @@ def install_config(files: tuple[str, ...], version: str, as_json: bool, bridges:
         if as_json:
             click.echo(json.dumps(as_object(name, report), ensure_ascii=False))
         else:
+            from rackless.cli import findings_view  # not needed for --json
+
             if number:
                 click.echo()
             findings_view.show(name, text, report)

@@ -7,7 +7,9 @@ That reader (yaml.v2 behind sigs.k8s.io/yaml) takes the first document only, ref
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import yaml
 
@@ -59,112 +61,131 @@ class Document:
 
 
 def load(text: str) -> Document:
-    trouble = _too_deep(text)
-    if trouble:
-        return Document(None, (trouble,))
+    """`text` may hold surrogates for bytes that were no UTF-8; they are a trouble, not an accident."""
     try:
-        loader = _loader()(text)
-        try:
-            first = loader.get_node() if loader.check_node() else None
-            if first is None:
-                return Document(None)
-            second = _second_document(loader)
-        finally:
-            loader.dispose()
+        text.encode()
+    except UnicodeEncodeError as error:
+        before = text[: error.start]
+        line, column = before.count("\n") + 1, error.start - (before.rfind("\n") + 1) + 1
+        return Document(None, (Trouble("invalid UTF-8", line, column),))
+    parser = _parser()(text)
+    try:
+        return _Reader(parser).document()
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         said = " ".join(part for part in (error.problem, error.context) if part)
         return Document(None, (Trouble(said, mark.line + 1 if mark else 1, mark.column + 1 if mark else 1),))
     except (yaml.YAMLError, ValueError) as error:
         return Document(None, (Trouble(str(error).splitlines()[0], 1, 1),))
-    reader = _Reader()
-    root = reader.read(first)
-    return Document(root, tuple(reader.troubles), second)
+    except _TooDeep as deep:
+        return Document(None, (Trouble("the document is nested too deeply", deep.line, deep.column),))
+    finally:
+        parser.dispose()
 
 
-def _loader() -> type[yaml.SafeLoader]:
+def _parser() -> type[yaml.SafeLoader]:
     fast: type[yaml.SafeLoader] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     return fast
 
 
-def _second_document(loader: yaml.SafeLoader) -> int:
-    try:
-        node = loader.get_node() if loader.check_node() else None
-    except yaml.YAMLError:
-        return 0  # nobody reads it
-    return node.start_mark.line + 1 if node else 0
-
-
-def _too_deep(text: str) -> Trouble | None:
-    """Guard the recursive composer: brackets, and block nesting by indentation or by `- - -`."""
-    depth = 0
-    for number, line in enumerate(text.splitlines(), 1):
-        indent = len(line) - len(line.lstrip(" "))
-        depth = max(0, depth + line.count("[") + line.count("{") - line.count("]") - line.count("}"))
-        if indent > _DEEP * 2 or depth > _DEEP or line.count("- ") > _DEEP or line.count("? ") > _DEEP:
-            return Trouble("the document is nested too deeply", number, 1)
-    return None
+class _TooDeep(Exception):
+    def __init__(self, line: int, column: int) -> None:
+        super().__init__()
+        self.line = line
+        self.column = column
 
 
 class _Reader:
-    """Turns composed nodes into ours; shared nodes (aliases) are read once."""
+    """Builds nodes from the parser's events: PyYAML's own composer has no guard against deep nesting."""
 
-    def __init__(self) -> None:
+    def __init__(self, parser: yaml.SafeLoader) -> None:
         self.troubles: list[Trouble] = []
-        self._done: dict[int, Node] = {}
-        self._open: set[int] = set()
+        self._next: Callable[[], Any] = parser.get_event
+        self._anchors: dict[str, Node | None] = {}
+        self._depth = 0
 
-    def read(self, node: yaml.Node) -> Node:
-        known = self._done.get(id(node))
-        if known is not None:
-            return known
-        line, column = node.start_mark.line + 1, node.start_mark.column + 1
-        if id(node) in self._open:
-            self.troubles.append(Trouble("anchor value contains itself", line, column))
-            return Node("scalar", line, column)
-        self._open.add(id(node))
-        if isinstance(node, yaml.MappingNode):
-            made = Node("map", line, column, entries=self._entries(node))
-        elif isinstance(node, yaml.SequenceNode):
-            made = Node("list", line, column, items=tuple(self.read(item) for item in node.value))
+    def document(self) -> Document:
+        self._next()  # stream start
+        if isinstance(self._next(), yaml.StreamEndEvent):
+            return Document(None)
+        root = self._read(self._next())
+        self._next()  # document end
+        try:
+            more = self._next()
+        except yaml.YAMLError:
+            more = None  # nobody reads what follows
+        is_document = isinstance(more, yaml.DocumentStartEvent) and more.start_mark is not None
+        second = more.start_mark.line + 1 if is_document else 0
+        return Document(root, tuple(self.troubles), second)
+
+    def _read(self, event: Any) -> Node:
+        line, column = event.start_mark.line + 1, event.start_mark.column + 1
+        if isinstance(event, yaml.AliasEvent):
+            return self._alias(str(event.anchor), line, column)
+        if event.anchor:
+            self._anchors[event.anchor] = None
+        if isinstance(event, yaml.ScalarEvent):
+            made = Node("scalar", line, column, scalar=_scalar(event))
         else:
-            made = Node("scalar", line, column, scalar=_scalar(node))
-        self._open.discard(id(node))
-        self._done[id(node)] = made
+            self._depth += 1
+            if self._depth > _DEEP:
+                raise _TooDeep(line, column)
+            if isinstance(event, yaml.MappingStartEvent):
+                made = Node("map", line, column, entries=self._entries())
+            else:
+                made = Node("list", line, column, items=self._items())
+            self._depth -= 1
+        if event.anchor:
+            self._anchors[event.anchor] = made
         return made
 
-    def _entries(self, node: yaml.MappingNode) -> tuple[tuple[Key, Node], ...]:
+    def _alias(self, anchor: str, line: int, column: int) -> Node:
+        known = self._anchors.get(anchor)
+        if known is None:
+            reason = "value contains itself" if anchor in self._anchors else "is unknown"
+            self.troubles.append(Trouble(f"anchor {anchor!r} {reason}", line, column))
+            return Node("scalar", line, column)
+        return known
+
+    def _items(self) -> tuple[Node, ...]:
+        items = []
+        while not isinstance(event := self._next(), yaml.SequenceEndEvent):
+            items.append(self._read(event))
+        return tuple(items)
+
+    def _entries(self) -> tuple[tuple[Key, Node], ...]:
         own: dict[str, tuple[Key, Node]] = {}
         merged: dict[str, tuple[Key, Node]] = {}
-        for key_node, value_node in node.value:
-            line, column = key_node.start_mark.line + 1, key_node.start_mark.column + 1
-            if not isinstance(key_node, yaml.ScalarNode):
+        while not isinstance(event := self._next(), yaml.MappingEndEvent):
+            key_node = self._read(event)
+            value = self._read(self._next())
+            line, column = key_node.line, key_node.column
+            if key_node.kind != "scalar":
                 self.troubles.append(Trouble("a key must be a text, not a map or a list", line, column))
                 continue
-            value = self.read(value_node)
-            if key_node.tag == "tag:yaml.org,2002:merge":
+            if isinstance(event, yaml.ScalarEvent) and event.value == "<<" and not event.style:
                 for source in value.items or (value,):
                     merged.update({key.text: (key, inner) for key, inner in source.entries if key.text not in merged})
                 continue
-            text = _key_text(key_node)
+            text = (
+                event.value if isinstance(event, yaml.ScalarEvent) and key_node.scalar is None else _key_text(key_node)
+            )
             if text in own:
                 self.troubles.append(Trouble(f'key "{text}" already set in map', line, column))
             own[text] = (Key(text, line, column), value)
         return tuple({**merged, **own}.values())
 
 
-def _key_text(node: yaml.ScalarNode) -> str:
-    value = _scalar(node)
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return str(node.value) if value is None or isinstance(value, float) else str(value)
+def _key_text(node: Node) -> str:
+    if isinstance(node.scalar, bool):
+        return "true" if node.scalar else "false"
+    return str(node.scalar)
 
 
-def _scalar(node: yaml.Node) -> Scalar:
-    text = str(node.value)
-    if getattr(node, "style", None) not in (None, "") or node.tag == "tag:yaml.org,2002:binary":
-        return text
-    return resolve(text)
+def _scalar(event: Any) -> Scalar:
+    text = str(event.value)
+    plain = not event.style and event.tag is None
+    return resolve(text) if plain else text
 
 
 def resolve(text: str) -> Scalar:
