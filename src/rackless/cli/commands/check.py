@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from rackless.cluster.install_config import release as releases
 from rackless.cluster.install_config.checking import check as check_text
+from rackless.cluster.install_config.checking import read_config
 from rackless.cluster.install_config.findings import Report
 from rackless.cluster.install_config.live import here
+from rackless.cluster.install_config.site import Site
+
+if TYPE_CHECKING:
+    from rackless.cluster.install_config.live.running import Seen
 
 _UNREADABLE = 2
 _FOUND = 1
@@ -45,19 +52,16 @@ def install_config(files: tuple[str, ...], version: str, as_json: bool, bridges:
             click.echo(f"{name}: cannot be read: {error.strerror or error}", err=True)
             worst = _UNREADABLE
             continue
-        report = check_text(text, release, site)
-        if not report.clean:
+        seen = _look(text, release) if live else None
+        report = check_text(text, release, _better(site, seen))
+        if not report.clean or (seen and seen.failed):
             worst = max(worst, _FOUND)
         if as_json:
-            click.echo(json.dumps(as_object(name, report), ensure_ascii=False))
+            click.echo(json.dumps(as_object(name, report, seen), ensure_ascii=False))
         else:
-            from rackless.cli import findings_view  # not needed for --json
-
             if number:
                 click.echo()
-            findings_view.show(name, text, report)
-        if live and _live(name, text, release, as_json):
-            worst = max(worst, _FOUND)
+            _show(name, text, report, seen)
     sys.exit(worst)
 
 
@@ -67,15 +71,38 @@ def _read(name: str) -> str:
     return data.decode("utf-8-sig", errors="surrogateescape")
 
 
-def _live(name: str, text: str, release: releases.Release, as_json: bool) -> bool:
-    from rackless.cli import live_view
+def _look(text: str, release: releases.Release) -> Seen | None:
+    config = read_config(text, release)
+    if config is None or config.metal is None:
+        return None
+    from rackless.cli import live_view  # sockets and processes, which a plain check does without
 
-    return live_view.run(name, text, release, as_json)
+    return live_view.run(config)
 
 
-def as_object(name: str, report: Report) -> dict[str, object]:
+def _better(site: Site, seen: Seen | None) -> Site:
+    """What was seen replaces what was assumed."""
+    if seen is None:
+        return site
+    bridges = site.bridges if seen.bridges is None else seen.bridges
+    return replace(site, bridges=bridges, image_answers=here.image_answers)
+
+
+def _show(name: str, text: str, report: Report, seen: Seen | None) -> None:
+    from rackless.cli import findings_view  # not needed for --json
+
+    if seen:
+        from rackless.cli import live_view
+
+        live_view.show(seen)
+    findings_view.show(name, text, report)
+    if seen and seen.failed:
+        click.secho("the site is not ready: see above", fg="red", bold=True)
+
+
+def as_object(name: str, report: Report, seen: Seen | None = None) -> dict[str, object]:
     rejected = report.rejected_at
-    return {
+    found: dict[str, object] = {
         "file": name,
         "version": str(report.release),
         "installer": {"accepted": report.accepted, "rejectedAt": rejected.value if rejected else "none"},
@@ -93,3 +120,8 @@ def as_object(name: str, report: Report) -> dict[str, object]:
             for one in report.findings
         ],
     }
+    if seen:
+        from rackless.cli import live_view
+
+        found["live"] = [live_view.as_object(probe) for probe in seen.probes]
+    return found

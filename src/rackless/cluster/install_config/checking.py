@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from rackless.cluster.install_config import building, decode, document
+from rackless.cluster.install_config.config import Config
 from rackless.cluster.install_config.findings import Finding, Phase, Problem, Report, Rule, Severity
 from rackless.cluster.install_config.release import NEWEST, Release
 from rackless.cluster.install_config.rules import ALL
@@ -34,6 +35,14 @@ def check(text: str, release: Release = NEWEST, site: Site | None = None) -> Rep
             if rule.holds_in(release):
                 findings += _placed(rule.check(config), rule, decoded)
     return Report(release, tuple(_in_order(findings)))
+
+
+def read_config(text: str, release: Release = NEWEST, site: Site | None = None) -> Config | None:
+    """The file as the installer would hold it; None where it is not even a document of fields."""
+    loaded = document.load(text)
+    if loaded.root is None or loaded.root.kind != "map":
+        return None
+    return building.build(decode.decode(loaded.root, release).values, release, site or Site())
 
 
 _CONVERT = Rule("convert", lambda config: iter(()), Severity.ERROR, Phase.CONVERT)
