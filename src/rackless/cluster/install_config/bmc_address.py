@@ -61,7 +61,7 @@ class BmcAddress:
     @property
     def identity(self) -> tuple[str, int, str]:
         """Two addresses with the same identity are the same machine, however they are written."""
-        return (self.host.lower(), self.port, self.path.rstrip("/") if self.scheme.needs_system_path else "")
+        return (self.host.lower(), self.port, self.path.rstrip("/"))
 
     @property
     def is_redfish(self) -> bool:

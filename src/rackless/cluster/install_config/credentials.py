@@ -25,8 +25,8 @@ def find_pull_secret(given: Path | None, home: Path, now: float | None = None) -
     text = _read(path, "the pull secret").strip()
     secret = pulling.read(text, now)
     wrong = secret.problem
-    if not wrong and secret.undecodable:
-        wrong = f"the auth for {', '.join(secret.undecodable)} is not base64 of user:password"
+    if not wrong and secret.undecodable + secret.nameless:
+        wrong = f"the auth for {', '.join(secret.undecodable + secret.nameless)} is not base64 of user:password"
     if not wrong and secret.expired:
         wrong = f"the token for {', '.join(secret.expired)} has expired"
     if wrong:

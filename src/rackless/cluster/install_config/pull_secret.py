@@ -17,7 +17,9 @@ class PullSecret:
     problem: str = ""
     """Why the installer rejects it."""
     undecodable: tuple[str, ...] = ()
-    """Registries whose auth is not base64 of user:password."""
+    """Registries whose auth is not base64."""
+    nameless: tuple[str, ...] = ()
+    """Registries whose auth is base64, but not of user:password."""
     expired: dict[str, float] = field(default_factory=dict)
     """Registries whose token says when it expired."""
 
@@ -50,28 +52,29 @@ def read(text: str, now: float | None = None) -> PullSecret:
         return PullSecret(
             tuple(auths), problem=f"its entry for {', '.join(sorted(bare))} has neither auth nor credsStore"
         )
-    undecodable, expired = [], {}
+    undecodable, nameless, expired = [], [], {}
     for name, value in auths.items():
         if "auth" not in value:
             continue
         pair = _decoded(value["auth"])
         if pair is None:
             undecodable.append(name)
+        elif ":" not in pair:
+            nameless.append(name)
         else:
-            end = _expiry(pair[1])
+            end = _expiry(pair.partition(":")[2])
             if end and end < now:
                 expired[name] = end
-    return PullSecret(tuple(auths), undecodable=tuple(undecodable), expired=expired)
+    return PullSecret(tuple(auths), "", tuple(undecodable), tuple(nameless), expired)
 
 
-def _decoded(auth: object) -> tuple[str, str] | None:
+def _decoded(auth: object) -> str | None:
     if not isinstance(auth, str):
         return None
     try:
-        user, colon, password = base64.b64decode(auth, validate=True).decode().partition(":")
+        return base64.b64decode(auth, validate=True).decode()
     except (binascii.Error, ValueError):
         return None
-    return (user, password) if colon else None
 
 
 def _expiry(token: str) -> float:

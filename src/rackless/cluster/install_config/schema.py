@@ -29,6 +29,8 @@ OTHER_PLATFORMS = (
 )  # fmt: skip
 _OTHERS = tuple(field(name, ANY, f"Another platform ({name}); not bare metal.") for name in OTHER_PLATFORMS)
 
+_POOL_OTHERS = tuple(one for one in _OTHERS if one.name not in ("none", "external"))
+
 METADATA = Struct("metadata", (
     field("name", STRING, "Name of the cluster; part of every DNS name of it.",
           "RFC 1123, without dots, at most 54 characters"),
@@ -103,7 +105,7 @@ def _pool(kind: str) -> Struct:
               "bare metal mixes only amd64 control planes with arm64 workers", default="the installer's own"),
         field("hyperthreading", STRING, "`Enabled` or `Disabled`.", default="Enabled"),
         field("platform", Struct("poolPlatform", (
-            field("baremetal", Struct("poolBaremetal", ()), "Has no fields on bare metal."), *_OTHERS)),
+            field("baremetal", Struct("poolBaremetal", ()), "Has no fields on bare metal."), *_POOL_OTHERS)),
             "Platform settings of the pool; must match `platform`."),
         field("fencing", _FENCING, "Fencing of a two-node cluster.", "only in controlPlane; gate DualReplica",
               since="4.19", vital=True),

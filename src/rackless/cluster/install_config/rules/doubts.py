@@ -86,6 +86,10 @@ def pull_secret(config: Config) -> Iterator[Problem]:
     secret = pulling.read(config.text("pullSecret"))
     if secret.problem:
         return
+    if secret.nameless:
+        yield Problem(
+            "pullSecret", f"the auth for {', '.join(secret.nameless)} is not user:password", "download it again"
+        )
     if secret.lacking and not config.values.get("imageDigestSources") and not config.values.get("imageContentSources"):
         yield Problem(
             "pullSecret",
@@ -151,6 +155,33 @@ def disabled_leftovers(config: Config) -> Iterator[Problem]:
             )
 
 
+def words_of_the_api(config: Config) -> Iterator[Problem]:
+    """Values the installer copies into objects whose API knows only these."""
+    metal = config.metal
+    if metal and metal.dns_records not in ("", "Internal", "External"):
+        yield Problem(
+            f"{METAL}.dnsRecordsType", f"{metal.dns_records!r} is not Internal or External", "write one of the two"
+        )
+    mode = config.text("cpuPartitioningMode")
+    if mode not in ("", "None", "AllNodes"):
+        yield Problem("cpuPartitioningMode", f"{mode!r} is not None or AllNodes", "write one of the two")
+
+
+def vip_of_the_router(config: Config) -> Iterator[Problem]:
+    metal = config.metal
+    if metal is None or metal.user_managed or metal.static_gateway:
+        return
+    first = {cidr.network[1] for cidr in config.networking.machine_cidrs if cidr.network.num_addresses > 2}
+    for field, vips in zip(fields(config), (metal.api_vips, metal.ingress_vips), strict=True):
+        for vip in vips:
+            if parse_ip(vip) in first:
+                yield Problem(
+                    field,
+                    f"{vip} is the first address of its network, which is mostly the router's",
+                    "make sure nobody has it",
+                )
+
+
 def hidden_platform(config: Config) -> Iterator[Problem]:
     for name in config.platforms:
         if name != config.platform and name in ("none", "external"):
@@ -189,6 +220,8 @@ RULES = (
     doubt_rule("control-plane-size", control_plane_size),
     fatal_rule("two-without-quorum", two_without_quorum, until=Release(4, 18)),
     doubt_rule("disabled-leftovers", disabled_leftovers),
+    fatal_rule("words-of-the-api", words_of_the_api),
+    doubt_rule("vip-of-the-router", vip_of_the_router),
     doubt_rule("hidden-platform", hidden_platform),
     doubt_rule("single-label-domain", single_label),
     doubt_rule("single-node-in-place", single_node, until=Release(4, 22)),

@@ -76,10 +76,6 @@ def dns_records(config: Config) -> Iterator[Problem]:
     metal = config.metal
     if metal is None:
         return
-    if metal.dns_records not in ("", "Internal", "External"):
-        yield Problem(
-            f"{METAL}.dnsRecordsType", f"{metal.dns_records!r} is not Internal or External", "write one of the two"
-        )
     if metal.dns_records == "External" and not metal.user_managed:
         yield Problem(
             f"{METAL}.dnsRecordsType",

@@ -96,7 +96,7 @@ def compute(config: Config) -> Iterator[Problem]:
 def architectures(config: Config) -> Iterator[Problem]:
     own = config.control_plane.architecture
     for pool in config.compute:
-        if pool.added or pool.architecture == own:
+        if pool.architecture == own:
             continue
         mixed = (own, pool.architecture) == ("amd64", "arm64") and config.release >= _MIXED_ARCHITECTURES
         if not mixed:
