@@ -115,3 +115,12 @@ class GaveUp(RacklessError):
 
 class Interrupted(RacklessError):
     exit_code = 130
+
+
+def known(error: BaseException) -> RacklessError | None:
+    """The error itself when it is one of ours, or the first of ours in a group of parallel failures."""
+    if isinstance(error, RacklessError):
+        return error
+    if isinstance(error, BaseExceptionGroup):
+        return next((found for inner in error.exceptions if (found := known(inner)) is not None), None)
+    return None

@@ -68,6 +68,16 @@ def from_json(value: dict[str, Any]) -> Event:
 _current: ContextVar[str | None] = ContextVar("rackless_step", default=None)
 
 
+@contextmanager
+def inside(step: str | None) -> Iterator[None]:
+    """Work that belongs to a step opened elsewhere, such as on the other side of the control socket."""
+    token = _current.set(step)
+    try:
+        yield
+    finally:
+        _current.reset(token)
+
+
 @dataclass
 class Step:
     """The handle of a running step: say how it goes, and how it ended."""

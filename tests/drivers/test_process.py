@@ -41,8 +41,12 @@ async def test_programs_do_not_inherit_our_secrets(monkeypatch: pytest.MonkeyPat
 
 async def test_a_started_program_writes_to_its_log_and_stops_when_asked(tmp_path: Path) -> None:
     child = await LocalProcesses().start(["sh", "-c", "echo hello; exec sleep 60"], log=tmp_path / "log")
-    while not (tmp_path / "log").read_text():
+    for _ in range(500):
+        if (tmp_path / "log").read_text() == "hello\n":
+            break
         await asyncio.sleep(0.01)
+    else:
+        pytest.fail("its words never reached the log")
     assert child.code is None
     assert await child.stop() == -15
     assert not os.path.exists(f"/proc/{child.pid}")

@@ -11,16 +11,19 @@ import sys
 import click
 
 from rackless import __version__
-from rackless.errors import RacklessError
+from rackless.errors import RacklessError, known
 
 COMMANDS: dict[str, tuple[str, str]] = {
     # name: (module:attribute, help shown in the list)
-    "check": ("rackless.cli.commands.check:check", "check a file (install-config) before its own program reads it"),
-    "install-config": ("rackless.cli.commands.install_config:install_config", "write an install-config for the lab"),
-    "explain": (
-        "rackless.cli.commands.explain:explain",
-        "explain a field, e.g. install-config.platform.baremetal.hosts",
-    ),
+    "up": ("rackless.cli.commands.up:up", "Make the lab, or go on making it."),
+    "status": ("rackless.cli.commands.status:status", "Show what is there now."),
+    "ssh": ("rackless.cli.commands.ssh:ssh", "Open a shell on a node, or run a command there."),
+    "host": ("rackless.cli.commands.host:host", "List hosts, show one, take its system off."),
+    "check": ("rackless.cli.commands.check:check", "Check an install-config before its installer does."),
+    "install-config": ("rackless.cli.commands.install_config:install_config", "Write an install-config for the lab."),
+    "explain": ("rackless.cli.commands.explain:explain", "Explain a field of an install-config or a lab."),
+    "prepare": ("rackless.cli.commands.prepare:prepare", "Get this machine ready: packages, Ironic, images."),
+    "destroy": ("rackless.cli.commands.destroy:destroy", "Remove the lab and leave nothing behind."),
 }
 
 
@@ -57,10 +60,13 @@ def main() -> None:
     except click.ClickException as error:
         error.show()
         sys.exit(error.exit_code)
-    except RacklessError as error:
+    except (RacklessError, BaseExceptionGroup) as error:
+        ours = known(error)
+        if ours is None:
+            raise
         from rackless.cli import failure
 
-        failure.show(error)
-        sys.exit(error.exit_code)
+        failure.show(ours)
+        sys.exit(ours.exit_code)
     except (KeyboardInterrupt, click.exceptions.Abort):
         sys.exit(130)

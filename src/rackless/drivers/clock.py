@@ -1,4 +1,4 @@
-"""The real time."""
+"""The real clock."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import asyncio
 import time
 
 
-class WallClock:
-    """`ports.clock.Clock` by the machine's monotonic clock."""
+class SystemClock:
+    """`ports.clock.Clock` by this machine's monotonic time."""
 
     def now(self) -> float:
         return time.monotonic()

@@ -44,6 +44,34 @@ def _die_with_parent(parent: int) -> Callable[[], None]:
     return hook
 
 
+def identity(pid: int) -> str:
+    """Number and start time: what makes a process that one and no other. Empty when it is gone."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except (FileNotFoundError, ProcessLookupError):
+        return ""
+    return "" if fields[0] in "ZX" else f"{pid} {fields[19]}"
+
+
+async def end(pid: int, within: float = 5.0) -> None:
+    """End a process that is not our child: ask, wait, kill. Silent when it is gone."""
+    try:
+        handle = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return
+    try:
+        for number, patience in ((signal.SIGTERM, within), (signal.SIGKILL, 5.0)):
+            with suppress(ProcessLookupError):
+                signal.pidfd_send_signal(handle, number)
+            deadline = asyncio.get_running_loop().time() + patience
+            while asyncio.get_running_loop().time() < deadline:
+                if not identity(pid):
+                    return
+                await asyncio.sleep(0.02)
+    finally:
+        os.close(handle)
+
+
 class RunningChild:
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self._process = process
@@ -145,3 +173,19 @@ class LocalProcesses:
                 preexec_fn=_die_with_parent(os.getpid()),
             )
         return RunningChild(process)
+
+    async def launch(
+        self, argv: Sequence[str | Path], *, log: Path, env: Mapping[str, str] | None = None
+    ) -> asyncio.subprocess.Process:
+        """Start a program that outlives us."""
+        log.parent.mkdir(parents=True, exist_ok=True)
+        with log.open("ab") as sink:
+            return await asyncio.create_subprocess_exec(
+                *(str(word) for word in argv),
+                cwd="/",
+                env=environment(env),
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=sink,
+                stderr=sink,
+                start_new_session=True,
+            )

@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Protocol
 from uuid import UUID
 
+from rackless.errors import LabError
+
 
 class Power(StrEnum):
     ON = "on"
@@ -87,7 +89,18 @@ class ServerEvent:
     change: Change
 
 
+class Unreachable(LabError):
+    """The hypervisor does not answer (it restarts, say). What we knew of its servers is old until it answers again."""
+
+
+class NoSuchServer(LabError):
+    """A server by that name is not defined."""
+
+
 class Hypervisor(Protocol):
+    """Every method raises Unreachable while the hypervisor does not answer; a method that acts on one server raises
+    NoSuchServer when it is not there. Repeating what is already so is no error (on is on, an empty drive is empty)."""
+
     async def ensure(self, server: Server) -> bool:
         """Define the server, or leave it when it is already so. True when something changed."""
         ...
@@ -134,5 +147,6 @@ class Hypervisor(Protocol):
     async def eject_media(self, name: str) -> None: ...
 
     def events(self) -> AsyncIterator[ServerEvent]:
-        """What changes from now on, by whoever's hand."""
+        """What changes from now on, by whoever's hand. Raises Unreachable when the hypervisor goes away: events may
+        have been missed then, so look at all servers again before listening anew."""
         ...

@@ -30,10 +30,14 @@ class Done:
 
 @dataclass(frozen=True, slots=True)
 class Again:
-    """Under way; ask again `after` seconds. `doing` says what is being done, for people."""
+    """Under way; ask again `after` seconds. `doing` says what is being done, for people.
+
+    `busy` says that the engine was occupied or away, so that what was asked for has not begun: ask the same again.
+    """
 
     after: float
     doing: str = ""
+    busy: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +57,8 @@ class BmcAccess:
     username: str
     password: str = field(repr=False)
     ca: Path | None = None
+    verify: bool = True
+    """False trusts any certificate; without `ca`, True trusts what the system trusts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +90,9 @@ class ConfigDrive:
 
 
 class Provisioner(Protocol):
-    async def register(self, host: HostAccess) -> Result:
+    """`restart` begins anew where the call before has failed, or where an old result should not count."""
+
+    async def register(self, host: HostAccess, *, restart: bool = False) -> Result:
         """Make the host known and its BMC access proven."""
         ...
 
@@ -104,7 +112,9 @@ class Provisioner(Protocol):
         """Take the system off again and clean."""
         ...
 
-    async def power(self, host: HostAccess, on: bool) -> Result: ...
+    async def power(self, host: HostAccess, on: bool, *, hard: bool = False, restart: bool = False) -> Result:
+        """Switch on, or off: by asking the system, unless `hard`. Done when it is so; `powered_on` in the detail."""
+        ...
 
     async def delete(self, host: HostAccess) -> Result:
         """Forget the host; the server is not touched."""

@@ -1,4 +1,4 @@
-"""Writing files so that a reader sees the old content or the new, never half, and secrets are never readable meanwhile."""
+"""Writing files: a reader sees the old content or the new, never half; a secret is never readable meanwhile."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """What we own outside our own folders and processes, written down before it is made and struck when it is gone.
 
-One JSON object a line, appended and synced; `own` before making, `strike` after removing. A half-written last line (power
-cut, kill -9) is the entry of something not yet made, and is ignored. `destroy` walks the entries backwards.
+One JSON object a line, appended and synced; `own` before making, `strike` after removing. A half-written last line
+(power cut, kill -9) is the entry of something not yet made, and is ignored. `destroy` walks the entries backwards.
 """
 
 from __future__ import annotations

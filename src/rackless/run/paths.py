@@ -93,6 +93,11 @@ class LabPaths:
         return self.state / "goal"
 
     @property
+    def supplies(self) -> Path:
+        """Which images and which Ironic this lab uses: made on the host, read by labd."""
+        return self.state / "supplies.json"
+
+    @property
     def libvirt(self) -> Path:
         return self.state / "libvirt"
 

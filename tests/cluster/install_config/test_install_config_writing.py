@@ -3,6 +3,8 @@
 Run with RACKLESS_WRITE_GOLDEN=1 to write the golden files anew.
 """
 
+import base64
+import json
 import os
 import stat
 from collections.abc import Callable
@@ -19,6 +21,7 @@ from rackless.cluster.install_config.findings import Severity
 from rackless.cluster.install_config.release import NEWEST, RELEASES, Release
 from rackless.cluster.install_config.writing import render, write
 from rackless.errors import InputError
+from rackless.run.paths import LabPaths, Roots
 
 _GOLDEN = Path(__file__).parent / "golden"
 _MODES = (
@@ -106,11 +109,20 @@ def test_the_default_lab_becomes_a_private_file_that_passes(home: Path, version:
     assert isinstance(again.exception, InputError)
 
 
+def test_the_password_of_the_lab_itself_is_found(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RACKLESS_STATE", str(home / "state"))
+    output = home / "out.yaml"
+    missing = CliRunner().invoke(install_config, ["-o", str(output)])
+    assert isinstance(missing.exception, InputError) and "rackless up" in missing.exception.hint
+    password = LabPaths(Roots.from_environment(), "lab").secrets / "bmc.password"
+    password.parent.mkdir(parents=True)
+    password.write_text("hunter3\n")
+    assert CliRunner().invoke(install_config, ["-o", str(output)], catch_exceptions=False).exit_code == 0
+    assert output.read_text().count("password: hunter3") == 4
+
+
 def test_a_pull_secret_that_has_expired_is_refused(home: Path) -> None:
     token = "e30.eyJleHAiOiAxMDAwfQ.x"  # a JSON web token with {"exp": 1000}
-    import base64
-    import json
-
     auth = base64.b64encode(f"user:{token}".encode()).decode()
     (home / "pull-secret.json").write_text(json.dumps({"auths": {"quay.io": {"auth": auth}}}))
     arguments = ["-o", str(home / "out.yaml"), "--bmc-password-file", str(home / "password")]

@@ -5,25 +5,25 @@ The file holds the pull secret and the BMCs' passwords, so it is written for its
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import click
 
+from rackless.cli.options import lab_options, load_spec
 from rackless.cluster.install_config import credentials
 from rackless.cluster.install_config import release as releases
 from rackless.cluster.install_config.from_lab import BmcAccount, Options, from_lab
 from rackless.cluster.install_config.writing import write
 from rackless.errors import InputError
 from rackless.plan.addressing import plan_lab
-from rackless.spec.load import load
+from rackless.run.files import write_secret
+from rackless.run.paths import LabPaths, Roots
 
 _File = click.Path(path_type=Path, dir_okay=False)
 
 
 @click.command(name="install-config")
-@click.option("-f", "--file", "lab", type=_File, help="The lab's file; without one, the default lab.")
-@click.option("--name", help="The lab's name, instead of the one in the file.")
+@lab_options
 @click.option("--version", "version", default=str(releases.NEWEST), show_default=True, help="Version of the installer.")
 @click.option("-o", "--output", type=_File, default=Path("install-config.yaml"), show_default=True, help="Where to.")
 @click.option("--force", is_flag=True, help="Replace the file if it is there.")
@@ -31,10 +31,10 @@ _File = click.Path(path_type=Path, dir_okay=False)
 @click.option("--ssh-key", type=_File, help="The public key; without it, looked for in ~/.ssh.")
 @click.option("--scheme", default="redfish-virtualmedia+https", show_default=True, help="Scheme of the BMC addresses.")
 @click.option("--bmc-user", default="admin", show_default=True, help="User of the BMCs.")
-@click.option("--bmc-password-file", type=_File, required=True, help="A file with the BMCs' password.")
+@click.option("--bmc-password-file", type=_File, help="A file with the BMCs' password; without it, the lab's own.")
 @click.option("--static-bootstrap", is_flag=True, help="Give the bootstrap machine a fixed address.")
 def install_config(
-    lab: Path | None,
+    file: Path | None,
     name: str | None,
     version: str,
     output: Path,
@@ -43,15 +43,16 @@ def install_config(
     ssh_key: Path | None,
     scheme: str,
     bmc_user: str,
-    bmc_password_file: Path,
+    bmc_password_file: Path | None,
     static_bootstrap: bool,
 ) -> None:
     """Write an install-config.yaml for the lab."""
     if output.exists() and not force:
         raise InputError(f"{output} is there already", hint="choose another with -o, or say --force")
     options = Options(releases.parse(version), scheme, static_bootstrap=static_bootstrap)
-    plan = plan_lab(load(lab, name=name))
-    account = BmcAccount(bmc_user, _password(bmc_password_file))
+    plan = plan_lab(load_spec(file, name))
+    own = LabPaths(Roots.from_environment(), plan.name).secrets / "bmc.password"
+    account = BmcAccount(bmc_user, _password(bmc_password_file or own))
     text = write(
         from_lab(
             plan,
@@ -61,7 +62,7 @@ def install_config(
             options,
         )
     )
-    _write_private(output, text)
+    write_secret(output, text)
     click.echo(f"wrote {output} for version {options.release}; it holds secrets and is readable by you only")
     click.echo("keep a copy: the installer consumes the file")
 
@@ -70,14 +71,8 @@ def _password(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"the BMC password {path} cannot be read", why=str(error)) from error
-
-
-def _write_private(path: Path, text: str) -> None:
-    """Never readable by others, not even for a moment; never half a file."""
-    fresh = path.with_name(f".{path.name}.new")
-    fresh.unlink(missing_ok=True)
-    handle = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(handle, "w", encoding="utf-8") as file:
-        file.write(text)
-    fresh.replace(path)
+        raise InputError(
+            f"the BMCs' password {path} cannot be read",
+            why=str(error),
+            hint="make the lab first (`rackless up`), run it as root, or name a file with --bmc-password-file",
+        ) from error

@@ -83,7 +83,7 @@ def reference() -> str:
     lines = [
         "# install-config.yaml, field by field",
         "",
-        "Made from the table the check uses (by a test with RACKLESS_WRITE_GOLDEN=1); the same words are printed by",
+        "Made from the table the check uses (by `scripts/docs`); the same words are printed by",
         "`rackless explain install-config.FIELD`. Only bare metal is described.",
         "",
         "| field | since | default | meaning and rules |",

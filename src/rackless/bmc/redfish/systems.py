@@ -1,0 +1,145 @@
+"""Systems: the server itself, its power and how it boots."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from rackless.bmc.chassis import Reset
+from rackless.bmc.redfish.body import Flag, Needed, OneOf, Shape, Text
+from rackless.bmc.redfish.messages import Json
+from rackless.bmc.redfish.resource import ROOT, Answer, Resource, Scope, collection, link, status
+from rackless.bmc.redfish.root import VENDOR, VERSION
+from rackless.bmc.redfish.schemas import SCHEMAS
+from rackless.bmc.state import BootOverride, Memory, When
+from rackless.ports.hypervisor import BootDevice, Firmware, Power, ServerState
+
+_TARGETS: dict[str, BootDevice | None] = {
+    "None": None,
+    "Pxe": BootDevice.NETWORK,
+    "Cd": BootDevice.CDROM,
+    "Hdd": BootDevice.DISK,
+}
+_NAMES = {device: name for name, device in _TARGETS.items()}
+_MODES = {Firmware.UEFI: "UEFI", Firmware.BIOS: "Legacy"}
+_RESETS = tuple(reset.value for reset in Reset)
+
+
+def systems(scope: Scope) -> Json:
+    seen = (id for id, chassis in scope.service.systems.items() if chassis.present() is not None)
+    return collection(
+        f"{ROOT}/Systems", "ComputerSystemCollection", "Computer Systems", (f"{ROOT}/Systems/{id}" for id in seen)
+    )
+
+
+def system(scope: Scope) -> Json:
+    server = scope.chassis.server()
+    memory = scope.chassis.memory
+    uri = scope.system_uri
+    on = server.power is Power.ON
+    lit = bool(memory.settings.get("locate"))
+    return {
+        "@odata.id": uri,
+        "@odata.type": SCHEMAS["ComputerSystem"],
+        "Id": scope.id,
+        "Name": server.name,
+        "Description": "A virtual server",
+        "SystemType": "Physical",
+        "Manufacturer": VENDOR,
+        "Model": "virtual server",
+        "SerialNumber": str(server.uuid),
+        "UUID": str(server.uuid),
+        "AssetTag": memory.settings.get("asset_tag", ""),
+        "BiosVersion": VERSION,
+        "PowerState": "On" if on else "Off",
+        "Status": {**status("Enabled" if on else "StandbyOffline"), "HealthRollup": "OK"},
+        "LocationIndicatorActive": lit,
+        "IndicatorLED": "Lit" if lit else "Off",
+        "Boot": _boot(server, memory),
+        "ProcessorSummary": {
+            "Count": 1,
+            "CoreCount": server.vcpus,
+            "LogicalProcessorCount": server.vcpus,
+            "Model": "virtual processor",
+        },
+        "MemorySummary": {"TotalSystemMemoryGiB": server.memory_mib / 1024},
+        "Processors": link(f"{uri}/Processors"),
+        "Memory": link(f"{uri}/Memory"),
+        "EthernetInterfaces": link(f"{uri}/EthernetInterfaces"),
+        "Storage": link(f"{uri}/Storage"),
+        "SecureBoot": link(f"{uri}/SecureBoot"),
+        "VirtualMedia": link(f"{uri}/VirtualMedia"),
+        "Links": {"Chassis": [link(scope.chassis_uri)], "ManagedBy": [link(scope.manager_uri)]},
+        "Actions": {
+            "#ComputerSystem.Reset": {
+                "target": f"{uri}/Actions/ComputerSystem.Reset",
+                "ResetType@Redfish.AllowableValues": list(_RESETS),
+            }
+        },
+    }
+
+
+def _boot(server: ServerState, memory: Memory) -> Json:
+    return {
+        "BootSourceOverrideEnabled": memory.boot.when.value,
+        "BootSourceOverrideEnabled@Redfish.AllowableValues": [when.value for when in When],
+        "BootSourceOverrideTarget": _NAMES[memory.boot.device],
+        "BootSourceOverrideTarget@Redfish.AllowableValues": list(_TARGETS),
+        "BootSourceOverrideMode": _MODES[server.firmware],
+        "BootSourceOverrideMode@Redfish.AllowableValues": [_MODES[server.firmware]],
+    }
+
+
+def _writable(scope: Scope) -> Shape:
+    return {
+        "AssetTag": Text(64, null=True),
+        "LocationIndicatorActive": Flag(),
+        "IndicatorLED": OneOf(("Lit", "Off", "Blinking")),
+        "Boot": {
+            "BootSourceOverrideEnabled": OneOf(tuple(When)),
+            "BootSourceOverrideTarget": OneOf(tuple(_TARGETS)),
+            # The firmware is part of the hardware: a wish for the other kind is refused, not forgotten.
+            "BootSourceOverrideMode": OneOf((_MODES[scope.chassis.server().firmware],)),
+        },
+    }
+
+
+async def change(scope: Scope, values: Json) -> Answer:
+    def changed(memory: Memory) -> Memory:
+        settings: dict[str, Any] = dict(memory.settings)
+        if "AssetTag" in values:
+            settings["asset_tag"] = values["AssetTag"] or ""
+        if "IndicatorLED" in values:
+            settings["locate"] = values["IndicatorLED"] != "Off"
+        if "LocationIndicatorActive" in values:
+            settings["locate"] = values["LocationIndicatorActive"]
+        return replace(memory, settings=settings, boot=override(memory.boot, values.get("Boot", {})))
+
+    await scope.chassis.update(changed)
+    return None
+
+
+def override(old: BootOverride, wish: Json) -> BootOverride:
+    """The override after a PATCH: what is not said stays, but "Disabled" and "None" both mean that there is none."""
+    when = When(wish["BootSourceOverrideEnabled"]) if "BootSourceOverrideEnabled" in wish else None
+    if "BootSourceOverrideTarget" not in wish:
+        return BootOverride() if when is When.DISABLED else replace(old, when=when or old.when)
+    device = _TARGETS[wish["BootSourceOverrideTarget"]]
+    return BootOverride() if device is None or when is When.DISABLED else BootOverride(device, when or old.when)
+
+
+async def reset(scope: Scope, values: Json) -> Answer:
+    await scope.chassis.reset(Reset(values["ResetType"]))
+    return None
+
+
+RESOURCES = (
+    Resource(f"{ROOT}/Systems", systems),
+    Resource(f"{ROOT}/Systems/{{system}}", system, patch=change, writable=_writable),
+    Resource(
+        f"{ROOT}/Systems/{{system}}/Actions/ComputerSystem.Reset",
+        post=reset,
+        accepts={"ResetType": Needed(OneOf(_RESETS))},
+        action="ComputerSystem.Reset",
+    ),
+)

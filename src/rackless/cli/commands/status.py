@@ -1,0 +1,62 @@
+"""`rackless status`: what is there now, from what is observed."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from rackless.cli.options import lab_options, load_spec
+from rackless.daemon import operations
+from rackless.run.paths import Roots
+
+
+@click.command()
+@lab_options
+@click.option("--json", "as_json", is_flag=True, help="One JSON object.")
+def status(file: Path | None, name: str | None, as_json: bool) -> None:
+    """Show what is there now."""
+    lab = name or load_spec(file, None).name
+    found = asyncio.run(operations.status(lab, Roots.from_environment()))
+    if as_json:
+        click.echo(json.dumps(found))
+    else:
+        render(found, Console(highlight=False))
+
+
+def render(found: dict[str, Any], console: Console) -> None:
+    if found["daemon"] != "running":
+        console.print(Text.assemble(("lab ", "dim"), (found["lab"], "bold"), "  its daemon is not running"))
+        console.print(Text.assemble(("do: ", "bold cyan"), "`rackless up` starts it and goes on"))
+        return
+    console.print(Text.assemble(("lab ", "dim"), (found["lab"], "bold"), ("  domain ", "dim"), found["domain"]))
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    for column in ("SERVER", "ROLE", "POWER", "HOST", "NODE", "ADDRESS", "BMC"):
+        table.add_column(column, no_wrap=True)
+    for server in found["servers"]:
+        table.add_row(
+            Text(server["name"], "bold"),
+            server["role"],
+            _power(server["power"]),
+            Text(server["host"] or "-", "red" if server["error"] else ""),
+            Text(server["node"] or "-", "green" if server["node"] else "dim"),
+            server["address"],
+            server["bmc"],
+        )
+    console.print(table)
+    for server in found["servers"]:
+        if server["error"]:
+            console.print(Text.assemble((f"{server['name']}: ", "bold red"), server["error"]))
+    if (etcd := found["etcd"]) is not None:
+        mark = ("✓ ", "green") if etcd["complete"] else ("✗ ", "red")
+        console.print(Text.assemble(mark, "etcd: ", etcd["detail"]))
+
+
+def _power(power: str | None) -> Text:
+    return Text(power or "unknown", "green" if power == "on" else "dim")

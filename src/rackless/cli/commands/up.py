@@ -1,0 +1,46 @@
+"""`rackless up`: from nothing, or from wherever it stands, to the whole lab."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import click
+
+from rackless.cli.options import lab_options, load_spec
+from rackless.cli.progress import shown
+from rackless.daemon import operations
+from rackless.daemon.engine import STAGES
+from rackless.errors import Interrupted
+from rackless.events import Bus
+from rackless.run.paths import Roots
+
+
+@click.command()
+@lab_options
+@click.option(
+    "--until",
+    "goal",
+    type=click.Choice(STAGES),
+    default=STAGES[-1],
+    help="Stop after this stage.",
+)
+@click.option("--no-install", is_flag=True, help="Refuse, instead of installing, when packages are missing.")
+@click.option("--json", "as_json", is_flag=True, help="Events as JSON lines.")
+@click.option("-q", "--quiet", is_flag=True, help="Say nothing but errors.")
+def up(file: Path | None, name: str | None, goal: str, no_install: bool, as_json: bool, quiet: bool) -> None:
+    """Make the lab, or go on making it.
+
+    Every step is skipped when it is already done, so running this again after an error, a Ctrl-C or a reboot goes on.
+    """
+    spec = load_spec(file, name)
+    bus = Bus()
+    try:
+        with shown(bus, as_json=as_json, quiet=quiet):
+            asyncio.run(operations.up(spec, Roots.from_environment(), bus, goal=goal, install=not no_install))
+    except KeyboardInterrupt:
+        raise Interrupted(
+            "stopped",
+            why=f"what was made of the lab {spec.name} is still there",
+            hint="`rackless up` goes on where it was, `rackless destroy` takes it away",
+        ) from None

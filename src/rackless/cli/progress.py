@@ -1,0 +1,159 @@
+"""Events as a person reads them: nested steps with their times, live on a terminal, line by line elsewhere."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.text import Text
+
+from rackless.events import Bus, Event, Note, StepFinished, StepStarted, to_json
+
+_MARKS = {"done": ("✓", "green"), "unchanged": ("·", "dim"), "failed": ("✗", "bold red"), "cancelled": ("–", "yellow")}
+
+
+@dataclass
+class _Running:
+    title: str
+    depth: int
+    started: float
+    note: str = ""
+    announced: bool = False
+
+
+@dataclass
+class Progress:
+    """Prints every finished step below the one it belongs to; on a terminal, what runs now is drawn beneath."""
+
+    console: Console
+    running: dict[str, _Running] = field(default_factory=dict)
+    parents: dict[str, str | None] = field(default_factory=dict)
+    live: Live | None = None
+
+    def __call__(self, event: Event) -> None:
+        match event:
+            case StepStarted():
+                # a step whose parent we never saw was under way before we looked: it belongs to what runs now
+                parent = event.parent if event.parent in self.running else self._outermost()
+                depth = self.running[parent].depth + 1 if parent else 0
+                self.parents[event.step] = parent
+                self.running[event.step] = _Running(event.title, depth, event.at)
+            case Note(level="progress"):
+                if event.step in self.running:
+                    self.running[event.step].note = event.message
+            case Note():
+                style = "yellow" if event.level == "warning" else ""
+                indent = "  " * (self.running[event.step].depth + 1 if event.step in self.running else 0)
+                self._print(Text.assemble(indent, ("! " if style else "", style), (event.message, style)))
+            case StepFinished():
+                self._finish(event)
+        self._draw()
+
+    def __rich__(self) -> Group:
+        now = time.time()
+        leaves = [step for step in self.running if step not in self.parents.values() or not self._has_child(step)]
+        lines = []
+        for step in leaves:
+            run = self.running[step]
+            indent = "  " * run.depth
+            note = f"  {run.note}" if run.note else ""
+            lines.append(
+                Text.assemble(
+                    indent,
+                    ("▸ ", "cyan"),
+                    run.title,
+                    (f"  {now - run.started:.0f} s", "dim"),
+                    (note, "dim"),
+                    overflow="ellipsis",
+                    no_wrap=True,
+                )
+            )
+        return Group(*lines[-12:])
+
+    def _outermost(self) -> str | None:
+        return next((step for step, run in self.running.items() if run.depth == 0), None)
+
+    def _has_child(self, step: str) -> bool:
+        return any(parent == step for child, parent in self.parents.items() if child in self.running)
+
+    def _finish(self, event: StepFinished) -> None:
+        run = self.running.pop(event.step, None)
+        parent = self.parents.pop(event.step, None)
+        if run is None:
+            return
+        if parent is not None:
+            self._announce(parent)
+        if run.announced and event.outcome == "unchanged":
+            event = StepFinished(event.step, "done", event.seconds, event.detail, event.at)
+        mark, style = _MARKS[event.outcome]
+        spent = "" if event.outcome == "unchanged" else f"  {_seconds(event.seconds)}"
+        detail = f"  {event.detail}" if event.detail else ""
+        self._print(
+            Text.assemble(
+                "  " * run.depth,
+                (f"{mark} ", style),
+                (run.title, "bold" if run.depth == 0 else ""),
+                (spent, "dim"),
+                (detail, "dim" if event.outcome != "failed" else "red"),
+            )
+        )
+
+    def _announce(self, step: str) -> None:
+        """A step with finished children is shown above them, once."""
+        run = self.running.get(step)
+        if run is None or run.announced:
+            return
+        parent = self.parents.get(step)
+        if parent is not None:
+            self._announce(parent)
+        run.announced = True
+        self._print(Text.assemble("  " * run.depth, ("▾ ", "cyan"), (run.title, "bold" if run.depth == 0 else "")))
+
+    def _print(self, text: Text) -> None:
+        self.console.print(text, soft_wrap=True)
+
+    def _draw(self) -> None:
+        if self.live is not None:
+            self.live.update(self)
+
+
+def _seconds(value: float) -> str:
+    return f"{value:.1f} s" if value < 60 else f"{int(value // 60)} min {value % 60:02.0f} s"
+
+
+@contextmanager
+def shown(bus: Bus, *, as_json: bool = False, quiet: bool = False) -> Iterator[None]:
+    """Show the bus while the work runs."""
+    if as_json:
+        unsubscribe = bus.subscribe(lambda event: click_echo(json.dumps(to_json(event))))
+        try:
+            yield
+        finally:
+            unsubscribe()
+        return
+    if quiet:
+        yield
+        return
+    console = Console(highlight=False)
+    progress = Progress(console)
+    unsubscribe = bus.subscribe(progress)
+    try:
+        if console.is_terminal:
+            with Live(progress, console=console, refresh_per_second=8, transient=True) as live:
+                progress.live = live
+                yield
+        else:
+            yield
+    finally:
+        unsubscribe()
+
+
+def click_echo(line: str) -> None:
+    sys.stdout.write(line + "\n")
+    sys.stdout.flush()

@@ -1,0 +1,1 @@
+"""The reference cluster: small and real, made of nothing but packages."""

@@ -1,0 +1,302 @@
+"""The running parts of one lab and the stages that make them. The composition root: here the drivers are opened.
+
+Every stage may be run again: it makes what is missing and leaves what is there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import ssl
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from rackless.bmc.accounts import Account
+from rackless.bmc.fleet import Bmc, Fleet
+from rackless.cluster.reference.recipe import Cluster, Keys, observe_nodes
+from rackless.daemon import prepare
+from rackless.daemon.keeper import Keeper, KeptProcesses
+from rackless.drivers.clock import SystemClock
+from rackless.drivers.ironic.config import IronicConfig
+from rackless.drivers.ironic.provisioner import IronicProvisioner
+from rackless.drivers.ironic.service import IronicService
+from rackless.drivers.libvirt.connection import Connection
+from rackless.drivers.libvirt.domain_xml import OVMF, Platform
+from rackless.drivers.libvirt.hypervisor import LibvirtHypervisor
+from rackless.drivers.libvirt.networks import LibvirtNetworks
+from rackless.drivers.netlink.links import NetlinkLinks
+from rackless.errors import LabError, MachineError
+from rackless.events import Bus
+from rackless.lab import libvirtd
+from rackless.lab.certificates import Authority
+from rackless.lab.files import FileServer
+from rackless.lab.networks import ensure_networks
+from rackless.lab.secrets import ensure_password
+from rackless.lab.servers import ensure_servers
+from rackless.plan.addressing import plan_lab
+from rackless.ports.provisioner import Image
+from rackless.provisioning.baremetalhost import KIND, State, read
+from rackless.provisioning.controller import HostController
+from rackless.provisioning.waiting import until_state
+from rackless.run.files import write
+from rackless.run.paths import LabPaths
+from rackless.run.resources import LocalResources
+from rackless.run.waiting import until
+from rackless.spec.lab import LabSpec
+
+STAGES = ("lab", "bmc", "engine", "hosts", "cluster")
+USERNAME = "admin"
+DEPROVISION_WITHIN = 1800.0
+
+
+class Engine:
+    def __init__(self, paths: LabPaths, spec: LabSpec, bus: Bus) -> None:
+        self.paths = paths
+        self.plan = plan_lab(spec)
+        self.bus = bus
+        self.clock = SystemClock()
+        self.processes = KeptProcesses(paths.run, bus)
+        self.links = NetlinkLinks()
+        self.connection = Connection()
+        self.networks = LibvirtNetworks(self.connection)
+        self.hypervisor = LibvirtHypervisor(self.connection, _platform(kvm=False))
+        self.libvirtd: Keeper | None = None
+        self.fleet: Fleet | None = None
+        self.files = FileServer(paths.files, str(self.plan.gateway.ip))
+        self.ironic: IronicService | None = None
+        self.provisioner: IronicProvisioner | None = None
+        self.resources = LocalResources(paths.records)
+        self.controller: asyncio.Task[None] | None = None
+        self.cluster = Cluster(self.plan, Keys(paths.secrets / "cluster"), self.resources, self.clock, bus)
+        self._busy = asyncio.Lock()
+        self._stages: dict[str, Callable[[], Awaitable[None]]] = {
+            "lab": self._lab,
+            "bmc": self._bmcs,
+            "engine": self._engine,
+            "hosts": self._hosts,
+            "cluster": self.cluster.await_nodes,
+        }
+
+    async def run_stage(self, name: str) -> None:
+        """Run one stage; those before it have been run."""
+        async with self._busy:
+            await self._stages[name]()
+            if STAGES.index(name) > self._reached():
+                write(self.paths.goal, name)
+
+    async def restore(self) -> None:
+        """After a restart: start again what was running; whatever was to be waited for is not."""
+        async with self._busy:
+            for name in STAGES[: self._reached() + 1]:
+                match name:
+                    case "hosts":
+                        self._start_controller()
+                    case "cluster":
+                        pass
+                    case _:
+                        await self._stages[name]()
+
+    async def stop(self) -> None:
+        """End what we keep running; the servers run on."""
+        if self.controller is not None:
+            self.controller.cancel()
+            await asyncio.gather(self.controller, return_exceptions=True)
+            self.controller = None
+        if self.provisioner is not None:
+            await self.provisioner.close()
+        if self.ironic is not None:
+            await self.ironic.stop()
+        await self.files.stop()
+        if self.fleet is not None:
+            await self.fleet.stop()
+            self.fleet = None
+        await self.connection.close()
+        if self.libvirtd is not None:
+            await self.libvirtd.stop()
+
+    # lab
+
+    async def _lab(self) -> None:
+        await self.links.ensure_loopback()
+        await self._ensure_libvirtd()
+        await ensure_networks(self.plan, self.links, self.networks, self.bus)
+        await ensure_servers(self.plan, self.paths, self.hypervisor, self.processes, self.bus)
+
+    async def _ensure_libvirtd(self) -> None:
+        with self.bus.step("libvirtd") as step:
+            if self.libvirtd is not None:
+                step.unchanged()
+                return
+            libvirtd.write_configuration(Path("/etc/libvirt"))
+            kept = self.libvirtd = await self.processes.start(["libvirtd"], log=self.paths.logs / "libvirtd.log")
+
+            async def answers() -> tuple[bool, str]:
+                kept.check()
+                try:
+                    await self.connection.call(lambda conn: conn.getLibVersion())
+                except LabError as error:
+                    return False, error.why
+                return True, "answers"
+
+            await until(answers, what="libvirtd to answer", within=60, every=0.05, clock=self.clock)
+
+    # BMCs
+
+    async def _bmcs(self) -> None:
+        with self.bus.step(f"{len(self.plan.servers)} BMCs") as step:
+            if self.fleet is not None:
+                step.unchanged()
+                return
+            authority = self._authority()
+            addresses = [str(server.bmc_address) for server in self.plan.servers]
+            leaf = authority.ensure_leaf("bmc", addresses)
+            tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+            tls.load_cert_chain(leaf.certificate, leaf.key)
+            fleet = Fleet(
+                [Bmc(server.name, str(server.bmc_address)) for server in self.plan.servers],
+                self.hypervisor,
+                [Account(USERNAME, self._password("bmc"))],
+                state=self.paths.bmc,
+                media=self.paths.media,
+                bus=self.bus,
+                tls=tls,
+                media_ca=ssl.create_default_context(cafile=authority.certificate),
+            )
+            await fleet.start()
+            self.fleet = fleet
+
+    # the provisioning engine
+
+    async def _engine(self) -> None:
+        with self.bus.step("Ironic") as step:
+            if self.ironic is not None:
+                step.unchanged()
+                return
+            supplies = prepare.load_supplies(self.paths.supplies)
+            await self.files.start()
+            config = self._ironic_config(supplies)
+            service = IronicService(config, supplies.ironic, self.processes, log=self.paths.logs / "ironic.log")
+            await service.start()
+            self.ironic = service
+            self.provisioner = IronicProvisioner(config.url, config.username, config.password, config.ca)
+
+    def _ironic_config(self, supplies: prepare.Supplies) -> IronicConfig:
+        authority = self._authority()
+        address = self.plan.gateway.ip
+        leaf = authority.ensure_leaf("ironic", [str(address)])
+        return IronicConfig(
+            state=self.paths.ironic,
+            address=address,
+            certificate=leaf.certificate,
+            key=leaf.key,
+            ca=authority.certificate,
+            username=USERNAME,
+            password=self._password("ironic"),
+            http_url=self.files.url,
+            http_root=self.paths.files,
+            kernel=supplies.kernel,
+            ramdisk=supplies.initramfs,
+            esp=supplies.esp,
+        )
+
+    # hosts
+
+    async def _hosts(self) -> None:
+        supplies = prepare.load_supplies(self.paths.supplies)
+        image = self._publish(supplies)
+        await self.cluster.ensure_hosts(USERNAME, self._password("bmc"), image)
+        self._start_controller()
+        await self.cluster.await_hosts()
+
+    async def deprovision(self, name: str) -> None:
+        """Take the system off a host; it is cleaned and stays available."""
+        async with self._busy:
+            record = await self.resources.get(KIND, name)
+            if record is None:
+                raise LabError(f"there is no host {name}", hint="`rackless host list` shows the hosts there are")
+            record["spec"].pop("image", None)
+            record["spec"].pop("userData", None)
+            await self.resources.apply(record)
+            self._start_controller()
+            await until_state(self.resources, [name], State.AVAILABLE, within=DEPROVISION_WITHIN)
+
+    async def hosts(self) -> list[dict[str, Any]]:
+        """The hosts as they stand in the records; BareMetalHosts, word for word."""
+        return await self.resources.list(KIND)
+
+    def _publish(self, supplies: prepare.Supplies) -> Image:
+        """Offer the node image on the lab's file server."""
+        name = f"node-{supplies.node_sha256[:16]}.qcow2"
+        link = self.paths.files / name
+        if not link.exists():
+            link.unlink(missing_ok=True)
+            link.symlink_to(supplies.node)
+        return Image(f"{self.files.url}/{name}", supplies.node_sha256)
+
+    def _start_controller(self) -> None:
+        if self.provisioner is None:
+            raise LabError("hosts cannot be provisioned before the engine runs")
+        if self.controller is None or self.controller.done():
+            ca = self._authority().certificate
+            controller = HostController(self.resources, self.provisioner, self.clock, self.bus, bmc_ca=ca)
+            self.controller = asyncio.create_task(controller.run(), name="hosts")
+
+    # what is there now
+
+    async def status(self) -> dict[str, Any]:
+        bmcs = {bmc.server: bmc for bmc in self.fleet.observe()} if self.fleet else {}
+        hosts = {record["metadata"]["name"]: read(record).status for record in await self.resources.list(KIND)}
+        nodes, quorum = await asyncio.gather(observe_nodes(self.cluster.wanted), self.cluster.observe_quorum())
+        return {
+            "lab": self.plan.name,
+            "domain": self.plan.domain,
+            "daemon": "running",
+            "reached": STAGES[self._reached()] if self._reached() >= 0 else None,
+            "servers": [
+                {
+                    "name": server.name,
+                    "role": server.role.value,
+                    "address": str(server.address),
+                    "bmc": f"https://{server.bmc_address}",
+                    "power": bmcs[server.name].power if server.name in bmcs else None,
+                    "host": hosts[server.name].state.value if server.name in hosts else None,
+                    "error": hosts[server.name].error_message if server.name in hosts else "",
+                    "node": "up" if nodes.get(server.name) else None,
+                }
+                for server in self.plan.servers
+            ],
+            "etcd": None
+            if quorum is None
+            else {
+                "healthy": quorum.healthy,
+                "members": len(quorum.members),
+                "leader": quorum.leader,
+                "complete": quorum.complete,
+                "detail": quorum.describe(),
+            },
+        }
+
+    def _reached(self) -> int:
+        with suppress(FileNotFoundError, ValueError):
+            return STAGES.index(self.paths.goal.read_text())
+        return -1
+
+    def _authority(self) -> Authority:
+        return Authority.ensure(self.paths.secrets / "tls", f"rackless lab {self.plan.name}")
+
+    def _password(self, what: str) -> str:
+        return ensure_password(self.paths.secrets / f"{what}.password")
+
+
+def _platform(*, kvm: bool) -> Platform:
+    emulator = shutil.which("qemu-system-x86_64")
+    firmware = next(((Path(code), Path(vars)) for code, vars in OVMF if Path(code).exists()), None)
+    if emulator is None or firmware is None:
+        raise MachineError(
+            "QEMU or its UEFI firmware is not installed",
+            why=f"qemu-system-x86_64: {emulator or 'not found'}; OVMF: {firmware or 'not found'}",
+            hint="run `rackless prepare`, which installs what is missing",
+        )
+    return Platform(kvm, Path(emulator), *firmware)

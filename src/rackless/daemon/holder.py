@@ -1,0 +1,67 @@
+"""The holder: a small process that owns a lab's namespaces and keeps labd running in them.
+
+`python -m rackless.daemon.holder LAB`, started by `up` and detached. It ends when labd ends by itself (asked to stop), or on
+SIGTERM. When it is killed, labd ends with it; the servers run on, and the next `up` starts a new holder around them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+
+from rackless.daemon import furnish
+from rackless.drivers.process import LocalProcesses, identity
+from rackless.plan.addressing import plan_lab
+from rackless.run.files import write
+from rackless.run.paths import LabPaths, Roots
+from rackless.spec.lab import LabSpec
+
+FIRST_PAUSE = 0.5
+LONGEST_PAUSE = 30.0
+STEADY = 60.0
+"""After this many seconds labd counts as having started well, and the pause starts small again."""
+
+
+def main() -> None:
+    paths = LabPaths(Roots.from_environment(), sys.argv[1])
+    plan = plan_lab(LabSpec.model_validate_json(paths.spec.read_text()))
+    os.umask(0o022)
+    furnish.enter_network(paths)
+    furnish.furnish(paths, str(plan.gateway.ip), plan.domain)
+    write(paths.holder_pid, identity(os.getpid()))
+    sys.exit(asyncio.run(keep(paths)))
+
+
+async def keep(paths: LabPaths) -> int:
+    """Run labd, and run it again when it dies."""
+    stopping = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stopping.set)
+    pause = FIRST_PAUSE
+    while True:
+        started = loop.time()
+        labd = await LocalProcesses().start(
+            [sys.executable, "-P", "-m", "rackless.daemon.labd", paths.name],
+            log=paths.logs / "labd.log",
+            env=paths.roots.as_environment(),
+        )
+        ended = asyncio.create_task(labd.wait())
+        asked = asyncio.create_task(stopping.wait())
+        await asyncio.wait({ended, asked}, return_when=asyncio.FIRST_COMPLETED)
+        asked.cancel()
+        if stopping.is_set():
+            await labd.stop(within=30)
+            return 0
+        if ended.result() == 0:
+            return 0
+        if loop.time() - started > STEADY:
+            pause = FIRST_PAUSE
+        await asyncio.sleep(pause)
+        pause = min(pause * 2, LONGEST_PAUSE)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,83 @@
+"""labd: the daemon of one lab, inside its namespaces. `python -m rackless.daemon.labd LAB`, kept running by the holder."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+from rackless import events
+from rackless.daemon.control import ControlServer
+from rackless.daemon.engine import Engine
+from rackless.errors import RacklessError
+from rackless.run.paths import LabPaths, Roots
+from rackless.spec.lab import LabSpec
+
+
+def journal(path: Path) -> events.Subscriber:
+    """Events as JSON lines in a file."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    file = path.open("a", encoding="utf-8", buffering=1)
+    return lambda event: print(json.dumps(events.to_json(event)), file=file)
+
+
+async def serve(paths: LabPaths) -> None:
+    spec = LabSpec.model_validate_json(paths.spec.read_text())
+    # ids of steps are unique over restarts, so that a screen never mistakes one for another
+    bus = events.Bus(prefix=f"d{os.getpid()}.")
+    bus.subscribe(journal(paths.logs / "events.jsonl"))
+    engine = Engine(paths, spec, bus)
+    stopping = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stopping.set)
+
+    async def stop(_: dict[str, Any]) -> None:
+        await engine.stop()
+        stopping.set()
+
+    async def stage(arguments: dict[str, Any]) -> None:
+        await engine.run_stage(arguments["stage"])
+
+    async def deprovision(arguments: dict[str, Any]) -> None:
+        await engine.deprovision(arguments["host"])
+
+    async def health() -> dict[str, Any]:
+        return {"pid": os.getpid()}
+
+    control = ControlServer(
+        paths.socket,
+        bus,
+        log=paths.logs / "labd.log",
+        looks={"health": health, "status": engine.status, "hosts": engine.hosts},
+        works={"stage": stage, "deprovision": deprovision, "stop": stop},
+    )
+    await control.start()
+    restoring = asyncio.create_task(_restore(engine, bus))
+    await stopping.wait()
+    restoring.cancel()
+    await asyncio.gather(restoring, return_exceptions=True)
+    await control.stop()
+    await engine.stop()
+
+
+async def _restore(engine: Engine, bus: events.Bus) -> None:
+    try:
+        await engine.restore()
+    except RacklessError as error:
+        bus.warn(f"could not restore the lab: {error}")
+
+
+def main() -> None:
+    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    os.umask(0o022)
+    asyncio.run(serve(LabPaths(Roots.from_environment(), sys.argv[1])))
+
+
+if __name__ == "__main__":
+    main()

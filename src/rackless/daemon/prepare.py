@@ -1,0 +1,100 @@
+"""Getting this machine ready: Debian packages, Ironic's environment, the images. Done on the host, shared by all labs."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from rackless.drivers.ironic import requirements as ironic_requirements
+from rackless.drivers.ironic.environment import ensure_environment
+from rackless.drivers.process import LocalProcesses
+from rackless.errors import MachineError
+from rackless.events import Bus
+from rackless.images import requirements as image_requirements
+from rackless.images.catalogue import ensure_deploy_image, ensure_node_image
+from rackless.lab import libvirtd
+from rackless.run.files import write
+from rackless.run.paths import Roots
+
+PACKAGES = tuple(
+    dict.fromkeys(
+        (
+            *libvirtd.HOST_PACKAGES,
+            *ironic_requirements.HOST_PACKAGES,
+            *image_requirements.HOST_PACKAGES,
+            "openssh-client",
+            "util-linux",
+        )
+    )
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Supplies:
+    """What was made ready on the host and is used inside the lab."""
+
+    ironic: Path
+    kernel: Path
+    initramfs: Path
+    esp: Path
+    node: Path
+    node_sha256: str
+
+
+def save_supplies(path: Path, supplies: Supplies) -> None:
+    write(path, json.dumps(asdict(supplies), default=str, indent=2) + "\n")
+
+
+def load_supplies(path: Path) -> Supplies:
+    found: dict[str, str] = json.loads(path.read_text())
+    checksum = found.pop("node_sha256")
+    return Supplies(node_sha256=checksum, **{name: Path(value) for name, value in found.items()})
+
+
+async def prepare_machine(roots: Roots, bus: Bus, *, install: bool = True, images: bool = True) -> Supplies | None:
+    """Packages first; then, unless only a bare lab is wanted, Ironic and the images side by side."""
+    with bus.step("this machine"):
+        await ensure_packages(PACKAGES, bus, install=install)
+        if not images:
+            return None
+        processes = LocalProcesses()
+        async with asyncio.TaskGroup() as group:
+            ironic = group.create_task(ensure_environment(roots.cache, processes, bus))
+            deploy = group.create_task(ensure_deploy_image(roots.cache / "images", processes, bus))
+            node = group.create_task(ensure_node_image(roots.cache / "images", processes, bus))
+        boot, disk = deploy.result(), node.result()
+        return Supplies(ironic.result(), boot.kernel, boot.initramfs, boot.esp, disk.qcow2, disk.sha256)
+
+
+async def ensure_packages(wanted: Sequence[str], bus: Bus, *, install: bool) -> None:
+    """Install the Debian packages that are missing; never upgrade, never remove."""
+    processes = LocalProcesses()
+    with bus.step("packages") as step:
+        missing = await _missing(wanted, processes)
+        if not missing:
+            step.unchanged()
+            return
+        command = ["apt-get", "install", "--yes", "--no-install-recommends", "--no-upgrade", *missing]
+        if not install:
+            raise MachineError(
+                "packages are missing on this machine",
+                why=", ".join(missing),
+                hint=f"install them: {' '.join(command)}",
+            )
+        quiet = {"DEBIAN_FRONTEND": "noninteractive"}
+        step.progress("reading the package lists")
+        await processes.run(["apt-get", "update", "--quiet"], env=quiet)
+        step.progress(f"installing {len(missing)}: {' '.join(missing)}")
+        await processes.run(command, env=quiet)
+        step.detail = f"installed {' '.join(missing)}"
+
+
+async def _missing(wanted: Sequence[str], processes: LocalProcesses) -> list[str]:
+    done = await processes.run(
+        ["dpkg-query", "--show", "--showformat=${Package} ${db:Status-Status}\n", *wanted], check=False
+    )
+    present = {line.split()[0] for line in done.stdout.splitlines() if line.endswith(" installed")}
+    return [name for name in wanted if name not in present]

@@ -1,0 +1,170 @@
+"""A provisioner without servers: it takes the time it is told to take, and fails when it is told to fail.
+
+It keeps the contract of the real one: every call is a small step, work goes on between calls by the clock, a failed
+piece of work fails again until it is asked for with `restart`, and a lost engine registers hosts again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from rackless.ports.clock import Clock
+from rackless.ports.provisioner import Again, ConfigDrive, Done, ErrorKind, Failed, HostAccess, Image, Result
+
+SECONDS: Mapping[str, float] = {
+    "register": 1,
+    "inspect": 30,
+    "prepare": 8,
+    "provision": 45,
+    "deprovision": 40,
+    "power": 2,
+    "delete": 0,
+}
+"""How long things take on a quiet machine without KVM."""
+
+INVENTORY: Mapping[str, Any] = {
+    "cpu": {"architecture": "x86_64", "count": 2, "model_name": "Nehalem", "frequency": "2400.0", "flags": ["sse2"]},
+    "memory": {"physical_mb": 2048, "total": 2 * 1024**3},
+    "interfaces": [{"name": "eth0", "mac_address": "02:00:00:00:00:01", "ipv4_address": "192.0.2.10"}],
+    "disks": [{"name": "/dev/sda", "size": 20 * 1024**3, "rotational": False, "serial": "disk-0"}],
+    "system_vendor": {"manufacturer": "rackless", "product_name": "server", "serial_number": "1"},
+    "boot": {"pxe_interface": "02:00:00:00:00:01"},
+}
+
+_KINDS = {
+    "register": ErrorKind.REGISTRATION,
+    "inspect": ErrorKind.INSPECTION,
+    "prepare": ErrorKind.PREPARATION,
+    "provision": ErrorKind.PROVISIONING,
+    "deprovision": ErrorKind.PROVISIONING,
+    "power": ErrorKind.POWER,
+    "delete": ErrorKind.REGISTRATION,
+}
+
+
+@dataclass
+class Fault:
+    """The next `times` pieces of this work on this host end with `message`."""
+
+    work: str
+    host: str
+    message: str = "it was told to fail"
+    times: int = 1
+
+
+@dataclass
+class _Engine:
+    """What the engine knows of one host."""
+
+    uid: str
+    work: str = ""
+    """What is being done, or was last …"""
+    until: float = 0.0
+    failed: str = ""
+    """… and how it failed."""
+    done: set[str] = field(default_factory=set)
+    image: Image | None = None
+    config: ConfigDrive | None = None
+    powered_on: bool = False
+
+
+@dataclass
+class FakeProvisioner:
+    clock: Clock
+    seconds: Mapping[str, float] = field(default_factory=lambda: dict(SECONDS))
+    faults: list[Fault] = field(default_factory=list)
+    inventory: Mapping[str, Any] = field(default_factory=lambda: dict(INVENTORY))
+    busy: int = 0
+    """So many of the next calls find the engine busy."""
+    hosts: dict[str, _Engine] = field(default_factory=dict)
+    started: list[tuple[str, str]] = field(default_factory=list)
+    """Every piece of work begun, as (host, work), in order."""
+
+    async def register(self, host: HostAccess, *, restart: bool = False) -> Result:
+        if self._is_busy():
+            return Again(1.0, busy=True)
+        if host.name not in self.hosts:
+            self.hosts[host.name] = _Engine(host.uid)
+        return self._work(host, "register", restart) or Done({"id": f"node-{host.uid}"})
+
+    async def inspect(self, host: HostAccess, *, restart: bool = False) -> Result:
+        if restart and host.name in self.hosts and not self.hosts[host.name].failed:
+            self.hosts[host.name].done.discard("inspect")
+        return self._step(host, "inspect", restart) or Done(self.inventory)
+
+    async def prepare(self, host: HostAccess, *, restart: bool = False) -> Result:
+        return self._step(host, "prepare", restart) or Done()
+
+    async def provision(self, host: HostAccess, image: Image, config: ConfigDrive, *, restart: bool = False) -> Result:
+        result = self._step(host, "provision", restart)
+        if result is None:
+            engine = self.hosts[host.name]
+            engine.image, engine.config, engine.powered_on = image, config, True
+        return result or Done()
+
+    async def deprovision(self, host: HostAccess, *, restart: bool = False) -> Result:
+        engine = self.hosts.get(host.name)
+        if engine and engine.work == "provision" and (engine.failed or "provision" not in engine.done):
+            engine.work, engine.failed = "", ""  # what was being written is stopped
+        result = self._step(host, "deprovision", restart)
+        if result is None:
+            self.hosts[host.name].image = None
+            self.hosts[host.name].done -= {"provision", "deprovision"}
+        return result or Done()
+
+    async def power(self, host: HostAccess, on: bool, *, hard: bool = False, restart: bool = False) -> Result:
+        engine = self.hosts.get(host.name)
+        if engine and engine.powered_on == on and engine.work != "power":
+            return Done({"powered_on": on})
+        result = self._step(host, "power", restart)
+        if result is None:
+            self.hosts[host.name].powered_on = on
+            self.hosts[host.name].work = ""
+            self.hosts[host.name].done.discard("power")
+        return result or Done({"powered_on": on})
+
+    async def delete(self, host: HostAccess) -> Result:
+        if self._is_busy():
+            return Again(1.0, busy=True)
+        self.hosts.pop(host.name, None)
+        return Done()
+
+    def forget(self) -> None:
+        """Lose everything, as an engine does whose database was thrown away."""
+        self.hosts.clear()
+
+    def _is_busy(self) -> bool:
+        self.busy, was = max(0, self.busy - 1), self.busy
+        return was > 0
+
+    def _step(self, host: HostAccess, work: str, restart: bool) -> Result | None:
+        if self._is_busy():
+            return Again(1.0, busy=True)
+        if host.name not in self.hosts:
+            self.hosts[host.name] = _Engine(host.uid, done={"register"})
+            return Again(0.5, "registering again", busy=True)
+        return self._work(host, work, restart)
+
+    def _work(self, host: HostAccess, work: str, restart: bool) -> Result | None:
+        """None when this work is done; else how it stands, begun now if it was not under way."""
+        engine = self.hosts[host.name]
+        if engine.work != work or (engine.failed and restart):
+            if work in engine.done:
+                return None
+            engine.work, engine.failed, engine.until = work, "", self.clock.now() + self.seconds[work]
+            self.started.append((host.name, work))
+        if work in engine.done:
+            return None
+        if engine.failed:
+            return Failed(_KINDS[work], engine.failed)
+        if self.clock.now() < engine.until:
+            return Again(min(2.0, engine.until - self.clock.now()), work)
+        for fault in self.faults:
+            if fault.times > 0 and (fault.work, fault.host) == (work, host.name):
+                fault.times -= 1
+                engine.failed = fault.message
+                return Failed(_KINDS[work], fault.message)
+        engine.done.add(work)
+        return None

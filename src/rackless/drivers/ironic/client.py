@@ -1,0 +1,163 @@
+"""Ironic's API, as little of it as we use, and its failures as ours. Knows nothing of hosts or states.
+
+Busy         409, 503: the node is locked or no worker is free; ask again
+Unreachable  no answer, or an answer that makes no sense: Ironic is starting, gone or broken
+Refused      Ironic understood and will not do it; the message is Ironic's
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import ssl
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+from urllib.parse import quote
+
+import aiohttp
+
+API_VERSION = "1.95"
+"""1.89 has all of the flow; 1.95 adds `disable_power_off`."""
+
+Json = dict[str, Any]
+
+
+class Busy(Exception):
+    pass
+
+
+class Unreachable(Exception):
+    pass
+
+
+class Refused(Exception):
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+def fault(body: str) -> str:
+    """The sentence in an error of Ironic, which may be JSON in JSON, JSON, or text."""
+    value: Any = body
+    for _ in range(3):
+        if isinstance(value, str):
+            try:
+                value = json.loads(value)
+            except ValueError:
+                break
+        if not isinstance(value, dict):
+            break
+        value = value.get("error_message") or value.get("faultstring") or value.get("error") or value.get("message")
+    return str(value or "no reason given").strip()
+
+
+class IronicClient:
+    """One connection pool to one Ironic; close it when done."""
+
+    def __init__(self, url: str, username: str, password: str, ca: Path | None, *, timeout: float = 30.0) -> None:
+        self._url = url.rstrip("/")
+        self._authorization = f"Basic {base64.b64encode(f'{username}:{password}'.encode()).decode()}"
+        self._ca = ca
+        self._timeout = aiohttp.ClientTimeout(total=timeout)
+        self._session: aiohttp.ClientSession | None = None
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        if self._session is not None:
+            await self._session.close()
+            self._session = None
+
+    async def drivers(self) -> set[str]:
+        found = await self.call("GET", "/v1/drivers") or {}
+        return {driver["name"] for driver in found.get("drivers", ())}
+
+    async def node(self, name: str) -> Json | None:
+        return await self._look(f"/v1/nodes/{quote(name, safe='')}")
+
+    async def nodes_with_port(self, mac: str) -> list[str]:
+        """Ids of the nodes with a port of this MAC address."""
+        found = await self.call("GET", f"/v1/ports?address={quote(mac)}&fields=node_uuid")
+        return [port["node_uuid"] for port in (found or {}).get("ports", ())]
+
+    async def inventory(self, node: str) -> Json | None:
+        return await self._look(f"/v1/nodes/{node}/inventory")
+
+    async def create_node(self, body: Mapping[str, Any]) -> Json:
+        return await self.call("POST", "/v1/nodes", body) or {}
+
+    async def create_port(self, node: str, mac: str) -> None:
+        await self.call("POST", "/v1/ports", {"node_uuid": node, "address": mac, "pxe_enabled": True})
+
+    async def patch_node(self, node: str, values: Mapping[str, Any]) -> Json:
+        """Set fields by path (`instance_info`, `driver_info/redfish_address`, …); None removes one."""
+        patch = [
+            {"op": "remove", "path": f"/{path}"} if value is None else {"op": "add", "path": f"/{path}", "value": value}
+            for path, value in values.items()
+        ]
+        return await self.call("PATCH", f"/v1/nodes/{node}", patch) or {}
+
+    async def provision(self, node: str, target: str, **arguments: Any) -> None:
+        await self.call("PUT", f"/v1/nodes/{node}/states/provision", {"target": target, **arguments})
+
+    async def power(self, node: str, target: str, **arguments: Any) -> None:
+        await self.call("PUT", f"/v1/nodes/{node}/states/power", {"target": target, **arguments})
+
+    async def validate(self, node: str) -> Json:
+        return await self.call("GET", f"/v1/nodes/{node}/validate") or {}
+
+    async def maintain(self, node: str, reason: str) -> None:
+        await self.call("PUT", f"/v1/nodes/{node}/maintenance", {"reason": reason})
+
+    async def end_maintenance(self, node: str) -> None:
+        await self.call("DELETE", f"/v1/nodes/{node}/maintenance")
+
+    async def delete_node(self, node: str) -> None:
+        await self.call("DELETE", f"/v1/nodes/{node}")
+
+    async def _look(self, path: str) -> Json | None:
+        try:
+            return await self.call("GET", path)
+        except Refused as error:
+            if error.status == 404:
+                return None
+            raise
+
+    async def call(self, method: str, path: str, body: Mapping[str, Any] | Sequence[Any] | None = None) -> Json | None:
+        if self._session is None:
+            self._session = self._open()
+        try:
+            async with self._session.request(method, self._url + path, json=body) as answer:
+                text = await answer.text()
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            raise Unreachable(f"{type(error).__name__}: {error}") from error
+        if answer.status in (409, 503):
+            raise Busy(fault(text))
+        if answer.status >= 500:
+            raise Unreachable(f"HTTP {answer.status}: {fault(text)}")
+        if answer.status >= 400:
+            raise Refused(answer.status, fault(text))
+        try:
+            return json.loads(text) if text else None
+        except ValueError as error:
+            raise Unreachable(f"{method} {path} answered something else than JSON") from error
+
+    def _open(self) -> aiohttp.ClientSession:
+        context = ssl.create_default_context(cafile=self._ca) if self._ca else ssl.create_default_context()
+        return aiohttp.ClientSession(
+            timeout=self._timeout,
+            connector=aiohttp.TCPConnector(ssl=context),
+            headers={
+                "Authorization": self._authorization,
+                "X-OpenStack-Ironic-API-Version": API_VERSION,
+                "Accept": "application/json",
+            },
+        )

@@ -1,0 +1,201 @@
+"""Ironic's configuration as a value, and `ironic.conf` rendered from it. Pure; `service` writes the files.
+
+One process (API and conductor), SQLite, no message bus, no Keystone: HTTP basic authentication and TLS on the API. The
+agent needs no account: the calls it makes are the few that Ironic leaves open. It learns to trust the lab's CA from the
+boot ISO, into which Ironic puts `api_ca_file`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from ipaddress import IPv4Address
+from pathlib import Path
+
+KERNEL_PARAMS = ("nofb", "console=ttyS0", "net.ifnames=0")
+
+GRUB_TEMPLATE = """\
+set default=0
+set timeout=0
+
+menuentry "deploy ramdisk" {
+    linux {{ linux }} {{ kernel_params }}
+    initrd {{ initrd }}
+}
+"""
+"""The menu of a boot ISO; Ironic fills in the braces. No time is spent on choosing."""
+
+
+@dataclass(frozen=True, slots=True)
+class IronicConfig:
+    """Where Ironic keeps things, where it listens, and what it boots servers with."""
+
+    state: Path
+    address: IPv4Address
+    """The address in the lab on which Ironic listens, and which agents call back."""
+    certificate: Path
+    key: Path
+    ca: Path
+    """The lab's CA: it signed `certificate`, and is handed to agents on their boot ISO."""
+    username: str
+    password: str = field(repr=False)
+    http_url: str
+    """The lab's file server, as BMCs and agents see it …"""
+    http_root: Path
+    """… and the directory it serves, where Ironic puts boot ISOs."""
+    kernel: Path
+    ramdisk: Path
+    esp: Path
+    """The deploy ramdisk's kernel and initramfs, and an ESP image whose GRUB looks for the menu on the ISO."""
+    port: int = 6385
+    kernel_params: tuple[str, ...] = KERNEL_PARAMS
+    clean: bool = True
+    """Wipe the disks' metadata before a host is given away, and after it is taken back."""
+    heartbeat_timeout: int = 600
+    callback_timeout: int = 1800
+    """Seconds until an agent that does not call counts as lost; emulated servers are slow."""
+
+    @property
+    def url(self) -> str:
+        return f"https://{self.address}:{self.port}"
+
+    @property
+    def conf(self) -> Path:
+        return self.state / "ironic.conf"
+
+    @property
+    def grub_template(self) -> Path:
+        return self.state / "grub.template"
+
+    @property
+    def htpasswd(self) -> Path:
+        return self.state / "htpasswd"
+
+    @property
+    def database(self) -> Path:
+        return self.state / "ironic.sqlite"
+
+    @property
+    def directories(self) -> tuple[Path, ...]:
+        """What must exist before Ironic starts."""
+        names = ("tmp", "lock", "certificates", "deploy-logs", "images", "master", "tftp", "tftp-master", "iso-master")
+        return (self.state, *(self.state / name for name in names), self.http_root)
+
+    def render(self) -> str:
+        sections = _sections(self)
+        return "\n".join(
+            f"[{section}]\n" + "".join(f"{name} = {value}\n" for name, value in options.items())
+            for section, options in sections.items()
+        )
+
+
+def _sections(config: IronicConfig) -> dict[str, dict[str, object]]:
+    state = config.state
+    params = " ".join(config.kernel_params)
+    allowed = sorted({str(path.parent) for path in (config.kernel, config.ramdisk, config.esp)} | {str(state)})
+    return {
+        "DEFAULT": {
+            "auth_strategy": "http_basic",
+            "http_basic_auth_user_file": config.htpasswd,
+            "rpc_transport": "none",
+            "host": "rackless",
+            "my_ip": config.address,
+            "use_stderr": True,
+            "log_options": False,
+            "state_path": state,
+            "tempdir": state / "tmp",
+            "grub_config_path": "/boot/grub/grub.cfg",
+            "grub_config_template": config.grub_template,
+            "default_resource_class": "baremetal",
+            "webserver_verify_ca": config.ca,
+            **_interfaces(),
+        },
+        "agent": {
+            "api_ca_file": config.ca,
+            "certificates_path": state / "certificates",
+            "require_tls": True,
+            "image_download_source": "http",
+            "deploy_logs_collect": "on_failure",
+            "deploy_logs_local_path": state / "deploy-logs",
+            "command_timeout": 60,
+            "command_wait_interval": 1,
+            "post_deploy_get_power_state_retry_interval": 1,
+            "post_deploy_get_power_state_retries": 30,
+        },
+        "api": {
+            "host_ip": config.address,
+            "port": config.port,
+            "public_endpoint": config.url,
+            "enable_ssl_api": True,
+            "cert_file": config.certificate,
+            "key_file": config.key,
+        },
+        "conductor": {
+            "automated_clean": config.clean,
+            "deploy_kernel": f"file://{config.kernel}",
+            "deploy_ramdisk": f"file://{config.ramdisk}",
+            "bootloader": f"file://{config.esp}",
+            "file_url_allowed_paths": ",".join(allowed),
+            "heartbeat_timeout": config.heartbeat_timeout,
+            "deploy_callback_timeout": config.callback_timeout,
+            "inspect_wait_timeout": config.callback_timeout,
+            "clean_callback_timeout": config.callback_timeout,
+            "sync_power_state_interval": 30,
+            # What a host's power should be is written in its record; Ironic only says what it sees.
+            "force_power_state_during_sync": False,
+            "node_history": False,
+        },
+        "database": {"connection": f"sqlite:///{config.database}", "sqlite_synchronous": False},
+        "deploy": {
+            "http_url": config.http_url,
+            "http_root": config.http_root,
+            "iso_master_path": state / "iso-master",
+            "erase_devices_priority": 0,
+            "erase_devices_metadata_priority": 10,
+            "default_boot_mode": "uefi",
+            "fast_track": True,
+        },
+        "dhcp": {"dhcp_provider": "none"},
+        "inspector": {"require_managed_boot": True, "add_ports": "all", "keep_ports": "present"},
+        "oslo_concurrency": {"lock_path": state / "lock"},
+        "oslo_messaging_notifications": {"driver": "noop"},
+        "pxe": {
+            "tftp_root": state / "tftp",
+            "tftp_master_path": state / "tftp-master",
+            "instance_master_path": state / "master",
+            "images_path": state / "images",
+            "kernel_append_params": params,
+        },
+        "redfish": {
+            "use_swift": False,
+            "kernel_append_params": params,
+            "boot_mode_config_timeout": 0,
+            # The BMC may be busy; it is never far away.
+            "connection_attempts": 3,
+            "connection_retry_interval": 2,
+        },
+        "service_catalog": {"endpoint_override": config.url, "auth_type": "none"},
+    }
+
+
+def _interfaces() -> dict[str, object]:
+    """The ways to reach a server that are compiled into this lab; the first of each kind is the default."""
+    enabled = {
+        "bios": "no-bios",
+        "boot": "redfish-virtual-media",
+        "console": "no-console",
+        "deploy": "direct,ramdisk,custom-agent",
+        "firmware": "no-firmware",
+        "inspect": "agent,redfish,no-inspect",
+        "management": "redfish",
+        "network": "noop",
+        "power": "redfish",
+        "raid": "no-raid",
+        "rescue": "no-rescue",
+        "storage": "noop",
+        "vendor": "no-vendor",
+    }
+    return {
+        "enabled_hardware_types": "redfish",
+        **{f"enabled_{kind}_interfaces": names for kind, names in enabled.items()},
+        **{f"default_{kind}_interface": names.partition(",")[0] for kind, names in enabled.items()},
+    }

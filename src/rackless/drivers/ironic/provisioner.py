@@ -1,0 +1,347 @@
+"""`ports.provisioner.Provisioner` by Ironic: one look at the node, at most one push, and how it stands.
+
+Each method is a table from Ironic's provision state to what that means for what is wanted. Nothing is remembered here;
+Ironic knows, and when it has forgotten (a new database), the host is registered again on the way.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Coroutine, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Concatenate, ParamSpec, Self
+
+from rackless.drivers.ironic.bmc_address import INTERFACES, BadAddress, driver_info
+from rackless.drivers.ironic.client import Busy, IronicClient, Json, Refused, Unreachable
+from rackless.ports.provisioner import (
+    Again,
+    ConfigDrive,
+    Done,
+    ErrorKind,
+    Failed,
+    HostAccess,
+    Image,
+    Result,
+)
+
+SOON = 1.0
+"""Seconds until the next look at something quick …"""
+LATER = 2.0
+"""… and at something that takes a server's boot."""
+SOFT_POWER_OFF = 60
+_STABLE = ("enroll", "manageable", "available", "active", "inspect failed", "clean failed", "deploy failed", "error")
+
+P = ParamSpec("P")
+Method = Callable[Concatenate["IronicProvisioner", P], Coroutine[Any, Any, Result]]
+
+
+def _answers(kind: ErrorKind) -> Callable[[Method[P]], Method[P]]:
+    """Turn what Ironic's client raises into results: busy is not an error, a refusal is one of this `kind`."""
+
+    def decorate(method: Method[P]) -> Method[P]:
+        async def answer(self: IronicProvisioner, /, *args: P.args, **kwargs: P.kwargs) -> Result:
+            try:
+                return await method(self, *args, **kwargs)
+            except Busy:
+                return Again(SOON, busy=True)
+            except Unreachable as error:
+                return Again(5 * SOON, f"Ironic does not answer ({error})", busy=True)
+            except Refused as error:
+                return Failed(kind, str(error))
+            except BadAddress as error:
+                return Failed(ErrorKind.REGISTRATION, str(error))
+
+        return answer
+
+    return decorate
+
+
+class IronicProvisioner:
+    def __init__(self, url: str, username: str, password: str, ca: Path | None) -> None:
+        self._ironic = IronicClient(url, username, password, ca)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        await self._ironic.close()
+
+    @_answers(ErrorKind.REGISTRATION)
+    async def register(self, host: HostAccess, *, restart: bool = False) -> Result:
+        node = await self._ironic.node(host.name)
+        if node is None:
+            return await self._enroll(host)
+        changed = await self._update(host, node)
+        if node["maintenance"]:
+            return await self._maintained(node)
+        match node["provision_state"]:
+            case "enroll" if node["last_error"] and not restart and not changed:
+                return Failed(ErrorKind.REGISTRATION, _reason(node))
+            case "enroll":
+                await self._ironic.provision(node["uuid"], "manage")
+                return Again(SOON / 2, "checking access to the BMC")
+            case "verifying":
+                return Again(SOON / 2, "checking access to the BMC")
+        return Done({"id": node["uuid"]})
+
+    @_answers(ErrorKind.INSPECTION)
+    async def inspect(self, host: HostAccess, *, restart: bool = False) -> Result:
+        node = await self._ironic.node(host.name)
+        if node is None:
+            return await self._enroll(host)
+        match node["provision_state"]:
+            case "available":
+                await self._ironic.provision(node["uuid"], "manage")
+                return Again(SOON, busy=restart)
+            case "manageable":
+                inventory = None if restart else await self._ironic.inventory(node["uuid"])
+                if inventory is not None:
+                    return Done(inventory.get("inventory", inventory))
+            case "inspect failed" if not restart and "abort" not in (node["last_error"] or ""):
+                return Failed(ErrorKind.INSPECTION, _reason(node))
+            case "inspect failed":
+                pass
+            case "enroll":
+                return await self._reregistered(host)
+            case _:
+                return Again(LATER, _doing(node))
+        await self._ironic.provision(node["uuid"], "inspect")
+        return Again(LATER, "starting inspection")
+
+    @_answers(ErrorKind.PREPARATION)
+    async def prepare(self, host: HostAccess, *, restart: bool = False) -> Result:
+        node = await self._ironic.node(host.name)
+        if node is None:
+            return await self._enroll(host)
+        return await self._cleaned(host, node, restart, ErrorKind.PREPARATION) or Done()
+
+    @_answers(ErrorKind.PROVISIONING)
+    async def provision(self, host: HostAccess, image: Image, config: ConfigDrive, *, restart: bool = False) -> Result:
+        node = await self._ironic.node(host.name)
+        if node is None:
+            return await self._enroll(host)
+        match node["provision_state"]:
+            case "active" if _holds(node, image):
+                return Done()
+            case "active":
+                await self._ironic.provision(node["uuid"], "deleted")
+                return Again(LATER, "taking another image off", busy=restart)
+            case "deploy failed" if _holds(node, image) and not restart:
+                return Failed(ErrorKind.PROVISIONING, _reason(node))
+            case "deploy failed":
+                return await self._deploy(host, node, image, config)
+            case "deploying" | "wait call-back":
+                return Again(LATER, _doing(node))
+            case "error":
+                return Failed(ErrorKind.PROVISIONING, _reason(node))
+        waiting = await self._cleaned(host, node, restart, ErrorKind.PROVISIONING)
+        return waiting or await self._deploy(host, node, image, config)
+
+    @_answers(ErrorKind.PROVISIONING)
+    async def deprovision(self, host: HostAccess, *, restart: bool = False) -> Result:
+        node = await self._ironic.node(host.name)
+        if node is None:
+            return await self._enroll(host)
+        match node["provision_state"]:
+            case "error" if not restart:
+                return Failed(ErrorKind.PROVISIONING, _reason(node))
+            case "active" | "deploy failed" | "wait call-back" | "error":
+                await self._ironic.provision(node["uuid"], "deleted")
+                return Again(SOON, "taking the system off")
+            case "deploying":
+                return Again(LATER, "waiting for a moment to stop")
+        return await self._cleaned(host, node, restart, ErrorKind.PROVISIONING) or Done()
+
+    @_answers(ErrorKind.POWER)
+    async def power(self, host: HostAccess, on: bool, *, hard: bool = False, restart: bool = False) -> Result:
+        node = await self._ironic.node(host.name)
+        if node is None:
+            return await self._enroll(host)
+        if node["target_power_state"] or node["target_provision_state"]:
+            return Again(SOON, f"switching {'on' if on else 'off'}")
+        if node["power_state"] == ("power on" if on else "power off"):
+            return Done({"powered_on": on})
+        if node["last_error"] and not restart:
+            return Failed(ErrorKind.POWER, _reason(node))
+        if on or hard or restart:
+            await self._ironic.power(node["uuid"], "power on" if on else "power off")
+        else:
+            await self._ironic.power(node["uuid"], "soft power off", timeout=SOFT_POWER_OFF)
+        return Again(SOON, f"switching {'on' if on else 'off'}")
+
+    @_answers(ErrorKind.REGISTRATION)
+    async def delete(self, host: HostAccess) -> Result:
+        node = await self._ironic.node(host.name)
+        if node is None:
+            return Done()
+        match node["provision_state"]:
+            case "inspect wait" | "clean wait":
+                await self._ironic.provision(node["uuid"], "abort")
+                return Again(SOON, "stopping the agent")
+            case "wait call-back":
+                await self._ironic.provision(node["uuid"], "deleted")
+                return Again(SOON, "stopping the agent")
+            case "verifying" | "inspecting" | "cleaning" | "deploying" | "deleting":
+                return Again(SOON, _doing(node))
+            case "available" | "manageable" | "enroll":
+                if node["instance_uuid"]:
+                    await self._ironic.patch_node(node["uuid"], {"instance_uuid": None})
+            case _ if not node["maintenance"]:
+                await self._ironic.maintain(node["uuid"], "the host is being deleted")
+        await self._ironic.delete_node(node["uuid"])
+        return Done()
+
+    async def _enroll(self, host: HostAccess) -> Result:
+        """Make the node; its BMC is tried at the next call."""
+        if others := await self._ironic.nodes_with_port(host.boot_mac):
+            other = await self._ironic.node(others[0])
+            name = (other or {}).get("name") or others[0]
+            return Failed(ErrorKind.REGISTRATION, f"MAC address {host.boot_mac} conflicts with existing host {name}")
+        node = await self._ironic.create_node({
+            "name": host.name,
+            "driver": "redfish",
+            "driver_info": driver_info(host.bmc),
+            "properties": {"capabilities": _capabilities(host), "cpu_arch": "x86_64"},
+            "extra": {"uid": host.uid, "access": _fingerprint(host)},
+            **INTERFACES,
+        })  # fmt: skip
+        await self._ironic.create_port(node["uuid"], host.boot_mac)
+        return Again(0.0, "registering", busy=True)
+
+    async def _reregistered(self, host: HostAccess) -> Result:
+        """A node that Ironic has only just got to know again: first prove its BMC, then go on."""
+        result = await self.register(host, restart=True)
+        return Again(SOON, "registering again", busy=True) if isinstance(result, Done) else result
+
+    async def _update(self, host: HostAccess, node: Json) -> bool:
+        """Bring how Ironic reaches the host up to date; Ironic hides passwords, so they are compared by a digest."""
+        if node["extra"].get("access") == _fingerprint(host) and node["extra"].get("uid") == host.uid:
+            return False
+        if node["provision_state"] not in _STABLE:
+            return False
+        await self._ironic.patch_node(node["uuid"], {
+            "driver_info": {**_kept(node["driver_info"]), **driver_info(host.bmc)},
+            "extra": {**node["extra"], "uid": host.uid, "access": _fingerprint(host)},
+        })  # fmt: skip
+        return True
+
+    async def _maintained(self, node: Json) -> Result:
+        """Maintenance without a fault is nobody's; with one, Ironic itself ends it when the BMC is back."""
+        if node["fault"] == "power failure":
+            return Again(10 * SOON, f"the BMC does not answer: {node['maintenance_reason']}", busy=True)
+        if node["fault"]:  # a failed step, which the caller is about to see
+            return Done({"id": node["uuid"]})
+        await self._ironic.end_maintenance(node["uuid"])
+        return Again(SOON, "ending maintenance", busy=True)
+
+    async def _cleaned(self, host: HostAccess, node: Json, restart: bool, kind: ErrorKind) -> Result | None:
+        """None when the node is clean and free to be given away; else what is being done about it."""
+        match node["provision_state"]:
+            case "available":
+                return None
+            case "manageable":
+                await self._ironic.provision(node["uuid"], "provide")
+                return Again(SOON, "cleaning")
+            case "clean failed" if not restart:
+                return Failed(kind, _reason(node))
+            case "clean failed":
+                if node["maintenance"]:
+                    await self._ironic.end_maintenance(node["uuid"])
+                await self._ironic.provision(node["uuid"], "manage")
+                return Again(SOON, "cleaning again")
+            case "inspect failed":
+                await self._ironic.provision(node["uuid"], "manage")
+                return Again(SOON, busy=True)
+            case "enroll":
+                return await self._reregistered(host)
+        return Again(LATER if "wait" in node["provision_state"] else SOON, _doing(node))
+
+    async def _deploy(self, host: HostAccess, node: Json, image: Image, config: ConfigDrive) -> Result:
+        await self._ironic.patch_node(
+            node["uuid"], {"instance_uuid": host.uid, "instance_info": _instance_info(host, image)}
+        )
+        checks = await self._ironic.validate(node["uuid"])
+        for part in ("boot", "deploy"):
+            if checks.get(part, {}).get("result") is False:
+                return Failed(ErrorKind.PROVISIONING, f"{part}: {checks[part].get('reason')}")
+        await self._ironic.provision(node["uuid"], "active", configdrive=_config_drive(host, config))
+        return Again(LATER, "starting to write the image")
+
+
+def _fingerprint(host: HostAccess) -> str:
+    bmc = host.bmc
+    parts = (host.uid, bmc.address, bmc.username, bmc.password, str(bmc.ca), str(bmc.verify))
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()
+
+
+def _kept(info: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in info.items() if not name.startswith("redfish_")}
+
+
+def _capabilities(host: HostAccess) -> str:
+    mode = "bios" if host.boot_mode == "legacy" else "uefi"
+    return f"boot_mode:{mode}" + (",secure_boot:true" if host.boot_mode == "UEFISecureBoot" else "")
+
+
+def _instance_info(host: HostAccess, image: Image) -> dict[str, Any]:
+    mode = "bios" if host.boot_mode == "legacy" else "uefi"
+    checksum = (
+        {"image_checksum": image.checksum}
+        if image.checksum_type in ("", "auto")
+        else {"image_os_hash_algo": image.checksum_type, "image_os_hash_value": image.checksum}
+    )
+    return {
+        "image_source": image.url,
+        "image_type": "whole-disk",
+        # Without it a raw image is taken for something that qemu-img should know.
+        "image_disk_format": image.format,
+        "capabilities": {"boot_mode": mode},
+        **checksum,
+    }
+
+
+def _config_drive(host: HostAccess, config: ConfigDrive) -> dict[str, Any]:
+    own = {
+        "uuid": host.uid,
+        "metal3-name": host.name,
+        "name": host.name,
+        "hostname": host.name,
+        "local-hostname": host.name,
+        "local_hostname": host.name,
+    }
+    drive: dict[str, Any] = {"meta_data": {**own, **config.meta_data}, "user_data": config.user_data}
+    if config.network_data is not None:
+        drive["network_data"] = dict(config.network_data)
+    return drive
+
+
+def _holds(node: Json, image: Image) -> bool:
+    info = node["instance_info"]
+    checksum = info.get("image_os_hash_value") or info.get("image_checksum")
+    return (info.get("image_source"), checksum) == (image.url, image.checksum)
+
+
+def _reason(node: Json) -> str:
+    return str(node["last_error"] or f"Ironic says only: {node['provision_state']}").strip()
+
+
+def _doing(node: Json) -> str:
+    """What the engine is at, for people: the step by name, or what is waited for."""
+    for field in ("deploy_step", "clean_step"):
+        step = (node.get(field) or {}).get("step")
+        if step:
+            return str(step).replace("_", " ")
+    words = {
+        "inspect wait": "the server boots the agent",
+        "clean wait": "the server boots the agent",
+        "wait call-back": "the server boots the agent",
+        "deleting": "taking the system off",
+    }
+    state = str(node["provision_state"])
+    return words.get(state, state)

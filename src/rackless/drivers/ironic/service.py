@@ -1,0 +1,117 @@
+"""Ironic as a process: its files, its database, its start and its end. Runs inside the lab's network namespace."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from pathlib import Path
+
+from rackless.drivers.ironic.client import IronicClient, Unreachable
+from rackless.drivers.ironic.config import GRUB_TEMPLATE, IronicConfig
+from rackless.errors import CommandFailed, GaveUp
+from rackless.ports.process import Child, Processes
+
+_SHIM = Path(__file__).parent / "fast_hashing"
+_BCRYPT = "import bcrypt, sys; print(bcrypt.hashpw(sys.stdin.buffer.read(), bcrypt.gensalt(8)).decode())"
+
+
+class IronicService:
+    """One Ironic. `fast_hashing` loads the shim of that name; without it Ironic runs exactly as published."""
+
+    def __init__(
+        self,
+        config: IronicConfig,
+        venv: Path,
+        processes: Processes,
+        *,
+        log: Path | None = None,
+        fast_hashing: bool = True,
+    ) -> None:
+        self._config = config
+        self._venv = venv
+        self._processes = processes
+        self._log = log or config.state / "ironic.log"
+        self._env = {
+            "PATH": f"{venv / 'bin'}:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+            # Proxies of the host have no meaning inside the lab.
+            **dict.fromkeys(("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"), ""),
+            "PYTHONWARNINGS": "ignore",
+            **({"PYTHONPATH": str(_SHIM)} if fast_hashing else {}),
+        }
+        self._child: Child | None = None
+
+    @property
+    def pid(self) -> int | None:
+        return self._child.pid if self._child else None
+
+    async def start(self, within: float = 90.0) -> None:
+        """Start, and return when Ironic's conductor is there and speaks Redfish."""
+        await self._write_files()
+        await self._ensure_schema()
+        self._child = await self._processes.start(
+            [self._venv / "bin/ironic", "--config-file", self._config.conf], log=self._log, env=self._env
+        )
+        try:
+            await self._ready(self._child, within)
+        except BaseException:
+            await self.stop()
+            raise
+
+    async def stop(self) -> None:
+        if self._child is not None:
+            child, self._child = self._child, None
+            await child.stop(within=15.0)
+
+    async def _write_files(self) -> None:
+        config = self._config
+        for directory in config.directories:
+            directory.mkdir(parents=True, exist_ok=True)
+        config.state.chmod(0o700)
+        hashed = await self._processes.run([self._venv / "bin/python", "-c", _BCRYPT], input=config.password.encode())
+        _write_private(config.htpasswd, f"{config.username}:{hashed.stdout.strip()}\n")
+        _write_private(config.conf, config.render())
+        config.grub_template.write_text(GRUB_TEMPLATE)
+
+    async def _ensure_schema(self) -> None:
+        """The database as this Ironic wants it; `schema` says which one it was made for."""
+        made_for = self._config.state / "schema"
+        if made_for.exists() and made_for.read_text() == self._venv.name:
+            return
+        if not made_for.exists():  # never started, or cut off while it was made: nothing is lost
+            self._config.database.unlink(missing_ok=True)
+        verb = "upgrade" if self._config.database.exists() else "create_schema"
+        await self._processes.run(
+            [self._venv / "bin/ironic-dbsync", "--config-file", self._config.conf, verb], env=self._env
+        )
+        made_for.write_text(self._venv.name)
+
+    async def _ready(self, child: Child, within: float) -> None:
+        config = self._config
+        started, last = time.monotonic(), "nothing answered"
+        async with IronicClient(config.url, config.username, config.password, config.ca) as client:
+            while time.monotonic() - started < within:
+                if child.code is not None:
+                    raise CommandFailed(["ironic", "--config-file", str(config.conf)], child.code, _tail(self._log))
+                try:
+                    drivers = await client.drivers()
+                    if "redfish" in drivers:
+                        return
+                    last = f"drivers {sorted(drivers)}"
+                except Unreachable as error:
+                    last = str(error)
+                await asyncio.sleep(0.1)
+        raise GaveUp("Ironic", within, last, hint=f"its log is {self._log}")
+
+
+def _write_private(path: Path, text: str) -> None:
+    path.unlink(missing_ok=True)
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "w") as file:
+        file.write(text)
+
+
+def _tail(log: Path, size: int = 4000) -> str:
+    if not log.exists():
+        return ""
+    return log.read_bytes()[-size:].decode(errors="replace")

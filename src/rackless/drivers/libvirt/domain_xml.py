@@ -1,0 +1,208 @@
+"""A server as libvirt's domain XML, and back. Pure: golden-tested, no connection."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from uuid import UUID
+from xml.etree import ElementTree as ET
+
+from rackless.ports.hypervisor import BootDevice, Firmware, Server
+
+NAMESPACE = "https://rackless.invalid/server/1"
+ET.register_namespace("rackless", NAMESPACE)
+
+ORDER = (BootDevice.DISK, BootDevice.NETWORK, BootDevice.CDROM)
+"""The boot order of a server nobody has told otherwise."""
+
+OVMF = (
+    # code, variables: where the distributions keep the firmware without secure boot
+    ("/usr/share/OVMF/OVMF_CODE_4M.fd", "/usr/share/OVMF/OVMF_VARS_4M.fd"),
+    ("/usr/share/OVMF/OVMF_CODE.fd", "/usr/share/OVMF/OVMF_VARS.fd"),
+    ("/usr/share/edk2/ovmf/OVMF_CODE.fd", "/usr/share/edk2/ovmf/OVMF_VARS.fd"),
+    ("/usr/share/edk2/x64/OVMF_CODE.4m.fd", "/usr/share/edk2/x64/OVMF_VARS.4m.fd"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Platform:
+    """What the machine offers: its emulator, its firmware, and whether the CPU can help."""
+
+    kvm: bool
+    emulator: Path
+    ovmf_code: Path
+    ovmf_vars: Path
+
+
+def render(server: Server, platform: Platform) -> str:
+    domain = ET.Element("domain", type="kvm" if platform.kvm else "qemu")
+    _add(domain, "name", server.name)
+    _add(domain, "uuid", str(server.uuid))
+    _add(domain, "memory", str(server.memory_mib), unit="MiB")
+    _add(domain, "vcpu", str(server.vcpus))
+    _os(domain, server, platform)
+    features = _add(domain, "features")
+    _add(features, "acpi")
+    _add(features, "apic")
+    if platform.kvm:
+        _add(domain, "cpu", mode="host-passthrough")
+    else:  # a plain old model: emulating what nobody uses halves the speed
+        cpu = _add(domain, "cpu", mode="custom", match="exact", check="none")
+        _add(cpu, "model", "Nehalem", fallback="forbid")
+    _add(domain, "clock", offset="utc")
+    _add(domain, "on_poweroff", "destroy")
+    _add(domain, "on_reboot", "restart")
+    _add(domain, "on_crash", "destroy")
+    _devices(_add(domain, "devices"), server, platform)
+    set_order(domain, ORDER)
+    key = hashlib.sha256(ET.tostring(domain)).hexdigest()
+    metadata = _add(domain, "metadata")
+    ET.SubElement(metadata, f"{{{NAMESPACE}}}server", key=key)
+    ET.indent(domain)
+    return ET.tostring(domain, encoding="unicode")
+
+
+def _os(domain: ET.Element, server: Server, platform: Platform) -> None:
+    os = _add(domain, "os")
+    _add(os, "type", "hvm", arch="x86_64", machine="q35")
+    if server.firmware is Firmware.UEFI:
+        _add(os, "loader", str(platform.ovmf_code), readonly="yes", type="pflash")
+        _add(os, "nvram", str(server.nvram), template=str(platform.ovmf_vars))
+
+
+def _devices(devices: ET.Element, server: Server, platform: Platform) -> None:
+    _add(devices, "emulator", str(platform.emulator))
+    _add(devices, "controller", type="scsi", index="0", model="virtio-scsi")
+    _add(devices, "controller", type="usb", model="none")
+    for index, disk in enumerate(server.disks):
+        device = _add(devices, "disk", type="file", device="disk")
+        # the lab is thrown away as a whole: the host's page cache is all the durability it needs
+        _add(device, "driver", name="qemu", type="qcow2", cache="unsafe", discard="unmap")
+        _add(device, "source", file=str(disk.path))
+        _add(device, "target", dev=f"sd{chr(ord('a') + index)}", bus="scsi")
+        _add(device, "serial", disk.serial)
+        _add(device, "address", type="drive", controller="0", bus="0", target="0", unit=str(index))
+    drive = _add(devices, "disk", type="file", device="cdrom")
+    _add(drive, "driver", name="qemu", type="raw")
+    _add(drive, "target", dev=f"sd{chr(ord('a') + len(server.disks))}", bus="scsi")
+    _add(drive, "readonly")
+    _add(drive, "address", type="drive", controller="0", bus="0", target="0", unit=str(len(server.disks)))
+    for nic in server.nics:
+        interface = _add(devices, "interface", type="bridge")
+        _add(interface, "mac", address=nic.mac)
+        _add(interface, "source", bridge=nic.bridge)
+        _add(interface, "model", type="virtio")
+    serial = _add(devices, "serial", type="file")
+    _add(serial, "source", path=str(server.console_log), append="on")
+    _add(serial, "target", port="0")
+    rng = _add(devices, "rng", model="virtio")
+    _add(rng, "backend", "/dev/urandom", model="random")
+    _add(devices, "memballoon", model="none")
+
+
+def key_of(xml: str) -> str | None:
+    """The content key that `render` wrote into a definition."""
+    found = ET.fromstring(xml).find(f"metadata/{{{NAMESPACE}}}server")
+    return found.get("key") if found is not None else None
+
+
+def set_order(domain: ET.Element, order: Sequence[BootDevice]) -> None:
+    """Give every bootable device its place; devices of one kind follow each other."""
+    for element in domain.findall("devices/*/boot/.."):
+        for boot in element.findall("boot"):
+            element.remove(boot)
+    place = 1
+    for device in order:
+        for element in bootable(domain, device):
+            element.append(ET.Element("boot", order=str(place)))
+            place += 1
+
+
+def bootable(domain: ET.Element, device: BootDevice) -> list[ET.Element]:
+    match device:
+        case BootDevice.DISK:
+            return domain.findall("devices/disk[@device='disk']")
+        case BootDevice.CDROM:
+            return domain.findall("devices/disk[@device='cdrom']")
+        case BootDevice.NETWORK:
+            return domain.findall("devices/interface")
+
+
+def order_with_first(device: BootDevice) -> tuple[BootDevice, ...]:
+    return (device, *(other for other in ORDER if other is not device))
+
+
+def first_of(domain: ET.Element) -> BootDevice:
+    """Which device a definition boots from first."""
+    places = {
+        device: min(
+            (int(boot.get("order", "99")) for element in bootable(domain, device) for boot in element.findall("boot")),
+            default=99,
+        )
+        for device in BootDevice
+    }
+    return min(places, key=lambda device: places[device])
+
+
+def with_first(xml: str, device: BootDevice) -> str:
+    domain = ET.fromstring(xml)
+    set_order(domain, order_with_first(device))
+    return ET.tostring(domain, encoding="unicode")
+
+
+def drive_xml(xml: str, image: Path | None) -> str:
+    """The CD drive of a definition with `image` in it, or empty: what an update of the device takes."""
+    (drive,) = bootable(ET.fromstring(xml), BootDevice.CDROM)
+    for source in drive.findall("source"):
+        drive.remove(source)
+    for backing in drive.findall("backingStore"):
+        drive.remove(backing)
+    if image is not None:
+        drive.insert(1, ET.Element("source", file=str(image)))
+    return ET.tostring(drive, encoding="unicode")
+
+
+@dataclass(frozen=True, slots=True)
+class Parsed:
+    name: str
+    uuid: UUID
+    memory_mib: int
+    vcpus: int
+    firmware: Firmware
+    macs: tuple[str, ...]
+    disks: tuple[tuple[Path, str], ...]
+    media: Path | None
+    boot_first: BootDevice
+
+
+def parse(xml: str) -> Parsed:
+    domain = ET.fromstring(xml)
+    drives = bootable(domain, BootDevice.CDROM)
+    media = drives[0].find("source") if drives else None
+    file = media.get("file") if media is not None else None
+    factor = {"KiB": 1024, "MiB": 1, "GiB": 1 / 1024}
+    memory = domain.find("memory")
+    assert memory is not None
+    return Parsed(
+        name=domain.findtext("name", ""),
+        uuid=UUID(domain.findtext("uuid", "")),
+        memory_mib=int(int(memory.text or "0") / factor.get(memory.get("unit", "KiB"), 1024)),
+        vcpus=int(domain.findtext("vcpu", "1")),
+        firmware=Firmware.UEFI if domain.find("os/loader[@type='pflash']") is not None else Firmware.BIOS,
+        macs=tuple(mac.get("address", "") for mac in domain.findall("devices/interface/mac")),
+        disks=tuple(
+            (Path(source.get("file", "")), disk.findtext("serial", ""))
+            for disk in bootable(domain, BootDevice.DISK)
+            if (source := disk.find("source")) is not None
+        ),
+        media=Path(file) if file else None,
+        boot_first=first_of(domain),
+    )
+
+
+def _add(parent: ET.Element, tag: str, text: str | None = None, **attributes: str) -> ET.Element:
+    element = ET.SubElement(parent, tag, attributes)
+    element.text = text
+    return element

@@ -1,0 +1,228 @@
+"""`ports.hypervisor.Hypervisor` on libvirt. The XML is made in `domain_xml`; here it is given to libvirt."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree as ET
+
+from rackless.drivers.libvirt import domain_xml
+from rackless.drivers.libvirt.binding import libvirt, libvirt_qemu
+from rackless.drivers.libvirt.connection import LOST, REBOOT, Connection
+from rackless.errors import LabError
+from rackless.ports.hypervisor import (
+    BootDevice,
+    Change,
+    Disk,
+    NoSuchServer,
+    Power,
+    Server,
+    ServerEvent,
+    ServerState,
+    Unreachable,
+)
+
+
+class LibvirtHypervisor:
+    def __init__(self, connection: Connection, platform: domain_xml.Platform) -> None:
+        self._connection = connection
+        self._platform = platform
+
+    async def ensure(self, server: Server) -> bool:
+        xml = domain_xml.render(server, self._platform)
+
+        def work(conn: Any) -> bool:
+            domain = _lookup(conn, server.name)
+            if domain is not None:
+                if domain_xml.key_of(domain.XMLDesc(libvirt().VIR_DOMAIN_XML_INACTIVE)) == domain_xml.key_of(xml):
+                    return False
+                if domain.isActive():
+                    raise LabError(
+                        f"server {server.name} is running and its hardware would change",
+                        hint="power it off first, or destroy the lab and make it anew",
+                    )
+            conn.defineXML(xml)
+            return True
+
+        return await self._connection.call(work)
+
+    async def retire(self, name: str) -> None:
+        def work(conn: Any) -> None:
+            domain = _lookup(conn, name)
+            if domain is None:
+                return
+            if domain.isActive():
+                domain.destroy()
+            domain.undefineFlags(libvirt().VIR_DOMAIN_UNDEFINE_NVRAM)
+
+        await self._connection.call(work)
+
+    async def servers(self) -> list[ServerState]:
+        return await self._connection.call(lambda conn: [_observe(domain) for domain in conn.listAllDomains()])
+
+    async def observe(self, name: str) -> ServerState | None:
+        def work(conn: Any) -> ServerState | None:
+            domain = _lookup(conn, name)
+            return None if domain is None else _observe(domain)
+
+        return await self._connection.call(work)
+
+    async def power_on(self, name: str, *, boot: BootDevice | None = None) -> None:
+        def work(conn: Any) -> None:
+            domain = _find(conn, name)
+            if domain.isActive():
+                return
+            if boot is None:
+                domain.create()
+                return
+            # Started from a changed copy; the definition itself stays as it is.
+            defined = domain.XMLDesc(libvirt().VIR_DOMAIN_XML_INACTIVE | libvirt().VIR_DOMAIN_XML_SECURE)
+            started = conn.createXML(domain_xml.with_first(defined, boot))
+            _restore_order(started, defined)
+
+        await self._connection.call(work)
+
+    async def power_off(self, name: str) -> None:
+        await self._when_running(name, lambda domain: domain.destroy())
+
+    async def shut_down(self, name: str) -> None:
+        await self._when_running(name, lambda domain: domain.shutdown())
+
+    async def reset(self, name: str) -> None:
+        await self._when_running(name, lambda domain: domain.reset())
+
+    async def interrupt(self, name: str) -> None:
+        await self._when_running(name, lambda domain: domain.injectNMI())
+
+    async def set_boot_first(self, name: str, device: BootDevice) -> None:
+        def work(conn: Any) -> None:
+            domain = _find(conn, name)
+            defined = domain.XMLDesc(libvirt().VIR_DOMAIN_XML_INACTIVE | libvirt().VIR_DOMAIN_XML_SECURE)
+            if domain_xml.parse(defined).boot_first is not device:
+                conn.defineXML(domain_xml.with_first(defined, device))
+
+        await self._connection.call(work)
+
+    async def insert_media(self, name: str, image: Path) -> None:
+        await self._change_media(name, image)
+
+    async def eject_media(self, name: str) -> None:
+        await self._change_media(name, None)
+
+    async def events(self) -> AsyncIterator[ServerEvent]:
+        queue: asyncio.Queue[tuple[str, int, int]] = asyncio.Queue()
+        stop = self._connection.listen(lambda *event: queue.put_nowait(event))
+        try:
+            await self.servers()  # the connection is open and subscribed from here on
+            while True:
+                name, event, _detail = await queue.get()
+                if event == LOST:
+                    raise Unreachable("the connection to libvirtd was lost")
+                if (change := _changes().get(event)) is not None:
+                    yield ServerEvent(name, change)
+        finally:
+            stop()
+
+    async def _when_running(self, name: str, act: Any) -> None:
+        def work(conn: Any) -> None:
+            domain = _find(conn, name)
+            if domain.isActive():
+                act(domain)
+
+        await self._connection.call(work)
+
+    async def _change_media(self, name: str, image: Path | None) -> None:
+        def work(conn: Any) -> None:
+            api = libvirt()
+            domain = _find(conn, name)
+            flags = api.VIR_DOMAIN_AFFECT_CONFIG | api.VIR_DOMAIN_DEVICE_MODIFY_FORCE
+            drive = domain_xml.drive_xml(domain.XMLDesc(api.VIR_DOMAIN_XML_INACTIVE), image)
+            domain.updateDeviceFlags(drive, flags)
+            if domain.isActive():
+                live = domain_xml.drive_xml(domain.XMLDesc(0), image)
+                domain.updateDeviceFlags(live, api.VIR_DOMAIN_AFFECT_LIVE | api.VIR_DOMAIN_DEVICE_MODIFY_FORCE)
+
+        await self._connection.call(work)
+
+
+def _changes() -> dict[int, Change]:
+    api = libvirt()
+    return {
+        api.VIR_DOMAIN_EVENT_STARTED: Change.POWERED_ON,
+        api.VIR_DOMAIN_EVENT_STOPPED: Change.POWERED_OFF,
+        api.VIR_DOMAIN_EVENT_CRASHED: Change.POWERED_OFF,
+        api.VIR_DOMAIN_EVENT_DEFINED: Change.DEFINED,
+        api.VIR_DOMAIN_EVENT_UNDEFINED: Change.UNDEFINED,
+        REBOOT: Change.REBOOTED,
+    }
+
+
+def _lookup(conn: Any, name: str) -> Any:
+    api = libvirt()
+    try:
+        return conn.lookupByName(name)
+    except api.libvirtError as error:
+        if error.get_error_code() == api.VIR_ERR_NO_DOMAIN:
+            return None
+        raise
+
+
+def _find(conn: Any, name: str) -> Any:
+    domain = _lookup(conn, name)
+    if domain is None:
+        raise NoSuchServer(f"there is no server {name}", hint="`rackless up` defines the servers of the lab")
+    return domain
+
+
+def _observe(domain: Any) -> ServerState:
+    api = libvirt()
+    parsed = domain_xml.parse(domain.XMLDesc(api.VIR_DOMAIN_XML_INACTIVE))
+    return ServerState(
+        name=parsed.name,
+        uuid=parsed.uuid,
+        power=Power.ON if domain.isActive() else Power.OFF,
+        memory_mib=parsed.memory_mib,
+        vcpus=parsed.vcpus,
+        firmware=parsed.firmware,
+        macs=parsed.macs,
+        disks=tuple(Disk(path, _capacity(domain, path), serial) for path, serial in parsed.disks),
+        media=parsed.media,
+        boot_first=parsed.boot_first,
+    )
+
+
+def _capacity(domain: Any, path: Path) -> int:
+    try:
+        return int(domain.blockInfo(str(path))[0])
+    except libvirt().libvirtError:
+        return 0
+
+
+def _restore_order(started: Any, defined: str) -> None:
+    """Let a reboot by the guest itself use the defined order.
+
+    The firmware has already been handed the order of this start; QEMU builds the next one from the devices' indexes at
+    the next reset. Two devices cannot have one index, so all are cleared before they are set.
+    """
+    live = ET.fromstring(started.XMLDesc(0))
+    order = ET.fromstring(defined)
+    places: dict[str, int] = {}
+    for device in BootDevice:
+        for running, wanted in zip(domain_xml.bootable(live, device), domain_xml.bootable(order, device), strict=True):
+            alias, boot = running.find("alias"), wanted.find("boot")
+            if alias is not None and boot is not None:
+                places[alias.get("name", "")] = int(boot.get("order", "0"))
+    for index in (None, places):
+        for alias_name, place in places.items():
+            _set_index(started, alias_name, -1 if index is None else place)
+
+
+def _set_index(domain: Any, alias: str, index: int) -> None:
+    command = {
+        "execute": "qom-set",
+        "arguments": {"path": f"/machine/peripheral/{alias}", "property": "bootindex", "value": index},
+    }
+    libvirt_qemu().qemuMonitorCommand(domain, json.dumps(command), 0)

@@ -1,0 +1,62 @@
+"""`ports.fabric.Networks` on libvirt."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rackless.drivers.libvirt import network_xml
+from rackless.drivers.libvirt.binding import libvirt
+from rackless.drivers.libvirt.connection import Connection
+from rackless.errors import LabError
+from rackless.ports.fabric import Network
+
+
+class LibvirtNetworks:
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    async def ensure_network(self, network: Network) -> bool:
+        xml = network_xml.render(network)
+
+        def work(conn: Any) -> bool:
+            found = _lookup(conn, network.name)
+            if found is not None and network_xml.key_of(found.XMLDesc(0)) != network_xml.key_of(xml):
+                if found.isActive():
+                    raise LabError(
+                        f"network {network.name} is in use and would change",
+                        hint="destroy the lab and make it anew",
+                    )
+                found.undefine()
+                found = None
+            return _ensure_active(conn, found, xml)
+
+        return await self._connection.call(work)
+
+    async def ensure_bridge_network(self, name: str, bridge: str) -> bool:
+        return await self._connection.call(
+            lambda conn: _ensure_active(conn, _lookup(conn, name), network_xml.render_bridge(name, bridge))
+        )
+
+    async def active(self) -> set[str]:
+        return await self._connection.call(
+            lambda conn: {network.name() for network in conn.listAllNetworks() if network.isActive()}
+        )
+
+
+def _ensure_active(conn: Any, found: Any, xml: str) -> bool:
+    if found is None:
+        found = conn.networkDefineXML(xml)
+    if found.isActive():
+        return False
+    found.create()
+    return True
+
+
+def _lookup(conn: Any, name: str) -> Any:
+    api = libvirt()
+    try:
+        return conn.networkLookupByName(name)
+    except api.libvirtError as error:
+        if error.get_error_code() == api.VIR_ERR_NO_NETWORK:
+            return None
+        raise

@@ -1,0 +1,1 @@
+"""Links and addresses by netlink."""

@@ -1,0 +1,141 @@
+"""The images there are, and the one way to have them: found in the cache, or built into it.
+
+An image's key is made of its recipe (the files of this package that take part), the versions of all its packages and
+its pinned requirements. Asking apt for versions takes seconds, so the answer is remembered under the identity of apt's
+lists: as long as those and the recipe are the same, the check reads a few small files and nothing else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import tempfile
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+
+from rackless.events import Bus
+from rackless.images import cache, node, packages, ramdisk
+from rackless.ports.process import Processes
+
+_SHARED_RECIPE = ("packages.py", "cpio.py", "modules.py", "elf.py", "fat.py", "catalogue.py")
+_DEPLOY_RECIPE = (*_SHARED_RECIPE, "ramdisk.py", "agent.py", "selection.py", "esp.py", "files/deploy")
+_NODE_RECIPE = (*_SHARED_RECIPE, "node.py", "noderoot.py", "gpt.py", "files/node")
+
+
+@dataclass(frozen=True, slots=True)
+class DeployImage:
+    """What a server boots to be inspected and written; `esp` makes it bootable from an ISO."""
+
+    kernel: Path
+    initramfs: Path
+    esp: Path
+    key: str
+
+
+@dataclass(frozen=True, slots=True)
+class NodeImage:
+    """What is written to a server's disk."""
+
+    qcow2: Path
+    sha256: str
+    virtual_bytes: int
+    key: str
+
+
+async def ensure_deploy_image(cache_root: Path, processes: Processes, bus: Bus) -> DeployImage:
+    kind = _Kind("deploy", "deploy ramdisk", ramdisk.PACKAGES, _DEPLOY_RECIPE)
+
+    async def build(root: Path, work: cache.Workspace, key: str) -> None:
+        await ramdisk.build(processes, root, work)
+
+    key, entry = await _ensure(cache_root, processes, bus, kind, build)
+    return DeployImage(entry / ramdisk.KERNEL, entry / ramdisk.INITRAMFS, entry / ramdisk.ESP, key)
+
+
+async def ensure_node_image(cache_root: Path, processes: Processes, bus: Bus) -> NodeImage:
+    kind = _Kind("node", "node image", node.PACKAGES, _NODE_RECIPE)
+
+    async def build(root: Path, work: cache.Workspace, key: str) -> None:
+        await node.build(processes, root, work, seed=key)
+
+    key, entry = await _ensure(cache_root, processes, bus, kind, build)
+    record = cache.load_manifest(entry)[node.QCOW2]
+    qcow2 = entry / node.QCOW2
+    return NodeImage(qcow2, record["sha256"], virtual_size(qcow2), key)
+
+
+def virtual_size(qcow2: Path) -> int:
+    """The size of the disk in a qcow2, out of its header."""
+    with qcow2.open("rb") as source:
+        return int.from_bytes(source.read(32)[24:32], "big")
+
+
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    name: str
+    title: str
+    packages: Sequence[str]
+    recipe: Sequence[str]
+
+
+_BuildFromRoot = Callable[[Path, cache.Workspace, str], Awaitable[None]]
+
+
+async def _ensure(place: Path, processes: Processes, bus: Bus, kind: _Kind, build: _BuildFromRoot) -> tuple[str, Path]:
+    store = cache.Cache(place)
+    with bus.step(kind.title) as step:
+        recipe = cache.key_of([*kind.packages, *_recipe_parts(kind.recipe)])
+        lookup = place / "resolved" / f"{kind.name}-{cache.key_of([recipe, packages.lists_identity()])}.json"
+        known = _load_known_key(lookup)
+        if known and (entry := await store.find(kind.name, known)):
+            step.unchanged("in the cache")
+            return known, entry
+
+        packages.require_debian_12()
+        step.progress("resolving packages")
+        with tempfile.TemporaryDirectory(prefix="rackless-apt-") as scratch:
+            found = await packages.resolve(processes, kind.packages, Path(scratch))
+        key = cache.key_of([recipe, *(f"{package.name}={package.version}" for package in found)])
+
+        async def build_entry(work: cache.Workspace) -> None:
+            root = work.scratch / "root"
+            debs = place / "debs"
+            step.progress(f"fetching {len(found)} packages")
+            await packages.fetch(processes, found, debs)
+            step.progress("unpacking packages")
+            await packages.unpack(processes, found, debs, root, work.scratch)
+            step.progress("building")
+            await build(root, work, key)
+
+        entry = await store.ensure(kind.name, key, build_entry)
+        await asyncio.to_thread(_remember_key, lookup, key)
+        return key, entry
+
+
+def _recipe_parts(names: Sequence[str]) -> list[bytes]:
+    """The content of the recipe's files; a folder stands for all files in it."""
+    here = resources.files("rackless.images")
+    parts = []
+    for name in names:
+        place = here.joinpath(name)
+        files = sorted((f for f in place.iterdir() if f.is_file()), key=lambda f: f.name) if place.is_dir() else [place]
+        for file in files:
+            parts += [file.name.encode(), file.read_bytes()]
+    return parts
+
+
+def _load_known_key(lookup: Path) -> str | None:
+    try:
+        key = json.loads(lookup.read_text())["key"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return key if isinstance(key, str) else None
+
+
+def _remember_key(lookup: Path, key: str) -> None:
+    lookup.parent.mkdir(parents=True, exist_ok=True)
+    written = lookup.with_suffix(".new")
+    written.write_text(json.dumps({"key": key}) + "\n")
+    written.rename(lookup)

@@ -1,0 +1,122 @@
+"""The node image: Debian 12 with systemd, sshd, etcd, keepalived and haproxy, configured at first boot by Ignition.
+
+A whole disk: systemd-boot with kernel and initrd on the EFI system partition, and a root that is grown to its disk at
+first boot. The qcow2 is not compressed, because unpacking it costs a slow server more than the larger download.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+from pathlib import Path
+
+from rackless.images import cpio, fat, gpt, modules, noderoot
+from rackless.images.cache import Workspace
+from rackless.images.files import install
+from rackless.ports.process import Processes
+
+PACKAGES = (
+    "linux-image-cloud-amd64", "systemd-boot-efi",
+    "base-files", "base-passwd", "bash", "coreutils", "dash", "debianutils", "diffutils", "findutils", "grep",
+    "libc-bin", "mawk", "sed", "tar", "gzip", "hostname", "util-linux", "mount", "login", "passwd", "libpam-modules",
+    "libpam-runtime", "ncurses-bin", "systemd", "systemd-sysv", "libpam-systemd", "libnss-systemd",
+    "systemd-resolved", "dbus", "udev", "kmod", "iproute2", "iputils-ping", "procps", "e2fsprogs", "dosfstools",
+    "gdisk", "ca-certificates", "openssh-server", "busybox-static", "ignition", "etcd-server", "etcd-client",
+    "keepalived", "haproxy", "curl", "jq", "sudo", "python3", "less",
+)  # fmt: skip
+
+QCOW2 = "node.qcow2"
+LABEL = "node-root"
+SYSTEMD_BOOT = "usr/lib/systemd/boot/efi/systemd-bootx64.efi"
+
+_MIB = 1 << 20
+_SPARE = 64 * _MIB  # room before the root is grown
+_INITRD_MODULES = (
+    "virtio_pci", "virtio_blk", "virtio_scsi", "virtio_net", "sd_mod", "sr_mod", "nvme", "ext4", "isofs", "vfat",
+    "nls_cp437", "nls_ascii", "nls_iso8859-1", "qemu_fw_cfg", "af_packet",
+)  # fmt: skip
+_ROOT_MODULES = re.compile(
+    r"kernel/(net/(netfilter|ipv4|ipv6|bridge|8021q|llc|802|packet|sched/(sch_ingress|cls_|act_))"
+    r"|fs/(overlayfs|isofs|fat|nls|xfs|fuse|autofs|efivarfs|squashfs)"
+    r"|drivers/(virtio|block/(virtio|loop)|net/(virtio|veth|dummy|tun|tap|macvlan|vxlan|bonding|net_failover)"
+    r"|scsi/(virtio|scsi_mod|sd_mod|sr_mod|scsi_common)|nvme/host|cdrom|firmware/qemu|char/(hw_random|virtio)"
+    r"|md/dm-mod))"
+)
+
+
+async def build(processes: Processes, root: Path, work: Workspace, seed: str) -> None:
+    """Out of `root`, the unpacked packages, which becomes the node's own root."""
+    kernel, image, loader = await asyncio.to_thread(_take_boot_files, root, work.scratch)
+    initrd = work.scratch / "initrd.img"
+    await _build_initrd(processes, root, kernel, work.scratch, initrd)
+    await asyncio.to_thread(modules.place, kernel, _root_modules(kernel), root)
+    await noderoot.configure(processes, root, kernel)
+
+    file_system, esp, disk = work.scratch / "root.ext4", work.scratch / "esp.vfat", work.scratch / "disk.raw"
+    await _build_file_system(processes, root, file_system)
+    await _build_esp(processes, esp, {"vmlinuz": image, "initrd.img": initrd, "EFI/BOOT/BOOTX64.EFI": loader})
+    parts = [gpt.Partition(gpt.EFI_SYSTEM, "ESP", esp), gpt.Partition(gpt.LINUX_ROOT_X86_64, "root", file_system)]
+    await asyncio.to_thread(gpt.write, disk, parts, seed)
+    await processes.run(["qemu-img", "convert", "-f", "raw", "-O", "qcow2", disk, work.out / QCOW2])
+
+
+def _take_boot_files(root: Path, scratch: Path) -> tuple[modules.Kernel, Path, Path]:
+    """Move kernel, modules and boot loader out of the root: they go to the ESP, or come back as a selection."""
+    release = modules.of_root(root).release
+    tree, image, loader = scratch / "modules" / release, scratch / "vmlinuz", scratch / "systemd-boot.efi"
+    tree.parent.mkdir()
+    (root / "usr/lib/modules" / release).rename(tree)
+    (root / f"boot/vmlinuz-{release}").rename(image)
+    (root / SYSTEMD_BOOT).rename(loader)
+    return modules.Kernel(tree), image, loader
+
+
+def _root_modules(kernel: modules.Kernel) -> list[Path]:
+    names = (path.name for path in kernel.tree.rglob("*.ko") if _ROOT_MODULES.match(str(path.relative_to(kernel.tree))))
+    return kernel.closure(names)
+
+
+async def _build_initrd(processes: Processes, root: Path, kernel: modules.Kernel, scratch: Path, initrd: Path) -> None:
+    tree, archive = scratch / "initrd", scratch / "initrd.cpio"
+    for name in ("bin", "dev", "proc", "sys", "run", "sysroot"):
+        (tree / name).mkdir(parents=True)
+    (tree / "bin/busybox").hardlink_to(root / "usr/bin/busybox")
+    (tree / "bin/sh").symlink_to("busybox")
+    install("node/init", tree / "init", 0o755)
+    install("node/udhcpc.script", tree / "udhcpc.script", 0o755)
+    order = kernel.closure(_INITRD_MODULES)
+    for relative in order:
+        place = tree / "lib/modules" / kernel.release / relative
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.hardlink_to(kernel.tree / relative)
+    listed = "".join(f"{relative}\n" for relative in order)
+    (tree / "lib/modules" / kernel.release / "load.order").write_text(listed)
+    cpio.write(tree, archive)
+    await processes.run(["lz4", "-q", "-f", "-l", "-9", archive, initrd])
+
+
+async def _build_file_system(processes: Processes, root: Path, target: Path) -> None:
+    used = await asyncio.to_thread(_space_used, root)
+    size = (used * 108 // 100 + _SPARE) // _MIB
+    await processes.run(
+        [
+            "mke2fs", "-q", "-F", "-t", "ext4", "-L", LABEL, "-m", "0", "-O", "^metadata_csum", "-J", "size=4",
+            "-E", "lazy_itable_init=1,lazy_journal_init=1", "-i", "8192", "-d", root, target, f"{size}M",
+        ]
+    )  # fmt: skip
+
+
+def _space_used(root: Path) -> int:
+    total = 0
+    for folder, folders, files in os.walk(root):
+        for name in folders + files:
+            total += Path(folder, name).lstat().st_blocks * 512
+    return total
+
+
+async def _build_esp(processes: Processes, image: Path, files: dict[str, Path]) -> None:
+    for name, place in (("loader-entry.conf", "loader/entries/node.conf"), ("loader.conf", "loader/loader.conf")):
+        install(f"node/{name}", image.parent / name, 0o644)
+        files[place] = image.parent / name
+    await fat.ensure(processes, image, files, label="ESP", bits=16)

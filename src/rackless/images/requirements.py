@@ -1,0 +1,19 @@
+"""What the hypervisor must have for images to be built: Debian packages, nothing else.
+
+Whatever goes *into* an image (kernel, busybox, GRUB, systemd-boot, kmod, pip) is taken from unpacked packages and is
+never installed on the hypervisor.
+"""
+
+from __future__ import annotations
+
+HOST_PACKAGES = (
+    "apt",  # resolves and fetches packages, through the hypervisor's own sources and proxy
+    "dpkg",  # opens them
+    "tar",  # unpacks them
+    "python3",  # runs pip, with the Python version the deploy ramdisk has
+    "lz4",  # packs the initramfs
+    "mtools",  # fills FAT file systems without mounting them
+    "dosfstools",  # makes FAT file systems
+    "e2fsprogs",  # makes the node's root file system out of a folder
+    "qemu-utils",  # writes the qcow2
+)

@@ -1,0 +1,45 @@
+"""Passwords and ssh keys of a lab: made once, kept 0600, named by what they open."""
+
+from __future__ import annotations
+
+import secrets
+import string
+from dataclasses import dataclass
+from pathlib import Path
+
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ed25519
+
+from rackless.run.files import write, write_secret
+
+_LETTERS = string.ascii_letters + string.digits
+_LENGTH = 16
+"""What IPMI's oldest clients take; 95 bits."""
+
+
+@dataclass(frozen=True, slots=True)
+class SshKey:
+    private: Path
+    public: str
+
+
+def ensure_password(path: Path) -> str:
+    if not path.exists():
+        write_secret(path, "".join(secrets.choice(_LETTERS) for _ in range(_LENGTH)) + "\n")
+    return path.read_text().strip()
+
+
+def ensure_ssh_key(path: Path, comment: str) -> SshKey:
+    """An ed25519 key pair in OpenSSH's format: `path` and `path.pub`."""
+    public = path.with_name(path.name + ".pub")
+    if not (path.exists() and public.exists()):
+        key = ed25519.Ed25519PrivateKey.generate()
+        write_secret(
+            path,
+            key.private_bytes(
+                serialization.Encoding.PEM, serialization.PrivateFormat.OpenSSH, serialization.NoEncryption()
+            ),
+        )
+        text = key.public_key().public_bytes(serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH)
+        write(public, f"{text.decode()} {comment}\n")
+    return SshKey(path, public.read_text().strip())

@@ -1,0 +1,262 @@
+"""BareMetalHost records (metal3.io/v1alpha1) as typed values, and back. Pure; who keeps the records is not known here.
+
+What is wanted of a host stands in its spec, what is so in its status; both can be handed to a cluster as they are.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from rackless.ports.provisioner import ErrorKind, Image
+from rackless.ports.resources import Record
+
+KIND = "BareMetalHost"
+API_VERSION = "metal3.io/v1alpha1"
+FINALIZER = "baremetalhost.metal3.io"
+PAUSED = "baremetalhost.metal3.io/paused"
+INSPECT = "inspect.metal3.io"
+
+
+class State(StrEnum):
+    """Where a host is on its way; Metal3's words."""
+
+    NONE = ""
+    UNMANAGED = "unmanaged"
+    REGISTERING = "registering"
+    INSPECTING = "inspecting"
+    PREPARING = "preparing"
+    AVAILABLE = "available"
+    PROVISIONING = "provisioning"
+    PROVISIONED = "provisioned"
+    EXTERNALLY_PROVISIONED = "externally provisioned"
+    DEPROVISIONING = "deprovisioning"
+    POWERING_OFF = "powering off before delete"
+    DELETING = "deleting"
+
+
+class Operational(StrEnum):
+    NONE = ""
+    OK = "OK"
+    DISCOVERED = "discovered"
+    ERROR = "error"
+
+
+@dataclass(frozen=True, slots=True)
+class Spec:
+    online: bool = False
+    bmc_address: str = ""
+    credentials_name: str = ""
+    verify_certificate: bool = True
+    boot_mac: str = ""
+    boot_mode: str = "UEFI"
+    image: Image | None = None
+    user_data_name: str = ""
+    meta_data_name: str = ""
+    network_data_name: str = ""
+    inspect: bool = True
+    externally_provisioned: bool = False
+
+    @property
+    def managed(self) -> bool:
+        return bool(self.bmc_address or self.credentials_name)
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """When an operation began and ended, in the record's own words."""
+
+    start: str | None = None
+    end: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    state: State = State.NONE
+    operational: Operational = Operational.NONE
+    id: str = ""
+    error_type: ErrorKind | None = None
+    error_message: str = ""
+    error_count: int = 0
+    provisioning_fail_count: int = 0
+    powered_on: bool = False
+    image: Image | None = None
+    """The image that is on the disk, or on its way there."""
+    boot_mode: str = ""
+    hardware: Mapping[str, Any] | None = None
+    history: Mapping[str, Span] = field(default_factory=dict)
+    good_credentials: str = ""
+    """The version of the credentials with which the BMC was last reached."""
+    last_updated: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    name: str
+    uid: str
+    resource_version: str
+    generation: int
+    annotations: Mapping[str, str]
+    finalizers: tuple[str, ...]
+    deleting: bool
+    spec: Spec
+    status: Status
+
+
+def baremetalhost(
+    name: str,
+    bmc_address: str,
+    credentials_name: str,
+    boot_mac: str,
+    image: Image | None = None,
+    user_data_name: str = "",
+    online: bool = True,
+) -> Record:
+    """A host as it is wanted, ready to be applied."""
+    spec: Record = {
+        "online": online,
+        "bmc": {"address": bmc_address, "credentialsName": credentials_name},
+        "bootMACAddress": boot_mac,
+    }
+    if image is not None:
+        spec["image"] = _image_record(image)
+    if user_data_name:
+        spec["userData"] = {"name": user_data_name}
+    return {"apiVersion": API_VERSION, "kind": KIND, "metadata": {"name": name}, "spec": spec}
+
+
+def secret(name: str, data: Mapping[str, str | bytes]) -> Record:
+    """A Secret with these values, encoded as Kubernetes wants them."""
+    raw = {key: value.encode() if isinstance(value, str) else value for key, value in data.items()}
+    return {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": name},
+        "type": "Opaque",
+        "data": {key: base64.b64encode(value).decode() for key, value in raw.items()},
+    }
+
+
+def secret_text(record: Record, *keys: str) -> str | None:
+    """The first of these keys that the secret has, as text. Raises ValueError when it is not text in base64."""
+    data = record.get("data") or {}
+    for key in keys:
+        if key in data:
+            try:
+                return base64.b64decode(data[key], validate=True).decode()
+            except (binascii.Error, UnicodeDecodeError, TypeError) as error:
+                raise ValueError(f"{key} of secret {record['metadata']['name']} is not text in base64") from error
+    return None
+
+
+def read(record: Record) -> Host:
+    metadata = record["metadata"]
+    return Host(
+        name=metadata["name"],
+        uid=metadata["uid"],
+        resource_version=metadata["resourceVersion"],
+        generation=metadata["generation"],
+        annotations=metadata.get("annotations") or {},
+        finalizers=tuple(metadata.get("finalizers") or ()),
+        deleting=bool(metadata.get("deletionTimestamp")),
+        spec=_read_spec(record.get("spec") or {}),
+        status=_read_status(record.get("status") or {}),
+    )
+
+
+def _read_spec(spec: Record) -> Spec:
+    bmc = spec.get("bmc") or {}
+    return Spec(
+        online=bool(spec.get("online", False)),
+        bmc_address=bmc.get("address") or "",
+        credentials_name=bmc.get("credentialsName") or "",
+        verify_certificate=not bmc.get("disableCertificateVerification", False),
+        boot_mac=(spec.get("bootMACAddress") or "").lower(),
+        boot_mode=spec.get("bootMode") or "UEFI",
+        image=_read_image(spec.get("image")),
+        user_data_name=(spec.get("userData") or {}).get("name") or "",
+        meta_data_name=(spec.get("metaData") or {}).get("name") or "",
+        network_data_name=(spec.get("networkData") or {}).get("name") or "",
+        inspect=spec.get("inspectionMode") != "disabled",
+        externally_provisioned=bool(spec.get("externallyProvisioned", False)),
+    )
+
+
+def _read_status(status: Record) -> Status:
+    provisioning = status.get("provisioning") or {}
+    error = status.get("errorType")
+    return Status(
+        state=State(provisioning.get("state") or ""),
+        operational=Operational(status.get("operationalStatus") or ""),
+        id=provisioning.get("ID") or "",
+        error_type=ErrorKind(error) if error else None,
+        error_message=status.get("errorMessage") or "",
+        error_count=status.get("errorCount") or 0,
+        provisioning_fail_count=status.get("provisioningFailCount") or 0,
+        powered_on=bool(status.get("poweredOn")),
+        image=_read_image(provisioning.get("image")),
+        boot_mode=provisioning.get("bootMode") or "",
+        hardware=status.get("hardware"),
+        history={
+            name: Span(span.get("start"), span.get("end"))
+            for name, span in (status.get("operationHistory") or {}).items()
+        },
+        good_credentials=(status.get("goodCredentials") or {}).get("credentialsVersion") or "",
+        last_updated=status.get("lastUpdated") or "",
+    )
+
+
+def status_record(status: Status, credentials_name: str = "") -> Record:
+    """The status as it stands in the record."""
+    record: Record = {
+        "operationalStatus": status.operational.value,
+        "errorMessage": status.error_message,
+        "errorCount": status.error_count,
+        "poweredOn": status.powered_on,
+        "provisioning": {"state": status.state.value, "ID": status.id},
+        "operationHistory": {
+            name: {"start": span.start, "end": span.end} for name, span in status.history.items()
+        },
+    }  # fmt: skip
+    optional: Record = {
+        "errorType": status.error_type.value if status.error_type else None,
+        "provisioningFailCount": status.provisioning_fail_count or None,
+        "hardware": dict(status.hardware) if status.hardware is not None else None,
+        "lastUpdated": status.last_updated or None,
+        "goodCredentials": {
+            "credentials": {"name": credentials_name},
+            "credentialsVersion": status.good_credentials,
+        }
+        if status.good_credentials
+        else None,
+    }
+    record.update({name: value for name, value in optional.items() if value is not None})
+    if status.image is not None:
+        record["provisioning"]["image"] = _image_record(status.image)
+    if status.boot_mode:
+        record["provisioning"]["bootMode"] = status.boot_mode
+    return record
+
+
+def _read_image(image: Record | None) -> Image | None:
+    if not image or not image.get("url"):
+        return None
+    return Image(
+        url=image["url"],
+        checksum=image.get("checksum") or "",
+        checksum_type=image.get("checksumType") or "auto",
+        format=image.get("format") or "qcow2",
+    )
+
+
+def _image_record(image: Image) -> Record:
+    return {
+        "url": image.url,
+        "checksum": image.checksum,
+        "checksumType": image.checksum_type,
+        "format": image.format,
+    }

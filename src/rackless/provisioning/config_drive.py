@@ -1,0 +1,46 @@
+"""What a new system reads at its first boot, from the Secrets a host names."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import yaml
+
+from rackless.ports.provisioner import ConfigDrive, ErrorKind, Failed
+from rackless.ports.resources import Resources
+from rackless.provisioning.baremetalhost import Host, secret_text
+
+
+async def config_drive(resources: Resources, host: Host) -> ConfigDrive | Failed:
+    try:
+        user_data = await _text(resources, host.spec.user_data_name, "userData")
+        meta_data = await _mapping(resources, host.spec.meta_data_name, "metaData")
+        network_data = await _mapping(resources, host.spec.network_data_name, "networkData")
+    except ValueError as error:
+        return Failed(ErrorKind.PROVISIONING, str(error))
+    return ConfigDrive(user_data or "", meta_data or {}, network_data)
+
+
+async def _text(resources: Resources, name: str, key: str) -> str | None:
+    if not name:
+        return None
+    record = await resources.get("Secret", name)
+    if record is None:
+        raise ValueError(f"secret {name} with the {key} is not there")
+    text = secret_text(record, key, "value")
+    if text is None:
+        raise ValueError(f"secret {name} has neither {key} nor value")
+    return text
+
+
+async def _mapping(resources: Resources, name: str, key: str) -> dict[str, Any] | None:
+    text = await _text(resources, name, key)
+    if text is None:
+        return None
+    try:
+        value = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise ValueError(f"{key} in secret {name} is not YAML") from error
+    if not isinstance(value, dict):
+        raise ValueError(f"{key} in secret {name} is not a mapping")
+    return value

@@ -1,0 +1,46 @@
+"""How a host's BMC is reached: its spec, its credentials Secret and the lab's CA put together."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rackless.ports.provisioner import BmcAccess, ErrorKind, Failed, HostAccess
+from rackless.ports.resources import Resources
+from rackless.provisioning.baremetalhost import Host, secret_text
+
+
+class Incomplete(Exception):
+    """Nothing can be tried with what the records of the host say, until one of them changes."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.failed = Failed(ErrorKind.REGISTRATION, message)
+
+
+async def host_access(resources: Resources, host: Host, ca: Path | None) -> tuple[HostAccess, str]:
+    """The access, and the version of the credentials it was made from. Raises Incomplete."""
+    spec = host.spec
+    username = password = version = ""
+    # A host that goes away must not be held up by credentials that went before it.
+    if spec.managed and not host.deleting:
+        _require(spec.bmc_address, "spec.bmc.address is empty")
+        _require(spec.credentials_name, "spec.bmc.credentialsName is empty")
+        _require(spec.boot_mac, "spec.bootMACAddress is empty")
+    record = await resources.get("Secret", spec.credentials_name) if spec.credentials_name else None
+    if record is not None:
+        version = record["metadata"]["resourceVersion"]
+        try:
+            username = (secret_text(record, "username") or "").strip()
+            password = (secret_text(record, "password") or "").strip()
+        except ValueError as error:
+            raise Incomplete(str(error)) from error
+    if spec.managed and not host.deleting:
+        _require(record, f"the BMC secret {spec.credentials_name} is not there")
+        _require(username and password, f"the BMC secret {spec.credentials_name} needs a username and a password")
+    bmc = BmcAccess(spec.bmc_address, username, password, ca, spec.verify_certificate)
+    return HostAccess(host.name, host.uid, bmc, spec.boot_mac, spec.boot_mode), version
+
+
+def _require(value: object, message: str) -> None:
+    if not value:
+        raise Incomplete(message)

@@ -1,0 +1,214 @@
+"""The way of a host, as a table from its state to what is done there; each entry does one step and says what follows.
+
+                                     ┌────────────── image changed or gone ───────────────┐
+    registering → inspecting → preparing → available → provisioning → provisioned → deprovisioning
+                                              ↑                └─ failed ─────────────────→ │
+                                              └────────────────────────────────────────────┘
+    when deleted: … → deprovisioning → powering off before delete → deleting → gone
+
+A step reads records and calls the provisioner; it writes nothing. `reconcile` turns its outcome into a status and a
+time to come back; `controller` keeps the time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from rackless.ports.provisioner import Again, Done, ErrorKind, Failed, HostAccess, Provisioner
+from rackless.ports.resources import Resources
+from rackless.provisioning.baremetalhost import INSPECT, Host, State
+from rackless.provisioning.config_drive import config_drive
+from rackless.provisioning.hardware import hardware
+
+POWER_POLL = 60.0
+ESCAPE_AFTER = 3
+"""How often taking a host down may fail before it is let go anyway."""
+MAX_PROVISIONING_FAILURES = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Stay:
+    """Come back `after` seconds; None waits for a change of the record. `cleared`: an error told before is over."""
+
+    after: float | None
+    doing: str = ""
+    cleared: bool = True
+    changes: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """Go on in another state, with these changes of the status; `answered` is an annotation that is thereby done."""
+
+    to: State
+    changes: Mapping[str, Any] = field(default_factory=dict)
+    answered: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Gone:
+    """Nothing of the host is left but its record."""
+
+
+Outcome = Stay | Move | Failed | Gone
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """All a step may look at."""
+
+    host: Host
+    access: HostAccess
+    provisioner: Provisioner
+    resources: Resources
+
+    def failed_before(self, kind: ErrorKind) -> bool:
+        return self.host.status.error_type == kind
+
+
+Step = Callable[[Turn], Awaitable[Outcome]]
+
+
+async def begin(turn: Turn) -> Outcome:
+    return Move(State.REGISTERING if turn.host.spec.managed else State.UNMANAGED)
+
+
+async def unmanaged(turn: Turn) -> Outcome:
+    return Move(State.REGISTERING) if turn.host.spec.managed else Stay(None)
+
+
+async def register(turn: Turn) -> Outcome:
+    result = await turn.provisioner.register(turn.access, restart=turn.failed_before(ErrorKind.REGISTRATION))
+    if not isinstance(result, Done):
+        return _pending(result)
+    changes = {"id": result.detail.get("id", "")}
+    if turn.host.spec.externally_provisioned:
+        return Move(State.EXTERNALLY_PROVISIONED, changes)
+    return Move(State.INSPECTING if turn.host.spec.inspect else State.PREPARING, changes)
+
+
+async def inspect(turn: Turn) -> Outcome:
+    result = await turn.provisioner.inspect(turn.access, restart=turn.failed_before(ErrorKind.INSPECTION))
+    if not isinstance(result, Done):
+        return _pending(result)
+    return Move(State.PREPARING, {"hardware": hardware(result.detail)})
+
+
+async def prepare(turn: Turn) -> Outcome:
+    result = await turn.provisioner.prepare(turn.access, restart=turn.failed_before(ErrorKind.PREPARATION))
+    return Move(State.AVAILABLE) if isinstance(result, Done) else _pending(result)
+
+
+async def available(turn: Turn) -> Outcome:
+    spec = turn.host.spec
+    if spec.externally_provisioned:
+        return Move(State.EXTERNALLY_PROVISIONED)
+    if turn.host.annotations.get(INSPECT) == "":
+        return await _inspect_again(turn)
+    if spec.online and spec.image is not None:
+        return Move(State.PROVISIONING, {"image": spec.image, "boot_mode": spec.boot_mode})
+    return await _power(turn)
+
+
+async def provision(turn: Turn) -> Outcome:
+    spec, status = turn.host.spec, turn.host.status
+    if turn.failed_before(ErrorKind.PROVISIONING):
+        if status.provisioning_fail_count + 1 >= MAX_PROVISIONING_FAILURES:
+            return Stay(None, cleared=False)
+        return Move(State.DEPROVISIONING, {"provisioning_fail_count": status.provisioning_fail_count + 1})
+    if status.image is None or spec.image != status.image:
+        return Move(State.DEPROVISIONING, {"provisioning_fail_count": 0})
+    config = await config_drive(turn.resources, turn.host)
+    if isinstance(config, Failed):
+        return config
+    result = await turn.provisioner.provision(turn.access, status.image, config)
+    if not isinstance(result, Done):
+        return _pending(result)
+    return Move(State.PROVISIONED, {"powered_on": True, "provisioning_fail_count": 0})
+
+
+async def provisioned(turn: Turn) -> Outcome:
+    if turn.host.spec.image != turn.host.status.image:
+        return Move(State.DEPROVISIONING)
+    return await _power(turn)
+
+
+async def externally_provisioned(turn: Turn) -> Outcome:
+    if not turn.host.spec.externally_provisioned:
+        return Move(State.PROVISIONED, {"image": turn.host.spec.image})
+    return await _power(turn)
+
+
+async def deprovision(turn: Turn) -> Outcome:
+    after = State.POWERING_OFF if turn.host.deleting else State.AVAILABLE
+    result = await turn.provisioner.deprovision(turn.access, restart=turn.failed_before(ErrorKind.PROVISIONING))
+    if isinstance(result, Failed) and turn.host.deleting and turn.host.status.error_count >= ESCAPE_AFTER:
+        return Move(after, {"image": None})
+    return Move(after, {"image": None}) if isinstance(result, Done) else _pending(result)
+
+
+async def power_off(turn: Turn) -> Outcome:
+    restart = turn.failed_before(ErrorKind.POWER)
+    result = await turn.provisioner.power(turn.access, False, hard=True, restart=restart)
+    if isinstance(result, Failed) and turn.host.status.error_count >= ESCAPE_AFTER:
+        return Move(State.DELETING)
+    return Move(State.DELETING, {"powered_on": False}) if isinstance(result, Done) else _pending(result)
+
+
+async def delete(turn: Turn) -> Outcome:
+    result = await turn.provisioner.delete(turn.access)
+    return Gone() if isinstance(result, Done) else _pending(result)
+
+
+STEPS: Mapping[State, Step] = {
+    State.NONE: begin,
+    State.UNMANAGED: unmanaged,
+    State.REGISTERING: register,
+    State.INSPECTING: inspect,
+    State.PREPARING: prepare,
+    State.AVAILABLE: available,
+    State.PROVISIONING: provision,
+    State.PROVISIONED: provisioned,
+    State.EXTERNALLY_PROVISIONED: externally_provisioned,
+    State.DEPROVISIONING: deprovision,
+    State.POWERING_OFF: power_off,
+    State.DELETING: delete,
+}
+
+WHEN_DELETED: Mapping[State, State] = {
+    State.NONE: State.DELETING,
+    State.UNMANAGED: State.DELETING,
+    State.REGISTERING: State.DELETING,
+    State.INSPECTING: State.POWERING_OFF,
+    State.PREPARING: State.POWERING_OFF,
+    State.AVAILABLE: State.POWERING_OFF,
+    State.PROVISIONING: State.DEPROVISIONING,
+    State.PROVISIONED: State.DEPROVISIONING,
+    State.EXTERNALLY_PROVISIONED: State.DELETING,
+}
+"""Where a host goes on when its record is deleted; states that are not here are already on that way."""
+
+UNREGISTERED = (State.NONE, State.UNMANAGED, State.REGISTERING, State.DELETING)
+"""States in which the host need not be known to the engine before the step is taken."""
+
+
+async def _inspect_again(turn: Turn) -> Outcome:
+    """Only a new inspection counts, so the host is inspecting once the engine has begun one."""
+    result = await turn.provisioner.inspect(turn.access, restart=True)
+    if isinstance(result, Again) and not result.busy:
+        return Move(State.INSPECTING, answered=INSPECT)
+    return _pending(result) if not isinstance(result, Done) else Stay(0.0)
+
+
+async def _power(turn: Turn) -> Outcome:
+    want = turn.host.spec.online
+    result = await turn.provisioner.power(turn.access, want, restart=turn.failed_before(ErrorKind.POWER))
+    return Stay(POWER_POLL, changes={"powered_on": want}) if isinstance(result, Done) else _pending(result)
+
+
+def _pending(result: Again | Failed) -> Outcome:
+    if isinstance(result, Failed):
+        return result
+    return Stay(result.after, result.doing, cleared=not result.busy)

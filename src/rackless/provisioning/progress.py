@@ -1,0 +1,63 @@
+"""What a host is at, told on the bus: one step per phase, from entering a state to leaving it or failing in it."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+
+from rackless.events import Bus, Step
+from rackless.provisioning.baremetalhost import State
+
+_PHASES = (
+    State.REGISTERING,
+    State.INSPECTING,
+    State.PREPARING,
+    State.PROVISIONING,
+    State.DEPROVISIONING,
+    State.POWERING_OFF,
+    State.DELETING,
+)
+"""States that are work; the others are rest."""
+
+
+class Progress:
+    """The open step of one host. All calls come from the one task that looks after the host."""
+
+    def __init__(self, bus: Bus, host: str) -> None:
+        self._bus = bus
+        self._host = host
+        self._state: State | None = None
+        self._step: Step | None = None
+        self._open = ExitStack()
+        self._said = ""
+
+    def at(self, state: State) -> None:
+        """The host is in this state now."""
+        if state is self._state:
+            return
+        self.close()
+        self._state = state
+        if state in _PHASES:
+            self._step = self._open.enter_context(self._bus.step(f"{self._host}: {state.value}"))
+
+    def doing(self, what: str) -> None:
+        if self._step and what and what != self._said:
+            self._said = what
+            self._step.progress(what)
+
+    def failed(self, kind: str, message: str) -> None:
+        """The phase failed; it begins as a new step when it is tried again."""
+        if self._step:
+            self._step.outcome, self._step.detail = "failed", f"{kind}: {message}".partition("\n")[0]
+        else:
+            self._bus.warn(f"{self._host}: {kind}: {message}")
+        self.close()
+
+    def close(self) -> None:
+        self._open.close()
+        self._state, self._step, self._said = None, None, ""
+
+    def abandon(self) -> None:
+        """Whoever looked after the host stops; the phase goes on without us."""
+        if self._step:
+            self._step.outcome = "cancelled"
+        self.close()

@@ -1,0 +1,60 @@
+"""Waiting for hosts: until all are where they are wanted, or one of them has failed too often."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection
+
+from rackless.errors import GaveUp, ProvisioningFailed
+from rackless.ports.resources import Resources
+from rackless.provisioning.baremetalhost import KIND, Host, State, read
+
+
+async def until_state(
+    resources: Resources,
+    names: Collection[str],
+    state: str = State.PROVISIONED,
+    *,
+    retries: int = 1,
+    within: float | None = None,
+) -> None:
+    """Return when all these hosts are in `state`.
+
+    Raises ProvisioningFailed when one has failed more than `retries` times in a row, GaveUp after `within` seconds.
+    """
+    waiting = {name: "not there yet" for name in names}
+    try:
+        async with asyncio.timeout(within):
+            await _watch(resources, waiting, State(state), retries)
+    except TimeoutError as error:
+        last = ", ".join(f"{name} is {what}" for name, what in sorted(waiting.items()))
+        raise GaveUp(f"hosts to be {state}", within or 0.0, last) from error
+
+
+async def _watch(resources: Resources, waiting: dict[str, str], state: State, retries: int) -> None:
+    if not waiting:
+        return
+    async for event in resources.watch(KIND):
+        name = event.record["metadata"]["name"]
+        if name not in waiting or event.type == "DELETED":
+            continue
+        host = read(event.record)
+        if host.status.state is state and host.status.error_type is None:
+            del waiting[name]
+            if not waiting:
+                return
+        else:
+            waiting[name] = host.status.state.value or "new"
+            _check(host, retries)
+
+
+def _check(host: Host, retries: int) -> None:
+    status = host.status
+    failures = max(status.error_count, status.provisioning_fail_count + 1)
+    if status.error_type is None or failures <= retries:
+        return
+    raise ProvisioningFailed(
+        f"host {host.name} failed while {status.state.value}",
+        why=f"{status.error_type.value}: {status.error_message}",
+        hint=f"`rackless host show {host.name}` tells its whole story; it is tried again as long as the lab is up",
+    )

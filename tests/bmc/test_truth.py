@@ -1,0 +1,118 @@
+from __future__ import annotations
+
+import asyncio
+
+from rackless.bmc.state import JsonFile, load_memory
+from rackless.ports.hypervisor import Power
+from tests.bmc.conftest import ADMIN, MakeRack, Rack, server
+
+SYSTEM = "/redfish/v1/Systems/1"
+
+
+async def test_reading_never_asks_the_hypervisor(rack: Rack) -> None:
+    before = list(rack.hypervisor.calls)
+    for path in ("", "/Processors", "/Memory", "/EthernetInterfaces", "/Storage", "/VirtualMedia/Cd"):
+        await rack.get(SYSTEM + path)
+    await rack.get("/redfish/v1/Managers/1")
+    await rack.get("/redfish/v1/Chassis/1")
+    assert rack.hypervisor.calls == before
+    assert list(rack.state.iterdir()) == []
+
+
+async def test_changes_by_other_hands_are_seen(rack: Rack) -> None:
+    rack.hypervisor.started_by_hand("server-0")
+
+    async def on() -> bool:
+        return await rack.power() == "On"
+
+    await rack.until(on)
+
+
+async def test_sixteen_parallel_patches_are_all_kept(rack: Rack) -> None:
+    wishes = [
+        {"AssetTag": "a7"},
+        {"LocationIndicatorActive": True},
+        {"Boot": {"BootSourceOverrideTarget": "Pxe"}},
+        {"Boot": {"BootSourceOverrideEnabled": "Continuous"}},
+    ]
+    codes = await asyncio.gather(*(rack.ask("PATCH", SYSTEM, wish) for wish in wishes * 4))
+    assert {code for code, _, _ in codes} == {200}
+    value = await rack.get(SYSTEM)
+    assert (value["AssetTag"], value["LocationIndicatorActive"]) == ("a7", True)
+    boot = value["Boot"]
+    assert (boot["BootSourceOverrideTarget"], boot["BootSourceOverrideEnabled"]) == ("Pxe", "Continuous")
+
+
+async def test_a_hypervisor_that_went_away_is_said_and_never_guessed(rack: Rack) -> None:
+    await rack.reset("On")
+    rack.hypervisor.go_away()
+
+    async def blind() -> bool:
+        status, _, headers = await rack.ask("GET", SYSTEM)
+        return status == 503 and "Retry-After" in headers
+
+    await rack.until(blind)
+    assert (await rack.ask("GET", "/redfish/v1/", as_=None))[0] == 200
+    assert await rack.reset("ForceOff") == 503
+    assert rack.fleet.observe()[0].seen is False
+    rack.hypervisor.define([server(0, power=Power.OFF)])
+    rack.hypervisor.come_back()
+
+    async def seen() -> bool:
+        return (await rack.ask("GET", SYSTEM))[0] == 200
+
+    await rack.until(seen)
+    assert await rack.power() == "Off"
+    assert sum("cannot see" in note for note in rack.notes) == 1
+
+
+async def test_a_server_that_is_gone_is_404_and_back_when_it_is_back(rack: Rack) -> None:
+    await rack.hypervisor.retire("server-0")
+
+    async def gone() -> bool:
+        return (await rack.ask("GET", SYSTEM))[0] == 404
+
+    await rack.until(gone)
+    assert (await rack.get("/redfish/v1/Systems"))["Members"] == []
+    assert await rack.reset("On") == 404
+
+
+async def test_every_bmc_is_its_own_system_one(make_rack: MakeRack) -> None:
+    rack = await make_rack(3)
+    await rack.reset("On", 1)
+    names = [(await rack.get(SYSTEM, number=number))["Name"] for number in range(3)]
+    assert names == ["server-0", "server-1", "server-2"]
+    assert [await rack.power(number) for number in range(3)] == ["Off", "On", "Off"]
+    assert [one.power for one in rack.fleet.observe()] == [Power.OFF, Power.ON, Power.OFF]
+
+
+async def test_an_etag_guards_a_change(rack: Rack) -> None:
+    _, value, headers = await rack.ask("GET", SYSTEM)
+    tag = headers["ETag"]
+    assert value["@odata.etag"] == tag
+    assert (await rack.ask("GET", SYSTEM, headers={"If-None-Match": tag}))[0] == 304
+    assert (await rack.ask("PATCH", SYSTEM, {"AssetTag": "one"}, headers={"If-Match": tag}))[0] == 200
+    assert (await rack.ask("PATCH", SYSTEM, {"AssetTag": "two"}, headers={"If-Match": tag}))[0] == 412
+    assert (await rack.get(SYSTEM))["AssetTag"] == "one"
+
+
+async def test_of_parallel_changes_guarded_by_one_etag_one_wins(rack: Rack) -> None:
+    _, _, headers = await rack.ask("GET", SYSTEM)
+    guard = {"If-Match": headers["ETag"]}
+    answers = await asyncio.gather(
+        *(rack.ask("PATCH", SYSTEM, {"AssetTag": f"tag {number}"}, headers=guard) for number in range(8))
+    )
+    assert sorted(status for status, _, _ in answers) == [200] + [412] * 7
+
+
+async def test_a_state_file_that_cannot_be_read_is_set_aside(make_rack: MakeRack) -> None:
+    first = await make_rack()
+    await first.ask("PATCH", SYSTEM, {"AssetTag": "kept"})
+    await first.fleet.stop()
+    file = first.state / "server-0.json"
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert load_memory(JsonFile(file)).settings == {"asset_tag": "kept"}
+    file.write_text('{"boot": {"device": "teapot"}}')
+    second = await make_rack(hypervisor=first.hypervisor)
+    assert (await second.get(SYSTEM, as_=ADMIN))["AssetTag"] == ""
+    assert (first.state / "server-0.unreadable").exists()

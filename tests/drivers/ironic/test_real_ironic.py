@@ -1,0 +1,139 @@
+"""Real Ironic from the package index, in a network namespace of its own, against a stand-in for a BMC."""
+
+import asyncio
+import ctypes
+import os
+import subprocess
+from collections.abc import AsyncIterator, Iterator
+from ipaddress import IPv4Address
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+
+from rackless.drivers.ironic.client import IronicClient, Refused
+from rackless.drivers.ironic.config import IronicConfig
+from rackless.drivers.ironic.environment import ensure_environment
+from rackless.drivers.ironic.provisioner import IronicProvisioner
+from rackless.drivers.ironic.service import IronicService
+from rackless.drivers.process import LocalProcesses
+from rackless.events import Bus
+from rackless.ports.provisioner import Again, BmcAccess, Done, ErrorKind, Failed, HostAccess, Result
+
+from .certificates import write_certificates
+from .redfish_standin import StandIn
+
+pytestmark = [
+    pytest.mark.real,
+    pytest.mark.skipif(os.geteuid() != 0, reason="needs root for a network namespace"),
+    pytest.mark.asyncio(loop_scope="module"),
+]
+
+ADDRESS = "192.0.2.1"
+CLONE_NEWNET = 0x40000000
+
+
+@pytest.fixture(scope="module")
+def network() -> Iterator[None]:
+    """This thread, and what it starts, in a network namespace with one address and no way out."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    before = os.open("/proc/thread-self/ns/net", os.O_RDONLY)
+    assert libc.unshare(CLONE_NEWNET) == 0, os.strerror(ctypes.get_errno())
+    try:
+        for words in ("link set lo up", f"address add {ADDRESS}/24 dev lo"):
+            subprocess.run(["ip", *words.split()], check=True)
+        yield
+    finally:
+        assert libc.setns(before, CLONE_NEWNET) == 0
+        os.close(before)
+
+
+@pytest.fixture(scope="module")
+def venv(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Made before the network is taken away."""
+    cache = os.environ.get("RACKLESS_TEST_CACHE")
+    directory = Path(cache) if cache else tmp_path_factory.mktemp("cache")
+    return asyncio.run(ensure_environment(directory, LocalProcesses(), Bus()))
+
+
+@pytest.fixture(scope="module")
+def config(tmp_path_factory: pytest.TempPathFactory) -> IronicConfig:
+    directory = tmp_path_factory.mktemp("ironic")
+    ca, certificate, key = write_certificates(directory, ADDRESS)
+    images = directory / "boot"
+    images.mkdir()
+    for name, size in (("kernel", 8_000_000), ("ramdisk", 40_000_000), ("esp.img", 2_000_000)):
+        (images / name).write_bytes(os.urandom(1000) * (size // 1000))
+    return IronicConfig(
+        state=directory / "state",
+        address=IPv4Address(ADDRESS),
+        certificate=certificate,
+        key=key,
+        ca=ca,
+        username="rackless",
+        password="a password",
+        http_url=f"http://{ADDRESS}:8080",
+        http_root=directory / "http",
+        kernel=images / "kernel",
+        ramdisk=images / "ramdisk",
+        esp=images / "esp.img",
+    )
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def ironic(venv: Path, network: None, config: IronicConfig) -> AsyncIterator[IronicProvisioner]:
+    service = IronicService(config, venv, LocalProcesses())
+    await service.start()
+    try:
+        async with IronicProvisioner(config.url, config.username, config.password, config.ca) as provisioner:
+            yield provisioner
+    finally:
+        await service.stop()
+
+
+def host(name: str, number: int, ca: Path | None, *, password: str = "secret", port: int = 8443) -> HostAccess:
+    address = f"redfish-virtualmedia://{ADDRESS}:{port}/redfish/v1/Systems/1"
+    bmc = BmcAccess(address, "admin", password, ca)
+    return HostAccess(name, f"00000000-0000-4000-8000-{number:012d}", bmc, f"02:00:00:00:01:{number:02x}")
+
+
+async def registered(provisioner: IronicProvisioner, access: HostAccess, *, restart: bool = False) -> Result:
+    async with asyncio.timeout(60):
+        while isinstance(result := await provisioner.register(access, restart=restart), Again):
+            restart = restart and result.busy
+            await asyncio.sleep(result.after)
+    return result
+
+
+async def test_a_bmc_that_answers_is_registered(ironic: IronicProvisioner, config: IronicConfig) -> None:
+    bmc = StandIn()
+    async with bmc.serving(ADDRESS, 8443, config.certificate, config.key):
+        result = await registered(ironic, host("good", 1, config.ca))
+    assert isinstance(result, Done), result
+    assert result.detail["id"]
+
+
+async def test_a_wrong_password_is_a_registration_error_and_a_right_one_mends_it(
+    ironic: IronicProvisioner, config: IronicConfig
+) -> None:
+    bmc = StandIn()
+    async with bmc.serving(ADDRESS, 8443, config.certificate, config.key):
+        result = await registered(ironic, host("wrong", 2, config.ca, password="guess"))
+        assert isinstance(result, Failed) and result.kind is ErrorKind.REGISTRATION
+        assert "401" in result.message or "auth" in result.message.lower()
+        assert "guess" not in result.message
+        assert isinstance(await registered(ironic, host("wrong", 2, config.ca)), Done)
+
+
+async def test_a_bmc_that_refuses_connections_is_a_registration_error_with_its_address(
+    ironic: IronicProvisioner, config: IronicConfig
+) -> None:
+    result = await registered(ironic, host("absent", 3, config.ca, port=8444))
+    assert isinstance(result, Failed) and result.kind is ErrorKind.REGISTRATION
+    assert f"https://{ADDRESS}:8444" in result.message
+
+
+async def test_the_api_is_closed_to_who_has_no_password(ironic: IronicProvisioner, config: IronicConfig) -> None:
+    async with IronicClient(config.url, config.username, "another", config.ca) as client:
+        with pytest.raises(Refused):
+            await client.drivers()

@@ -1,0 +1,71 @@
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rackless.errors import CommandFailed, MachineError
+from rackless.images import cache, packages
+from rackless.ports.process import Child, Completed
+
+SUM = "1868212d13c009807ddf76a495f7dc2da99e7b4dacf8ddd8117cc1850992989b"
+ANSWER = f"""Reading package lists...
+'http://example.test/pool/b/busybox/busybox-static_1.35.0-4_amd64.deb' busybox-static_1%3a1.35.0-4_amd64.deb 928188 SHA256:{SUM}
+'http://example.test/pool/a/attr/libattr1_2.5.1-4_amd64.deb' libattr1_1%3a2.5.1-4_amd64.deb 22164 SHA256:{SUM}
+"""
+
+
+class Scripted:
+    """Programs that answer what the test says."""
+
+    def __init__(self, answer: str, code: int = 0) -> None:
+        self.answer, self.code, self.asked = answer, code, list[tuple[str, ...]]()
+
+    async def run(self, argv: Sequence[str | Path], **_: Any) -> Completed:
+        words = tuple(map(str, argv))
+        self.asked.append(words)
+        if self.code:
+            raise CommandFailed(words, self.code, self.answer)
+        return Completed(words, 0, self.answer, "")
+
+    async def start(self, argv: Sequence[str | Path], **_: Any) -> Child:
+        raise NotImplementedError
+
+
+async def test_packages_are_read_with_epoch_size_and_checksum(tmp_path: Path) -> None:
+    found = await packages.resolve(Scripted(ANSWER), ["busybox-static"], tmp_path)
+    assert [(p.name, p.version, p.size) for p in found] == [
+        ("busybox-static", "1:1.35.0-4", 928188),
+        ("libattr1", "1:2.5.1-4", 22164),
+    ]
+    assert found[0].sha256 == SUM
+
+
+async def test_resolving_does_not_look_at_what_is_installed_here(tmp_path: Path) -> None:
+    apt = Scripted(ANSWER)
+    await packages.resolve(apt, ["busybox-static"], tmp_path)
+    assert f"Dir::State::status={tmp_path}/status" in apt.asked[0]
+    assert (tmp_path / "status").read_text() == ""
+
+
+async def test_without_package_lists_the_person_is_told_what_to_do(tmp_path: Path) -> None:
+    with pytest.raises(MachineError) as caught:
+        await packages.resolve(Scripted("E: Unable to locate package busybox-static", 100), ["x"], tmp_path)
+    assert "apt-get update" in caught.value.hint
+
+
+def test_another_distribution_is_refused_with_a_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "os-release").write_text('ID=fedora\nVERSION_ID="41"\n')
+    monkeypatch.setattr(packages, "_OS_RELEASE", tmp_path / "os-release")
+    with pytest.raises(MachineError, match="fedora 41"):
+        packages.require_debian_12()
+
+
+async def test_packages_that_are_here_and_whole_are_not_fetched_again(tmp_path: Path) -> None:
+    debs = tmp_path / "debs"
+    debs.mkdir()
+    (debs / "a_1_all.deb").write_bytes(b"abc")
+    whole = packages.Package("a_1_all.deb", "http://example.test/a", 3, cache.digest(debs / "a_1_all.deb"))
+    apt = Scripted("")
+    assert await packages.fetch(apt, [whole], debs) == 0
+    assert apt.asked == []

@@ -1,0 +1,414 @@
+import asyncio
+import itertools
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pytest
+
+from rackless.drivers.fake.clock import VirtualClock
+from rackless.drivers.fake.provisioner import FakeProvisioner, Fault
+from rackless.errors import ProvisioningFailed
+from rackless.events import Bus, Event, Note, StepFinished, StepStarted
+from rackless.ports.provisioner import ErrorKind, Image
+from rackless.provisioning.baremetalhost import KIND, Host, State, baremetalhost, read, secret
+from rackless.provisioning.controller import HostController
+from rackless.provisioning.reconcile import BackOff
+from rackless.provisioning.waiting import until_state
+from rackless.run.resources import MemoryResources
+
+IMAGE = Image("http://192.0.2.1/node.qcow2", "ab" * 32)
+
+
+@dataclass
+class Site:
+    """A lab without metal: records, a clock and a provisioner that only pretends."""
+
+    clock: VirtualClock = field(default_factory=VirtualClock)
+    resources: MemoryResources = field(default_factory=MemoryResources)
+    bus: Bus = field(default_factory=Bus)
+    seen: list[Event] = field(default_factory=list)
+    provisioner: FakeProvisioner = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.provisioner = FakeProvisioner(self.clock)
+        self.bus.subscribe(self.seen.append)
+
+    async def add(self, *names: str, image: Image | None = IMAGE, online: bool = True) -> None:
+        await self.resources.apply(secret("bmc", {"username": "admin\n", "password": "secret"}))
+        await self.resources.apply(secret("ignition", {"userData": '{"ignition": {}}'}))
+        for number, name in enumerate(names):
+            address = f"redfish-virtualmedia://192.0.2.{number}/redfish/v1/Systems/1"
+            mac = f"02:00:00:00:00:{number:02x}"
+            await self.resources.apply(baremetalhost(name, address, "bmc", mac, image, "ignition", online))
+
+    async def change(self, name: str, **spec: Any) -> None:
+        record = await self.resources.get(KIND, name)
+        assert record
+        del record["metadata"]["resourceVersion"]
+        record["spec"].update(spec)
+        await self.resources.apply(record)
+
+    async def host(self, name: str) -> Host:
+        record = await self.resources.get(KIND, name)
+        assert record
+        return read(record)
+
+    @asynccontextmanager
+    async def controlled(self) -> AsyncIterator[None]:
+        controller = HostController(
+            self.resources,
+            self.provisioner,
+            self.clock,
+            self.bus,
+            back_off=BackOff(unit=60.0),
+            now=lambda: f"{self.clock.now():.1f}",
+            chance=lambda: 1.0,
+        )
+        running = asyncio.create_task(controller.run())
+        try:
+            yield
+        finally:
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+
+    async def until(self, name: str, true: Callable[[Host], bool]) -> Host:
+        async def look() -> Host:
+            async for event in self.resources.watch(KIND):
+                host = read(event.record)
+                if host.name == name and true(host):
+                    return host
+            raise AssertionError
+
+        return await self.clock.run(look(), within=100_000)
+
+    async def until_state(self, *names: str, state: State = State.PROVISIONED, retries: int = 9) -> None:
+        await self.clock.run(until_state(self.resources, names, state, retries=retries))
+
+    async def until_gone(self, name: str) -> None:
+        async def look() -> None:
+            async for event in self.resources.watch(KIND):
+                if event.type == "DELETED" and event.record["metadata"]["name"] == name:
+                    return
+
+        await self.clock.run(look())
+
+    def work(self, name: str) -> list[str]:
+        return [work for host, work in self.provisioner.started if host == name]
+
+    def steps(self, name: str) -> list[tuple[str, str]]:
+        titles = {event.step: event.title for event in self.seen if isinstance(event, StepStarted)}
+        finished = [event for event in self.seen if isinstance(event, StepFinished)]
+        return [
+            (title.removeprefix(f"{name}: "), event.outcome)
+            for event in finished
+            if (title := titles[event.step]).startswith(f"{name}: ")
+        ]
+
+
+async def test_a_host_goes_all_the_way_to_provisioned() -> None:
+    site = Site()
+    await site.add("ctrl-0")
+    async with site.controlled():
+        await site.until_state("ctrl-0")
+
+    host = await site.host("ctrl-0")
+    assert site.work("ctrl-0") == ["register", "inspect", "prepare", "provision"]
+    assert host.status.operational == "OK" and host.status.error_type is None
+    assert host.status.image == IMAGE and host.status.powered_on
+    assert host.status.hardware and host.status.hardware["ramMebibytes"] == 2048
+    assert {name: (span.start, span.end) for name, span in host.status.history.items()} == {
+        "register": ("0.0", "1.0"),
+        "inspect": ("1.0", "31.0"),
+        "provision": ("39.0", "84.0"),
+    }
+    config = site.provisioner.hosts["ctrl-0"].config
+    assert config and config.user_data == '{"ignition": {}}'
+
+
+async def test_each_phase_of_a_host_is_a_step_on_the_bus() -> None:
+    site = Site()
+    await site.add("ctrl-0")
+    async with site.controlled():
+        await site.until_state("ctrl-0")
+    assert site.steps("ctrl-0") == [
+        ("registering", "done"),
+        ("inspecting", "done"),
+        ("preparing", "done"),
+        ("provisioning", "done"),
+    ]
+    assert [event.message for event in site.seen if isinstance(event, Note)].count("inspect") == 1
+
+
+async def test_hosts_do_not_wait_for_each_other() -> None:
+    site = Site()
+    names = [f"worker-{number}" for number in range(20)]
+    await site.add(*names)
+    async with site.controlled():
+        await site.until_state(*names)
+    assert site.clock.now() == 84.0
+
+
+async def test_a_host_without_an_image_stops_at_available_and_goes_on_when_it_gets_one() -> None:
+    site = Site()
+    await site.add("spare", image=None)
+    async with site.controlled():
+        await site.until_state("spare", state=State.AVAILABLE)
+        image = {"url": IMAGE.url, "checksum": IMAGE.checksum, "checksumType": "sha256", "format": "qcow2"}
+        await site.change("spare", image=image)
+        await site.until_state("spare")
+    assert site.work("spare")[-1] == "provision"
+
+
+async def test_a_host_that_should_be_off_is_not_provisioned() -> None:
+    site = Site()
+    await site.add("dark", online=False)
+    async with site.controlled():
+        await site.until_state("dark", state=State.AVAILABLE)
+    assert "provision" not in site.work("dark")
+
+
+WORK_AND_KIND = [
+    ("register", ErrorKind.REGISTRATION, State.REGISTERING),
+    ("inspect", ErrorKind.INSPECTION, State.INSPECTING),
+    ("prepare", ErrorKind.PREPARATION, State.PREPARING),
+    ("provision", ErrorKind.PROVISIONING, State.PROVISIONING),
+]
+
+
+@pytest.mark.parametrize(("work", "kind", "state"), WORK_AND_KIND)
+async def test_a_failure_is_told_waited_out_and_tried_again(work: str, kind: ErrorKind, state: State) -> None:
+    site = Site()
+    await site.add("ctrl-0")
+    site.provisioner.faults.append(Fault(work, "ctrl-0", "no luck"))
+    async with site.controlled():
+        failed = await site.until("ctrl-0", lambda host: host.status.error_type is not None)
+        at = site.clock.now()
+        assert (failed.status.state, failed.status.error_type) == (state, kind)
+        assert (failed.status.operational, failed.status.error_message) == ("error", "no luck")
+        assert failed.status.error_count == 1
+
+        recovering = await site.until("ctrl-0", lambda host: host.status.error_type is None)
+        assert site.clock.now() == at + 120.0
+        assert recovering.status.error_message == ""
+        await site.until_state("ctrl-0")
+    assert (await site.host("ctrl-0")).status.error_count == 0
+    assert site.work("ctrl-0").count(work) == 2
+
+
+async def test_waits_double_with_every_failure_in_a_row() -> None:
+    site = Site()
+    await site.add("ctrl-0")
+    site.provisioner.faults.append(Fault("inspect", "ctrl-0", times=4))
+    times = []
+    async with site.controlled():
+        for count in range(1, 5):
+            await site.until("ctrl-0", lambda host, count=count: host.status.error_count == count)  # type: ignore[misc]
+            times.append(site.clock.now())
+        await site.until_state("ctrl-0")
+    assert [round(later - earlier) for earlier, later in itertools.pairwise(times)] == [150, 270, 510]
+
+
+async def test_a_failed_installation_is_taken_off_before_the_next_try() -> None:
+    site = Site()
+    await site.add("ctrl-0")
+    site.provisioner.faults.append(Fault("provision", "ctrl-0", times=2))
+    async with site.controlled():
+        await site.until_state("ctrl-0")
+    assert site.work("ctrl-0")[3:] == ["provision", "deprovision", "provision", "deprovision", "provision"]
+
+
+async def test_an_installation_that_always_fails_is_given_up_and_says_so() -> None:
+    site = Site()
+    await site.add("ctrl-0")
+    site.provisioner.faults.append(Fault("provision", "ctrl-0", "the disk is on fire", times=99))
+    async with site.controlled():
+        with pytest.raises(TimeoutError, match="nobody for time"):
+            await site.until_state("ctrl-0", retries=99)
+    host = await site.host("ctrl-0")
+    assert site.work("ctrl-0").count("provision") == 5
+    assert host.status.error_message == "the disk is on fire"
+
+
+async def test_waiting_for_hosts_ends_with_the_host_the_phase_and_the_reason() -> None:
+    site = Site()
+    await site.add("ctrl-0", "ctrl-1")
+    site.provisioner.faults.append(Fault("inspect", "ctrl-1", "no agent called", times=2))
+    async with site.controlled():
+        with pytest.raises(ProvisioningFailed) as failure:
+            await site.until_state("ctrl-0", "ctrl-1", retries=1)
+    assert failure.value.what == "host ctrl-1 failed while inspecting"
+    assert failure.value.why == "inspection error: no agent called"
+
+
+async def test_another_image_is_written_after_the_first_was_taken_off() -> None:
+    site = Site()
+    await site.add("ctrl-0")
+    other = replace(IMAGE, url="http://192.0.2.1/other.qcow2")
+    async with site.controlled():
+        await site.until_state("ctrl-0")
+        await site.change("ctrl-0", image={"url": other.url, "checksum": other.checksum, "checksumType": "sha256"})
+        host = await site.until(
+            "ctrl-0", lambda host: host.status.image == other and host.status.state == "provisioned"
+        )
+    assert site.work("ctrl-0")[-2:] == ["deprovision", "provision"]
+    assert host.status.history["deprovision"].end
+
+
+async def test_a_host_without_its_image_becomes_available_again() -> None:
+    site = Site()
+    await site.add("ctrl-0")
+    async with site.controlled():
+        await site.until_state("ctrl-0")
+        await site.change("ctrl-0", image=None)
+        await site.until_state("ctrl-0", state=State.AVAILABLE)
+    assert (await site.host("ctrl-0")).status.image is None
+
+
+@pytest.mark.parametrize("state", [State.REGISTERING, State.INSPECTING, State.PROVISIONING, State.PROVISIONED])
+async def test_a_deleted_host_is_taken_down_and_forgotten_wherever_it_was(state: State) -> None:
+    site = Site()
+    await site.add("ctrl-0")
+    async with site.controlled():
+        await site.until("ctrl-0", lambda host: host.status.state is state)
+        await site.resources.delete(KIND, "ctrl-0")
+        await site.until_gone("ctrl-0")
+    assert "ctrl-0" not in site.provisioner.hosts
+    assert ("deprovision" in site.work("ctrl-0")) == (state in (State.PROVISIONING, State.PROVISIONED))
+
+
+async def test_a_deleted_host_whose_cleaning_always_fails_is_let_go_in_the_end() -> None:
+    site = Site()
+    await site.add("ctrl-0")
+    site.provisioner.faults.append(Fault("deprovision", "ctrl-0", times=99))
+    site.provisioner.faults.append(Fault("power", "ctrl-0", times=99))
+    async with site.controlled():
+        await site.until_state("ctrl-0")
+        await site.resources.delete(KIND, "ctrl-0")
+        await site.until_gone("ctrl-0")
+
+
+@pytest.mark.parametrize("at", [0.5, 15.0, 35.0, 60.0, 200.0])
+async def test_a_controller_that_starts_anew_goes_on_where_the_last_one_was(at: float) -> None:
+    site = Site()
+    await site.add("ctrl-0")
+    async with site.controlled():
+        await site.clock.run(site.clock.sleep(at))
+    async with site.controlled():
+        await site.until_state("ctrl-0")
+    assert site.work("ctrl-0") == ["register", "inspect", "prepare", "provision"]
+    assert site.clock.now() <= max(at, 84.0) + 2.0
+
+
+async def test_a_stopped_controller_closes_its_steps_as_cancelled() -> None:
+    site = Site()
+    await site.add("ctrl-0")
+    async with site.controlled():
+        await site.clock.run(site.clock.sleep(10.0))
+    assert site.steps("ctrl-0") == [("registering", "done"), ("inspecting", "cancelled")]
+
+
+async def test_a_busy_engine_is_asked_again_and_no_failure() -> None:
+    site = Site()
+    await site.add("ctrl-0")
+    site.provisioner.busy = 7
+    async with site.controlled():
+        await site.until_state("ctrl-0", retries=0)
+    assert site.clock.now() == 84.0 + 7.0
+
+
+async def test_an_engine_that_was_busy_at_the_retry_still_gets_the_retry() -> None:
+    site = Site()
+    await site.add("ctrl-0")
+    site.provisioner.faults.append(Fault("inspect", "ctrl-0"))
+    async with site.controlled():
+        await site.until("ctrl-0", lambda host: host.status.error_count == 1)
+        site.provisioner.busy = 3
+        await site.until_state("ctrl-0")
+    assert site.work("ctrl-0").count("inspect") == 2
+
+
+async def test_missing_credentials_are_told_and_mended_by_their_arrival() -> None:
+    site = Site()
+    await site.add("ctrl-0")
+    await site.resources.delete("Secret", "bmc")
+    async with site.controlled():
+        host = await site.until("ctrl-0", lambda host: host.status.error_type is not None)
+        assert host.status.error_type is ErrorKind.REGISTRATION
+        assert host.status.error_message == "the BMC secret bmc is not there"
+        await site.resources.apply(secret("bmc", {"username": "admin", "password": "secret"}))
+        await site.until_state("ctrl-0")
+
+
+async def test_a_missing_user_data_secret_is_a_provisioning_error_by_name() -> None:
+    site = Site()
+    await site.add("ctrl-0")
+    await site.resources.delete("Secret", "ignition")
+    async with site.controlled():
+        host = await site.until("ctrl-0", lambda host: host.status.error_type is not None)
+    assert host.status.error_message == "secret ignition with the userData is not there"
+
+
+async def test_a_paused_host_is_left_alone_until_it_is_not_paused() -> None:
+    site = Site()
+    await site.add("ctrl-0")
+    record = await site.resources.get(KIND, "ctrl-0")
+    assert record
+    del record["metadata"]["resourceVersion"]
+    record["metadata"]["annotations"] = {"baremetalhost.metal3.io/paused": ""}
+    await site.resources.apply(record)
+    async with site.controlled():
+        with pytest.raises(TimeoutError):
+            await site.until_state("ctrl-0")
+        assert site.work("ctrl-0") == []
+        record["metadata"]["annotations"] = {}
+        await site.resources.apply(record)
+        await site.until_state("ctrl-0")
+
+
+async def test_a_provisioned_host_follows_online() -> None:
+    site = Site()
+    await site.add("ctrl-0")
+    async with site.controlled():
+        await site.until_state("ctrl-0")
+        await site.change("ctrl-0", online=False)
+        await site.until("ctrl-0", lambda host: not host.status.powered_on)
+        assert not site.provisioner.hosts["ctrl-0"].powered_on
+        await site.change("ctrl-0", online=True)
+        await site.until("ctrl-0", lambda host: host.status.powered_on)
+    assert (await site.host("ctrl-0")).status.state is State.PROVISIONED
+
+
+async def test_a_new_inspection_of_an_available_host_is_a_new_inspection() -> None:
+    site = Site()
+    await site.add("spare", image=None)
+    async with site.controlled():
+        await site.until_state("spare", state=State.AVAILABLE)
+        record = await site.resources.get(KIND, "spare")
+        assert record
+        del record["metadata"]["resourceVersion"]
+        record["metadata"]["annotations"] = {"inspect.metal3.io": ""}
+        await site.resources.apply(record)
+        await site.until("spare", lambda host: host.status.state is State.INSPECTING)
+        await site.until_state("spare", state=State.AVAILABLE)
+    assert site.work("spare").count("inspect") == 2
+    assert not (await site.host("spare")).annotations
+
+
+async def test_the_host_of_a_lost_engine_is_registered_again_on_the_way() -> None:
+    site = Site()
+    await site.add("ctrl-0")
+    async with site.controlled():
+        await site.until("ctrl-0", lambda host: host.status.state is State.INSPECTING)
+        site.provisioner.forget()
+        await site.until_state("ctrl-0")
+
+
+async def test_a_host_with_no_bmc_is_unmanaged() -> None:
+    site = Site()
+    await site.resources.apply(
+        {"apiVersion": "metal3.io/v1alpha1", "kind": KIND, "metadata": {"name": "lone"}, "spec": {"online": False}}
+    )
+    async with site.controlled():
+        await site.until_state("lone", state=State.UNMANAGED)

@@ -1,0 +1,115 @@
+"""A pretend host: a network and a mount namespace in which even "the host" is thrown away after the test.
+
+Labs made in it have no way to the outside; what they need from it (packages, images, Ironic's environment) is in the
+cache, which `rackless prepare` fills beforehand.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rackless.drivers import namespaces
+
+ROOT = Path(__file__).parents[2]
+
+
+@dataclass
+class PretendHost:
+    pid: int
+    folder: Path
+
+    @property
+    def environment(self) -> dict[str, str]:
+        return {
+            **os.environ,
+            "RACKLESS_STATE": str(self.folder / "state"),
+            "RACKLESS_RUN": str(self.folder / "run"),
+            "COLUMNS": "120",
+        }
+
+    def run(self, *argv: str, check: bool = True, timeout: float = 900) -> subprocess.CompletedProcess[str]:
+        done = subprocess.run(
+            ["nsenter", "-t", str(self.pid), "-m", "-n", f"--wd={self.folder}", "--", *argv],
+            cwd=self.folder, env=self.environment, timeout=timeout, capture_output=True, text=True,
+        )  # fmt: skip
+        if check and done.returncode != 0:
+            pytest.fail(f"{' '.join(argv)} exited with {done.returncode}\n{done.stdout}\n{done.stderr}")
+        return done
+
+    def rackless(self, *arguments: str, check: bool = True, timeout: float = 900) -> subprocess.CompletedProcess[str]:
+        return self.run(sys.executable, "-P", "-m", "rackless", *arguments, check=check, timeout=timeout)
+
+    def status(self) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(self.rackless("status", "--json").stdout)
+        return found
+
+    def pin(self, lab: str = "lab") -> Path:
+        """The lab's network namespace, as seen from outside the pretend host."""
+        return Path(f"/proc/{self.pid}/root{self.folder}/run/{lab}/net")
+
+    def inhabitants(self, lab: str = "lab") -> list[tuple[int, str]]:
+        """Processes of the lab, as (pid, command line)."""
+        found = self.run("stat", "-L", "-c", "%i", str(self.folder / "run" / lab / "net"), check=False)
+        wanted = found.stdout.strip()
+        living = []
+        for entry in Path("/proc").iterdir():
+            if entry.name.isdigit() and (identity := namespaces.network_id(entry / "ns/net")) is not None:
+                if str(identity[1]) == wanted:
+                    command = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+                    living.append((int(entry.name), command))
+        return living
+
+    def snapshot(self) -> dict[str, Any]:
+        """What a lab must not change, or must put back."""
+        return {
+            "links": self.run("ip", "-brief", "link").stdout,
+            "addresses": self.run("ip", "-brief", "address").stdout,
+            "rules": self.run("ip", "rule").stdout,
+            "routes": self.run("ip", "route", "show", "table", "all").stdout,
+            "forwarding": self.run("cat", "/proc/sys/net/ipv4/ip_forward").stdout,
+            "mounts": sorted(
+                line.split(" ", 3)[3] for line in self.run("cat", "/proc/self/mountinfo").stdout.splitlines()
+            ),
+            "files": {
+                place: sorted(str(path.relative_to(place)) for path in Path(place).glob(pattern))
+                for place, pattern in (
+                    ("/etc", "**/*"), ("/run", "*"), ("/var/lib", "*"), ("/var/log", "*"), ("/var/cache", "*"),
+                    (str(self.folder), "**/*"),
+                )
+            },
+            "etc": {name: Path("/etc", name).read_text() for name in ("passwd", "group", "resolv.conf", "hosts")},
+        }  # fmt: skip
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> Iterator[PretendHost]:
+    if os.geteuid() != 0:
+        pytest.skip("namespaces need root")
+    holder = subprocess.Popen(
+        ["unshare", "--net", "--mount", "--propagation", "private", "--", "sleep", "3600"], stdin=subprocess.DEVNULL
+    )
+    outside = os.readlink("/proc/self/ns/net")
+    while os.readlink(f"/proc/{holder.pid}/ns/net") == outside:
+        time.sleep(0.01)
+    host = PretendHost(holder.pid, tmp_path)
+    try:
+        host.run("ip", "link", "set", "lo", "up")
+        yield host
+    finally:
+        for lab in ("lab", "other"):
+            host.rackless("destroy", "--yes", "--name", lab, check=False, timeout=60)
+            for pid, _ in host.inhabitants(lab):
+                os.kill(pid, signal.SIGKILL)
+        holder.kill()
+        holder.wait()

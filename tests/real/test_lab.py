@@ -1,0 +1,104 @@
+"""The lab itself, with everything real and the servers switched off: made, looked at, killed, made again, taken away."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+
+import pytest
+
+from tests.real.conftest import PretendHost
+
+pytestmark = pytest.mark.real
+
+
+def test_destroy_leaves_the_machine_as_it_was_found(host: PretendHost) -> None:
+    before = host.snapshot()
+    host.rackless("up", "--until", "bmc")
+    assert {server["power"] for server in host.status()["servers"]} == {"off"}
+    host.rackless("destroy", "--yes")
+    assert host.snapshot() == before
+    assert host.inhabitants() == []
+
+
+def test_destroy_is_exact_after_everything_of_the_lab_was_killed(host: PretendHost) -> None:
+    before = host.snapshot()
+    host.rackless("up", "--until", "bmc")
+    victims = host.inhabitants()
+    assert {"holder", "labd", "libvirtd", "dnsmasq"} <= {
+        name for name in ("holder", "labd", "libvirtd", "dnsmasq") for _, command in victims if name in command
+    }
+    for pid, _ in victims:
+        os.kill(pid, signal.SIGKILL)
+    host.rackless("destroy", "--yes")
+    assert host.snapshot() == before
+    assert host.inhabitants() == []
+
+
+@pytest.mark.parametrize("victim", ["rackless.daemon.holder", "rackless.daemon.labd", "libvirtd"])
+def test_the_lab_goes_on_after_a_part_of_it_was_killed(host: PretendHost, victim: str) -> None:
+    host.rackless("up", "--until", "bmc")
+    dnsmasq = [pid for pid, command in host.inhabitants() if "dnsmasq" in command]
+    (pid,) = [pid for pid, command in host.inhabitants() if victim in command]
+    os.kill(pid, signal.SIGKILL)
+    time.sleep(0.3)
+    host.rackless("up", "--until", "bmc")
+    assert host.status()["reached"] == "bmc"
+    assert [pid for pid, command in host.inhabitants() if "dnsmasq" in command] == dnsmasq
+    assert len([pid for pid, command in host.inhabitants() if victim in command]) == 1
+
+
+def test_the_networks_are_those_of_a_real_site(host: PretendHost) -> None:
+    host.rackless("up", "--until", "lab")
+    inside = ["nsenter", f"--net={host.folder}/run/lab/net", "--"]
+    links = host.run(*inside, "ip", "-brief", "-4", "address").stdout
+    assert "192.168.111.1/24" in links and "192.168.112.20/32" in links
+    bridges = host.run(*inside, "bridge", "link").stdout
+    assert "baremetal-up@baremetal-down" in bridges and "master virbr0" in bridges
+    assert "baremetal-down@baremetal-up" in bridges and "master baremetal" in bridges
+
+
+def test_every_name_of_the_lab_resolves_and_nothing_else_is_asked_outside(host: PretendHost) -> None:
+    host.rackless("up", "--until", "lab")
+    (labd,) = [pid for pid, command in host.inhabitants() if "rackless.daemon.labd" in command]
+    inside = ["nsenter", "-t", str(labd), "-m", "-n", "--", "getent", "hosts"]
+    for name, address in {
+        "api.lab.rackless.test": "192.168.111.5",
+        "api-int.lab.rackless.test": "192.168.111.5",
+        "console.apps.lab.rackless.test": "192.168.111.4",
+        "ctrl-0.lab.rackless.test": "192.168.111.20",
+        "192.168.111.23": "worker-0.lab.rackless.test",
+    }.items():
+        assert address in host.run(*inside, name).stdout
+    assert host.run(*inside, "nowhere.lab.rackless.test", check=False).returncode == 2
+
+
+def test_two_labs_with_the_same_addresses_run_side_by_side(host: PretendHost) -> None:
+    host.rackless("up", "--until", "bmc")
+    host.rackless("up", "--until", "bmc", "--name", "other")
+    host.rackless("destroy", "--yes")
+    assert host.inhabitants() == []
+    assert host.inhabitants("other") != []
+    found = host.rackless("status", "--name", "other", "--json").stdout
+    assert '"lab": "other"' in found and '"reached": "bmc"' in found
+
+
+def test_secrets_are_readable_by_root_only(host: PretendHost) -> None:
+    host.rackless("up", "--until", "bmc")
+    secrets = host.folder / "state" / "lab" / "secrets"
+    assert secrets.stat().st_mode & 0o077 == 0
+    private = [path for path in secrets.rglob("*") if path.suffix in {".key", ".password"}]
+    assert private and all(path.stat().st_mode & 0o077 == 0 for path in private)
+    password = (secrets / "bmc.password").read_text().strip()
+    for log in (host.folder / "state" / "lab" / "logs").rglob("*"):
+        if log.is_file():
+            assert password not in log.read_text(errors="replace")
+
+
+def test_a_changed_description_of_an_existing_lab_is_refused_and_says_what_changed(host: PretendHost) -> None:
+    host.rackless("up", "--until", "lab")
+    (host.folder / "lab.yaml").write_text("servers: {worker: {count: 2}}\n")
+    done = host.rackless("up", "--until", "lab", check=False)
+    assert done.returncode == 4
+    assert "changed since: servers" in done.stderr

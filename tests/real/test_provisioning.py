@@ -1,0 +1,51 @@
+"""From nothing to a node and back, every part the real one: libvirt, QEMU, Redfish, Ironic, its agent, Ignition, etcd."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.real.conftest import PretendHost
+
+pytestmark = pytest.mark.real
+
+LAB = """\
+servers:
+  ctrl: {role: control-plane, count: 1}
+"""
+
+
+def test_a_control_plane_is_provisioned_configured_by_ignition_and_taken_away_again(host: PretendHost) -> None:
+    before = host.snapshot()
+    (host.folder / "lab.yaml").write_text(LAB)
+    host.rackless("up")
+
+    # as seen from outside
+    found = host.status()
+    (server,) = found["servers"]
+    assert (server["power"], server["host"], server["node"]) == ("on", "provisioned", "up")
+    assert found["etcd"]["complete"] and found["etcd"]["leader"] == "ctrl-0"
+
+    # as seen from inside the node
+    inside = host.rackless(
+        "ssh", "ctrl-0", "--",
+        "cat /etc/hostname /etc/rackless-release; id -un; test -e /etc/ignition.done && echo ignited;"
+        "systemctl is-active etcd; sudo -n cat /etc/ssh/ssh_host_ed25519_key.pub 2>/dev/null; lsblk -no SIZE /dev/sda",
+    ).stdout.splitlines()  # fmt: skip
+    assert inside[:4] == ["ctrl-0", "LAB=lab", "SERVER=ctrl-0", "ROLE=control-plane"]
+    assert {"core", "ignited", "active"} <= set(inside)
+
+    # no secret in a log, none readable by others
+    state = host.folder / "state" / "lab"
+    for name in ("bmc", "ironic"):
+        password = (state / "secrets" / f"{name}.password").read_text().strip()
+        for log in (state / "logs").rglob("*"):
+            if log.is_file():
+                assert password not in log.read_text(errors="replace"), f"{name}'s password is in {log}"
+
+    # and back
+    host.rackless("host", "deprovision", "ctrl-0")
+    (server,) = host.status()["servers"]
+    assert (server["host"], server["node"]) == ("available", None)
+    (host.folder / "lab.yaml").unlink()
+    host.rackless("destroy", "--yes")
+    assert host.snapshot() == before

@@ -1,0 +1,53 @@
+"""Documentation that cannot rot: generated pages are current, commands exist, links lead somewhere."""
+
+import re
+from pathlib import Path
+
+import click
+import pytest
+
+from rackless.cli.main import COMMANDS, cli
+from rackless.spec.explain import fields, reference
+from rackless.spec.load import parse
+
+ROOT = Path(__file__).parents[1]
+PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
+
+
+def test_the_reference_of_lab_yaml_is_current() -> None:
+    assert (ROOT / "docs/reference/lab-yaml.md").read_text() == reference(), "run scripts/docs"
+
+
+def test_every_field_has_a_story() -> None:
+    assert [field.path for field in fields() if not field.meaning] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_between_pages_lead_somewhere(page: Path) -> None:
+    for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text()):
+        assert (page.parent / target).exists(), f"{page}: {target}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_commands_in_the_documentation_exist_with_their_options(page: Path) -> None:
+    context = click.Context(cli)
+    for line in re.findall(r"(?m)(?:^|`|sudo )(?:\./)?rackless ((?:[a-z-]+)[^`\n#|]*)", page.read_text()):
+        words = line.split()
+        if words[0] not in COMMANDS:
+            pytest.fail(f"{page.name}: there is no `rackless {words[0]}`")
+        command = cli.get_command(context, words[0])
+        assert command is not None
+        if isinstance(command, click.Group) and len(words) > 1 and re.fullmatch("[a-z-]+", words[1]):
+            command = command.get_command(context, words[1])
+            assert command is not None, f"{page.name}: rackless {' '.join(words[:2])}"
+        known = {option for parameter in command.params for option in parameter.opts}
+        before_dashes = words[: words.index("--")] if "--" in words else words
+        for word in before_dashes:
+            option = word.strip("[]").partition("=")[0]
+            if re.fullmatch(r"--[a-z-]+", option):
+                assert option in known, f"{page.name}: rackless {line}"
+
+
+def test_the_lab_shown_in_the_how_to_is_a_valid_one() -> None:
+    (block,) = re.findall(r"```yaml\n(.*?)```", (ROOT / "docs/howto/describe-a-lab.md").read_text(), re.DOTALL)
+    assert parse(block, "how-to").name == "site-a"
