@@ -19,6 +19,9 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "status": ("rackless.cli.commands.status:status", "Show what is there now."),
     "ssh": ("rackless.cli.commands.ssh:ssh", "Open a shell on a node, or run a command there."),
     "host": ("rackless.cli.commands.host:host", "List hosts, show one, take its system off."),
+    "check": ("rackless.cli.commands.check:check", "Check an install-config before its installer does."),
+    "install-config": ("rackless.cli.commands.install_config:install_config", "Write an install-config for the lab."),
+    "explain": ("rackless.cli.commands.explain:explain", "Explain a field of an install-config or a lab."),
     "prepare": ("rackless.cli.commands.prepare:prepare", "Get this machine ready: packages, Ironic, images."),
     "destroy": ("rackless.cli.commands.destroy:destroy", "Remove the lab and leave nothing behind."),
 }
