@@ -15,6 +15,7 @@ from rackless.errors import RacklessError
 
 COMMANDS: dict[str, tuple[str, str]] = {
     # name: (module:attribute, help shown in the list)
+    "api": ("rackless.cli.commands.api:api", "Serve the lab's Kubernetes objects without a cluster."),
 }
 
 
