@@ -24,6 +24,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "explain": ("rackless.cli.commands.explain:explain", "Explain a field of an install-config or a lab."),
     "prepare": ("rackless.cli.commands.prepare:prepare", "Get this machine ready: packages, Ironic, images."),
     "destroy": ("rackless.cli.commands.destroy:destroy", "Remove the lab and leave nothing behind."),
+    "api": ("rackless.cli.commands.api:api", "Serve the lab's Kubernetes objects without a cluster."),
 }
 
 
