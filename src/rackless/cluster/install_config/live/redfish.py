@@ -49,6 +49,8 @@ class Client:
             ) from error
         except ssl.SSLError as error:
             raise RedfishError(f"TLS failed ({error.reason})", "check whether it speaks https or http there") from error
+        except UnicodeError as error:
+            raise RedfishError(f"{path!r} is not a path", "correct the path in bmc.address") from error
         except (OSError, http.client.HTTPException) as error:
             raise RedfishError(
                 f"it cannot be reached ({error or type(error).__name__})", "check address, port and route"
