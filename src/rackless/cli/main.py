@@ -55,7 +55,8 @@ def cli() -> None:
 
 def main() -> None:
     try:
-        cli(standalone_mode=False)
+        code = cli(standalone_mode=False)  # what `ctx.exit(code)` in a command comes back as
+        sys.exit(code if isinstance(code, int) else 0)
     except click.exceptions.Exit as exit:
         sys.exit(exit.exit_code)
     except click.ClickException as error:
