@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -70,8 +70,10 @@ class Fleet:
         media_limits: Limits | None = None,
         retry_seconds: float = 1.0,
         resync_seconds: float = 30.0,
+        listener: Callable[[str, int], socket.socket] | None = None,
     ) -> None:
         self._hypervisor = hypervisor
+        self._listener = listener or open_listener
         self._aggregate = aggregate
         self._by_uuid: dict[str, Chassis] = {}
         self._bus = bus
@@ -166,7 +168,7 @@ class Fleet:
         for address in self._services:
             try:
                 await web.SockSite(
-                    self._runner, _socket(address, self._port), ssl_context=self._tls, backlog=128
+                    self._runner, self._listener(address, self._port), ssl_context=self._tls, backlog=128
                 ).start()
             except OSError as error:
                 raise MachineError(
@@ -257,7 +259,7 @@ class Fleet:
             self._swept = True
 
 
-def _socket(address: str, port: int) -> socket.socket:
+def open_listener(address: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
