@@ -12,10 +12,9 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from pathlib import Path
 
-from rackless.daemon.control import ControlClient
 from rackless.drivers import namespaces
 from rackless.drivers.process import end, identity
-from rackless.errors import LabError, RacklessError
+from rackless.errors import LabError
 from rackless.events import Bus
 from rackless.run.ledger import Entry, Ledger
 from rackless.run.paths import LabPaths, Roots
@@ -23,9 +22,6 @@ from rackless.run.paths import LabPaths, Roots
 
 async def teardown(paths: LabPaths, bus: Bus) -> None:
     ledger = Ledger(paths.ledger)
-    with bus.step("daemon"):
-        await _stop_daemon(paths, bus)
-        await end_daemon(paths)
     retire: dict[str, Callable[[Entry], Awaitable[None]]] = {
         "network-namespace": _retire_namespace,
         "folder": _retire_folder,
@@ -43,15 +39,6 @@ async def teardown(paths: LabPaths, bus: Bus) -> None:
     ledger.close()
 
 
-async def _stop_daemon(paths: LabPaths, bus: Bus) -> None:
-    """Let labd end what it keeps, when it can be asked; whatever does not end then is ended by force."""
-    client = ControlClient(paths.socket)
-    with suppress(RacklessError, TimeoutError):
-        async with asyncio.timeout(20):
-            if await client.alive():
-                await client.work("stop", bus)
-
-
 async def end_daemon(paths: LabPaths) -> None:
     """End a holder, and with it its labd, that no longer answers."""
     with suppress(FileNotFoundError, ValueError):
@@ -67,7 +54,7 @@ async def _retire_namespace(entry: Entry) -> None:
         living = list(namespaces.inhabitants(pin))
         if not living:
             break
-        await asyncio.gather(*(end(pid, within=0.5) for pid in living))
+        await asyncio.gather(*(end(pid, within=0) for pid in living))  # all of it is thrown away: no time for grace
     else:
         raise LabError(f"processes of the lab do not end: {', '.join(map(str, living))}")
     while namespaces.is_mounted(pin):
