@@ -1,6 +1,10 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
+from unittest.mock import patch
+
+import pytest
 
 from rackless.bmc.state import JsonFile, load_memory
 from rackless.ports.hypervisor import Power
@@ -103,6 +107,15 @@ async def test_of_parallel_changes_guarded_by_one_etag_one_wins(rack: Rack) -> N
         *(rack.ask("PATCH", SYSTEM, {"AssetTag": f"tag {number}"}, headers=guard) for number in range(8))
     )
     assert sorted(status for status, _, _ in answers) == [200] + [412] * 7
+
+
+async def test_a_write_that_fails_leaves_the_old_state_and_no_rubbish(tmp_path: Path) -> None:
+    file = JsonFile(tmp_path / "x.json")
+    await file.save({"a": 1})
+    with patch("os.replace", side_effect=OSError("disk full")), pytest.raises(OSError):
+        await file.save({"a": 2})
+    assert file.load() == {"a": 1}
+    assert [one.name for one in tmp_path.iterdir()] == ["x.json"]
 
 
 async def test_a_state_file_that_cannot_be_read_is_set_aside(make_rack: MakeRack) -> None:
