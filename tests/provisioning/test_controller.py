@@ -380,6 +380,39 @@ async def test_a_provisioned_host_follows_online() -> None:
     assert (await site.host("ctrl-0")).status.state is State.PROVISIONED
 
 
+async def annotate(site: Site, name: str, annotations: dict[str, str]) -> None:
+    record = await site.resources.get(KIND, name)
+    assert record
+    del record["metadata"]["resourceVersion"]
+    record["metadata"]["annotations"] = annotations
+    await site.resources.apply(record)
+
+
+async def test_a_reboot_is_off_and_on_again_once() -> None:
+    site = Site()
+    await site.add("ctrl-0")
+    async with site.controlled():
+        await site.until_state("ctrl-0")
+        await annotate(site, "ctrl-0", {"reboot.metal3.io": '{"mode": "hard"}'})
+        await site.until("ctrl-0", lambda host: not host.status.powered_on)
+        host = await site.until("ctrl-0", lambda host: host.status.powered_on)
+    assert not host.annotations
+    assert site.work("ctrl-0")[-2:] == ["power", "power"]
+
+
+async def test_a_named_reboot_holds_the_host_off_until_its_name_is_taken_away() -> None:
+    site = Site()
+    await site.add("ctrl-0")
+    async with site.controlled():
+        await site.until_state("ctrl-0")
+        await annotate(site, "ctrl-0", {"reboot.metal3.io/repair": ""})
+        await site.until("ctrl-0", lambda host: not host.status.powered_on)
+        await site.clock.run(site.clock.sleep(600))
+        assert not site.provisioner.hosts["ctrl-0"].powered_on
+        await annotate(site, "ctrl-0", {})
+        await site.until("ctrl-0", lambda host: host.status.powered_on)
+
+
 async def test_a_new_inspection_of_an_available_host_is_a_new_inspection() -> None:
     site = Site()
     await site.add("spare", image=None)
@@ -403,6 +436,16 @@ async def test_the_host_of_a_lost_engine_is_registered_again_on_the_way() -> Non
         await site.until("ctrl-0", lambda host: host.status.state is State.INSPECTING)
         site.provisioner.forget()
         await site.until_state("ctrl-0")
+
+
+async def test_a_record_that_cannot_be_read_stops_nobody_else() -> None:
+    site = Site()
+    await site.add("ctrl-0")
+    await site.resources.apply({"kind": KIND, "metadata": {"name": "odd"}, "spec": {"bmc": "not a mapping"}})
+    async with site.controlled():
+        await site.until_state("ctrl-0")
+    warnings = [event.message for event in site.seen if isinstance(event, Note) and event.level == "warning"]
+    assert len(warnings) == 1 and warnings[0].startswith("odd: its record cannot be read")
 
 
 async def test_a_host_with_no_bmc_is_unmanaged() -> None:

@@ -86,6 +86,17 @@ async def test_a_record_with_finalizers_is_marked_and_goes_when_the_last_one_is_
     assert not list(tmp_path.glob("Thing/*"))
 
 
+async def test_applying_a_record_leaves_the_finalizers_and_annotations_it_does_not_mention(tmp_path: Path) -> None:
+    resources = LocalResources(tmp_path)
+    record = await resources.apply(thing(size=1))
+    record["metadata"].update(finalizers=["keep"], annotations={"note": "mine"}, labels={"role": "a"})
+    await resources.apply(record)
+    again = thing(size=2)
+    again["metadata"]["labels"] = {}
+    fresh = (await resources.apply(again))["metadata"]
+    assert (fresh["finalizers"], fresh["annotations"], fresh["labels"]) == (["keep"], {"note": "mine"}, {})
+
+
 async def test_a_watch_shows_what_is_there_and_then_what_changes(tmp_path: Path) -> None:
     resources = LocalResources(tmp_path)
     await resources.apply(thing("one"))

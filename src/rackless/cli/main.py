@@ -19,8 +19,12 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "status": ("rackless.cli.commands.status:status", "Show what is there now."),
     "ssh": ("rackless.cli.commands.ssh:ssh", "Open a shell on a node, or run a command there."),
     "host": ("rackless.cli.commands.host:host", "List hosts, show one, take its system off."),
+    "check": ("rackless.cli.commands.check:check", "Check an install-config before its installer does."),
+    "install-config": ("rackless.cli.commands.install_config:install_config", "Write an install-config for the lab."),
+    "explain": ("rackless.cli.commands.explain:explain", "Explain a field of an install-config or a lab."),
     "prepare": ("rackless.cli.commands.prepare:prepare", "Get this machine ready: packages, Ironic, images."),
     "destroy": ("rackless.cli.commands.destroy:destroy", "Remove the lab and leave nothing behind."),
+    "api": ("rackless.cli.commands.api:api", "Serve the lab's Kubernetes objects without a cluster."),
 }
 
 
@@ -51,7 +55,8 @@ def cli() -> None:
 
 def main() -> None:
     try:
-        cli(standalone_mode=False)
+        code = cli(standalone_mode=False)  # what `ctx.exit(code)` in a command comes back as
+        sys.exit(code if isinstance(code, int) else 0)
     except click.exceptions.Exit as exit:
         sys.exit(exit.exit_code)
     except click.ClickException as error:

@@ -18,6 +18,7 @@ from rackless.bmc.fleet import Bmc, Fleet
 from rackless.cluster.reference.recipe import Cluster, Keys, observe_nodes
 from rackless.daemon import prepare
 from rackless.daemon.keeper import Keeper, KeptProcesses
+from rackless.daemon.stages import STAGES
 from rackless.drivers.clock import SystemClock
 from rackless.drivers.ironic.config import IronicConfig
 from rackless.drivers.ironic.provisioner import IronicProvisioner
@@ -46,7 +47,6 @@ from rackless.run.resources import LocalResources
 from rackless.run.waiting import until
 from rackless.spec.lab import LabSpec
 
-STAGES = ("lab", "bmc", "engine", "hosts", "cluster")
 USERNAME = "admin"
 DEPROVISION_WITHIN = 1800.0
 

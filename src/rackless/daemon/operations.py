@@ -11,7 +11,7 @@ from typing import Any
 
 from rackless.daemon import prepare, teardown
 from rackless.daemon.control import ControlClient
-from rackless.daemon.engine import STAGES
+from rackless.daemon.stages import STAGES, TITLES
 from rackless.drivers.clock import SystemClock
 from rackless.drivers.process import LocalProcesses
 from rackless.errors import LabError, MachineError
@@ -21,8 +21,6 @@ from rackless.run.ledger import Ledger
 from rackless.run.paths import LabPaths, Roots
 from rackless.run.waiting import until
 from rackless.spec.lab import LabSpec
-
-TITLES = {"lab": "lab", "bmc": "BMCs", "engine": "provisioning engine", "hosts": "hosts", "cluster": "cluster"}
 
 
 async def up(spec: LabSpec, roots: Roots, bus: Bus, *, goal: str = STAGES[-1], install: bool = True) -> None:

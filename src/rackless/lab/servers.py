@@ -30,7 +30,8 @@ async def ensure_servers(
 ) -> None:
     with bus.step(f"{len(plan.servers)} servers") as step:
         paths.disks.mkdir(parents=True, exist_ok=True)
-        paths.console("").parent.mkdir(parents=True, exist_ok=True)
+        # an agent prints its one-time tokens there
+        paths.console("").parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         changed = False
         for planned in plan.servers:
             server = hardware(planned, plan, paths)

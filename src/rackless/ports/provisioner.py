@@ -70,6 +70,8 @@ class HostAccess:
     bmc: BmcAccess
     boot_mac: str
     boot_mode: str = "UEFI"
+    root_device: Mapping[str, Any] = field(default_factory=dict)
+    """Which disk gets the system, as Metal3's `rootDeviceHints`; empty leaves it to the engine."""
 
 
 @dataclass(frozen=True, slots=True)

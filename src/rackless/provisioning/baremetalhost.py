@@ -20,6 +20,8 @@ API_VERSION = "metal3.io/v1alpha1"
 FINALIZER = "baremetalhost.metal3.io"
 PAUSED = "baremetalhost.metal3.io/paused"
 INSPECT = "inspect.metal3.io"
+REBOOT = "reboot.metal3.io"
+"""Alone: off and on again. With `/` and a name: off until whoever wrote it takes it away."""
 
 
 class State(StrEnum):
@@ -39,6 +41,10 @@ class State(StrEnum):
     DELETING = "deleting"
 
 
+class BadRecord(ValueError):
+    """A record that is no BareMetalHost, or one of a newer kind than we know."""
+
+
 class Operational(StrEnum):
     NONE = ""
     OK = "OK"
@@ -54,6 +60,7 @@ class Spec:
     verify_certificate: bool = True
     boot_mac: str = ""
     boot_mode: str = "UEFI"
+    root_device: Mapping[str, Any] = field(default_factory=dict)
     image: Image | None = None
     user_data_name: str = ""
     meta_data_name: str = ""
@@ -154,6 +161,14 @@ def secret_text(record: Record, *keys: str) -> str | None:
 
 
 def read(record: Record) -> Host:
+    """Raises BadRecord."""
+    try:
+        return _read(record)
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise BadRecord(f"{type(error).__name__}: {error}") from error
+
+
+def _read(record: Record) -> Host:
     metadata = record["metadata"]
     return Host(
         name=metadata["name"],
@@ -177,6 +192,7 @@ def _read_spec(spec: Record) -> Spec:
         verify_certificate=not bmc.get("disableCertificateVerification", False),
         boot_mac=(spec.get("bootMACAddress") or "").lower(),
         boot_mode=spec.get("bootMode") or "UEFI",
+        root_device=dict(spec.get("rootDeviceHints") or {}),
         image=_read_image(spec.get("image")),
         user_data_name=(spec.get("userData") or {}).get("name") or "",
         meta_data_name=(spec.get("metaData") or {}).get("name") or "",
@@ -216,6 +232,7 @@ def status_record(status: Status, credentials_name: str = "") -> Record:
         "operationalStatus": status.operational.value,
         "errorMessage": status.error_message,
         "errorCount": status.error_count,
+        "provisioningFailCount": status.provisioning_fail_count,
         "poweredOn": status.powered_on,
         "provisioning": {"state": status.state.value, "ID": status.id},
         "operationHistory": {
@@ -224,7 +241,6 @@ def status_record(status: Status, credentials_name: str = "") -> Record:
     }  # fmt: skip
     optional: Record = {
         "errorType": status.error_type.value if status.error_type else None,
-        "provisioningFailCount": status.provisioning_fail_count or None,
         "hardware": dict(status.hardware) if status.hardware is not None else None,
         "lastUpdated": status.last_updated or None,
         "goodCredentials": {

@@ -18,7 +18,17 @@ from rackless.events import Bus
 from rackless.ports.clock import Clock
 from rackless.ports.provisioner import Again, ErrorKind, Failed, HostAccess, Provisioner
 from rackless.ports.resources import Conflict, Record, RecordEvent, Resources
-from rackless.provisioning.baremetalhost import FINALIZER, KIND, PAUSED, Host, Operational, State, read, status_record
+from rackless.provisioning.baremetalhost import (
+    FINALIZER,
+    KIND,
+    PAUSED,
+    BadRecord,
+    Host,
+    Operational,
+    State,
+    read,
+    status_record,
+)
 from rackless.provisioning.credentials import Incomplete, host_access
 from rackless.provisioning.machine import STEPS, UNREGISTERED, WHEN_DELETED, Gone, Move, Outcome, Stay, Turn
 from rackless.provisioning.progress import Progress
@@ -100,6 +110,9 @@ class HostController:
                     after = await self._reconcile(record, known, progress)
                 except Conflict:
                     continue
+                except BadRecord as error:
+                    self.bus.warn(f"{name}: its record cannot be read and is left alone: {error}")
+                    after = None
                 await self._sleep(after, wake)
         except asyncio.CancelledError:
             progress.abandon()
@@ -188,7 +201,7 @@ class HostController:
                 status_record(status, host.spec.credentials_name),
                 resource_version=host.resource_version,
             )
-        if isinstance(outcome, Move) and outcome.answered:
+        if isinstance(outcome, Move | Stay) and outcome.answered:
             await self._drop_annotation(host.name, outcome.answered)
         return after
 

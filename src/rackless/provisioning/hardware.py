@@ -11,11 +11,11 @@ from typing import Any
 _MIB = 1024 * 1024
 
 
-def hardware(inventory: Mapping[str, Any]) -> dict[str, Any]:
+def hardware(inventory: Mapping[str, Any], boot_mac: str = "") -> dict[str, Any]:
     cpu, memory = _part(inventory, "cpu"), _part(inventory, "memory")
     vendor = _part(inventory, "system_vendor")
     firmware = _part(vendor, "firmware")
-    boot_mac = _text(_part(inventory, "boot"), "pxe_interface").lower()
+    boot_mac = boot_mac or _text(_part(inventory, "boot"), "pxe_interface").lower()
     return {
         "hostname": _text(inventory, "hostname"),
         "cpu": {

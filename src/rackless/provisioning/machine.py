@@ -18,7 +18,7 @@ from typing import Any
 
 from rackless.ports.provisioner import Again, Done, ErrorKind, Failed, HostAccess, Provisioner
 from rackless.ports.resources import Resources
-from rackless.provisioning.baremetalhost import INSPECT, Host, State
+from rackless.provisioning.baremetalhost import INSPECT, REBOOT, Host, State
 from rackless.provisioning.config_drive import config_drive
 from rackless.provisioning.hardware import hardware
 
@@ -30,12 +30,16 @@ MAX_PROVISIONING_FAILURES = 5
 
 @dataclass(frozen=True, slots=True)
 class Stay:
-    """Come back `after` seconds; None waits for a change of the record. `cleared`: an error told before is over."""
+    """Come back `after` seconds; None waits for a change of the record. `cleared`: an error told before is over.
+
+    `answered` is an annotation that is thereby done.
+    """
 
     after: float | None
     doing: str = ""
     cleared: bool = True
     changes: Mapping[str, Any] = field(default_factory=dict)
+    answered: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +97,7 @@ async def inspect(turn: Turn) -> Outcome:
     result = await turn.provisioner.inspect(turn.access, restart=turn.failed_before(ErrorKind.INSPECTION))
     if not isinstance(result, Done):
         return _pending(result)
-    return Move(State.PREPARING, {"hardware": hardware(result.detail)})
+    return Move(State.PREPARING, {"hardware": hardware(result.detail, turn.host.spec.boot_mac)})
 
 
 async def prepare(turn: Turn) -> Outcome:
@@ -203,9 +207,15 @@ async def _inspect_again(turn: Turn) -> Outcome:
 
 
 async def _power(turn: Turn) -> Outcome:
-    want = turn.host.spec.online
-    result = await turn.provisioner.power(turn.access, want, restart=turn.failed_before(ErrorKind.POWER))
-    return Stay(POWER_POLL, changes={"powered_on": want}) if isinstance(result, Done) else _pending(result)
+    reboots = [name for name in turn.host.annotations if name.partition("/")[0] == REBOOT]
+    want = turn.host.spec.online and not reboots
+    hard = any('"hard"' in turn.host.annotations[name] for name in reboots)
+    result = await turn.provisioner.power(turn.access, want, hard=hard, restart=turn.failed_before(ErrorKind.POWER))
+    if not isinstance(result, Done):
+        return _pending(result)
+    if REBOOT in reboots:  # it is off, which was the first half of it
+        return Stay(0.0, changes={"powered_on": want}, answered=REBOOT)
+    return Stay(POWER_POLL, changes={"powered_on": want})
 
 
 def _pending(result: Again | Failed) -> Outcome:

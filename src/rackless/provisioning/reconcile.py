@@ -45,10 +45,10 @@ def settle(
                 error_count=status.error_count + 1,
             )
             return _stamped(status, failed, now), back_off.after(failed.error_count, chance())
-        case Stay(after, _, cleared, changes):
+        case Stay(after=after, cleared=cleared, changes=changes):
             stayed = replace(_without_error(status) if cleared else status, **changes)
             return _stamped(status, stayed, now), after
-        case Move(to, changes):
+        case Move(to=to, changes=changes):
             moved = replace(
                 _without_error(status),
                 state=to,

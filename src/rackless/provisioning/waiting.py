@@ -7,7 +7,7 @@ from collections.abc import Collection
 
 from rackless.errors import GaveUp, ProvisioningFailed
 from rackless.ports.resources import Resources
-from rackless.provisioning.baremetalhost import KIND, Host, State, read
+from rackless.provisioning.baremetalhost import KIND, BadRecord, Host, State, read
 
 
 async def until_state(
@@ -38,7 +38,11 @@ async def _watch(resources: Resources, waiting: dict[str, str], state: State, re
         name = event.record["metadata"]["name"]
         if name not in waiting or event.type == "DELETED":
             continue
-        host = read(event.record)
+        try:
+            host = read(event.record)
+        except BadRecord as error:
+            waiting[name] = f"unreadable ({error})"
+            continue
         if host.status.state is state and host.status.error_type is None:
             del waiting[name]
             if not waiting:

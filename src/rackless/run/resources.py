@@ -58,9 +58,14 @@ def created(record: Record) -> Record:
 
 
 def replaced(stored: Record, record: Record) -> Record:
-    """`stored` with the metadata and spec of `record`; a changed spec is a new generation."""
+    """`stored` with the metadata and spec of `record`; a changed spec is a new generation.
+
+    A field of the metadata that `record` does not mention is kept: who applies what they want must not take off the
+    finalizers and annotations of others.
+    """
     own = {name: stored["metadata"][name] for name in _OURS if name in stored["metadata"]}
-    metadata = {name: value for name, value in record["metadata"].items() if name not in _OURS}
+    given = {name: value for name, value in record["metadata"].items() if name not in _OURS}
+    metadata = {**stored["metadata"], **given}
     changed = _wanted(stored) != _wanted(record)
     own["generation"] = stored["metadata"]["generation"] + changed
     kept = {"status": stored["status"]} if "status" in stored else {}

@@ -3,11 +3,13 @@
 import asyncio
 import ctypes
 import os
+import ssl
 import subprocess
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from ipaddress import IPv4Address
 from pathlib import Path
 
+import aiohttp
 import pytest
 import pytest_asyncio
 
@@ -97,12 +99,25 @@ def host(name: str, number: int, ca: Path | None, *, password: str = "secret", p
     return HostAccess(name, f"00000000-0000-4000-8000-{number:012d}", bmc, f"02:00:00:00:01:{number:02x}")
 
 
-async def registered(provisioner: IronicProvisioner, access: HostAccess, *, restart: bool = False) -> Result:
-    async with asyncio.timeout(60):
-        while isinstance(result := await provisioner.register(access, restart=restart), Again):
+async def until_not_again(step: Callable[[bool], Awaitable[Result]], *, restart: bool = False) -> Result:
+    """Take the step until it is done or failed, as the controller does."""
+    async with asyncio.timeout(90):
+        while isinstance(result := await step(restart), Again):
             restart = restart and result.busy
             await asyncio.sleep(result.after)
     return result
+
+
+async def registered(provisioner: IronicProvisioner, access: HostAccess) -> Result:
+    return await until_not_again(lambda restart: provisioner.register(access, restart=restart))
+
+
+def from_iso(iso: Path, name: str, directory: Path) -> str:
+    target = directory / Path(name).name
+    subprocess.run(
+        ["xorriso", "-osirrox", "on", "-indev", iso, "-extract", name, target], check=True, capture_output=True
+    )
+    return target.read_text()
 
 
 async def test_a_bmc_that_answers_is_registered(ironic: IronicProvisioner, config: IronicConfig) -> None:
@@ -131,6 +146,64 @@ async def test_a_bmc_that_refuses_connections_is_a_registration_error_with_its_a
     result = await registered(ironic, host("absent", 3, config.ca, port=8444))
     assert isinstance(result, Failed) and result.kind is ErrorKind.REGISTRATION
     assert f"https://{ADDRESS}:8444" in result.message
+
+
+async def test_inspection_boots_an_iso_that_carries_the_labs_ca_and_takes_what_the_agent_found(
+    ironic: IronicProvisioner, config: IronicConfig, tmp_path: Path
+) -> None:
+    bmc = StandIn()
+    access = host("inspected", 4, config.ca)
+    async with bmc.serving(ADDRESS, 8443, config.certificate, config.key):
+        assert isinstance(await registered(ironic, access), Done)
+        async with asyncio.timeout(60):
+            while bmc.power != "On":
+                assert isinstance(await ironic.inspect(access), Again)
+                await asyncio.sleep(0.2)
+
+        assert bmc.media and bmc.media.startswith(f"{config.http_url}/redfish/")
+        assert bmc.boot["BootSourceOverrideTarget"] == "Cd"
+        iso = config.http_root / bmc.media.removeprefix(f"{config.http_url}/")
+        assert f"ipa-api-url={config.url}" in from_iso(iso, "/boot/grub/grub.cfg", tmp_path)
+        assert "cafile = /etc/ironic-python-agent/ironic.crt" in from_iso(
+            iso, "/etc/ironic-python-agent.d/ironic-tls.conf", tmp_path
+        )
+        assert from_iso(iso, "/etc/ironic-python-agent/ironic.crt", tmp_path) == config.ca.read_text()
+
+        await report_as_an_agent(config, tmp_path / "ironic.crt", access.boot_mac)
+        result = await until_not_again(lambda restart: ironic.inspect(access, restart=restart))
+        assert isinstance(result, Done), result
+        assert result.detail["memory"] == {"physical_mb": 2048}
+
+        assert await until_not_again(lambda restart: ironic.power(access, False, hard=True)) == Done(
+            {"powered_on": False}
+        )
+        assert bmc.power == "Off"
+        assert await until_not_again(lambda _: ironic.delete(access)) == Done()
+        assert await ironic.delete(access) == Done()
+
+
+async def report_as_an_agent(config: IronicConfig, ca: Path, mac: str) -> None:
+    """Send what an agent sends after it has looked around: it has no account, and trusts the CA it was given."""
+    found = {
+        "inventory": {
+            "interfaces": [{"name": "eth0", "mac_address": mac, "has_carrier": True, "ipv4_address": "192.0.2.9"}],
+            "memory": {"physical_mb": 2048},
+            "cpu": {"count": 1, "architecture": "x86_64"},
+            "disks": [{"name": "/dev/sda", "size": 8 * 1024**3}],
+            "boot": {"current_boot_mode": "uefi"},
+        },
+        "root_disk": {"name": "/dev/sda", "size": 8 * 1024**3},
+    }
+    connector = aiohttp.TCPConnector(ssl=ssl.create_default_context(cafile=ca))
+    async with aiohttp.ClientSession(connector=connector) as session, asyncio.timeout(60):
+        while True:
+            async with session.post(
+                f"{config.url}/v1/continue_inspection", json=found, headers={"X-OpenStack-Ironic-API-Version": "1.84"}
+            ) as answer:
+                if answer.status == 202:
+                    return
+                assert answer.status in (404, 409), await answer.text()  # not waiting for it yet
+            await asyncio.sleep(0.5)
 
 
 async def test_the_api_is_closed_to_who_has_no_password(ironic: IronicProvisioner, config: IronicConfig) -> None:

@@ -10,7 +10,7 @@ import click
 from rackless.cli.options import lab_options, load_spec
 from rackless.cli.progress import shown
 from rackless.daemon import operations
-from rackless.daemon.engine import STAGES
+from rackless.daemon.stages import STAGES
 from rackless.errors import Interrupted
 from rackless.events import Bus
 from rackless.run.paths import Roots

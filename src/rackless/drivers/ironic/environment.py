@@ -22,7 +22,9 @@ from rackless.events import Bus
 from rackless.ports.process import Processes
 
 REQUIREMENTS = "requirements.txt"
-_RECIPE = "2"
+EMPTY_DATABASE = "empty.sqlite"
+"""In the virtualenv: a database with Ironic's tables and nothing in them, for every new lab to start from."""
+_RECIPE = "3"
 """Part of the key: raise it when the virtualenv is built another way."""
 
 
@@ -63,7 +65,16 @@ async def _build(venv: Path, python: Path, requirements: bytes, processes: Proce
     await asyncio.to_thread(_prune, venv, site)
     await processes.run([venv / "bin/python", "-m", "compileall", "-q", "-j", "0", site])
     _stand_in_for_mkisofs(venv)
+    await _make_empty_database(venv, processes)
     (venv / ".complete").touch()
+
+
+async def _make_empty_database(venv: Path, processes: Processes) -> None:
+    conf = venv / "dbsync.conf"
+    conf.write_text(f"[database]\nconnection = sqlite:///{venv / EMPTY_DATABASE}\n")
+    await processes.run(
+        [venv / "bin/ironic-dbsync", "--config-file", conf, "create_schema"], env={"PYTHONWARNINGS": "ignore"}
+    )
 
 
 def _prune(venv: Path, site: Path) -> None:

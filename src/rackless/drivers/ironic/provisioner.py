@@ -14,6 +14,7 @@ from typing import Any, Concatenate, ParamSpec, Self
 
 from rackless.drivers.ironic.bmc_address import INTERFACES, BadAddress, driver_info
 from rackless.drivers.ironic.client import Busy, IronicClient, Json, Refused, Unreachable
+from rackless.drivers.ironic.root_device import root_device
 from rackless.ports.provisioner import (
     Again,
     ConfigDrive,
@@ -27,7 +28,7 @@ from rackless.ports.provisioner import (
 
 SOON = 1.0
 """Seconds until the next look at something quick …"""
-LATER = 2.0
+LATER = 1.5
 """… and at something that takes a server's boot."""
 SOFT_POWER_OFF = 60
 _STABLE = ("enroll", "manageable", "available", "active", "inspect failed", "clean failed", "deploy failed", "error")
@@ -263,9 +264,11 @@ class IronicProvisioner:
         return Again(LATER if "wait" in node["provision_state"] else SOON, _doing(node))
 
     async def _deploy(self, host: HostAccess, node: Json, image: Image, config: ConfigDrive) -> Result:
-        await self._ironic.patch_node(
-            node["uuid"], {"instance_uuid": host.uid, "instance_info": _instance_info(host, image)}
-        )
+        try:
+            info = _instance_info(host, image)
+        except ValueError as error:
+            return Failed(ErrorKind.PROVISIONING, str(error))
+        await self._ironic.patch_node(node["uuid"], {"instance_uuid": host.uid, "instance_info": info})
         checks = await self._ironic.validate(node["uuid"])
         for part in ("boot", "deploy"):
             if checks.get(part, {}).get("result") is False:
@@ -302,6 +305,7 @@ def _instance_info(host: HostAccess, image: Image) -> dict[str, Any]:
         # Without it a raw image is taken for something that qemu-img should know.
         "image_disk_format": image.format,
         "capabilities": {"boot_mode": mode},
+        **({"root_device": root_device(host.root_device)} if host.root_device else {}),
         **checksum,
     }
 

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
+import signal
 import time
+from contextlib import suppress
 from pathlib import Path
 
 from rackless.drivers.ironic.client import IronicClient, Unreachable
 from rackless.drivers.ironic.config import GRUB_TEMPLATE, IronicConfig
+from rackless.drivers.ironic.environment import EMPTY_DATABASE
 from rackless.errors import CommandFailed, GaveUp
 from rackless.ports.process import Child, Processes
 
@@ -61,7 +65,12 @@ class IronicService:
     async def stop(self) -> None:
         if self._child is not None:
             child, self._child = self._child, None
+            group = child.pid  # before it ends: afterwards a kept program has none, and group 0 would be our own
             await child.stop(within=15.0)
+            # Its worker can sit out the end of its master in a call to a BMC. They are one process group, theirs alone.
+            if group > 1:
+                with suppress(ProcessLookupError):
+                    os.killpg(group, signal.SIGKILL)
 
     async def _write_files(self) -> None:
         config = self._config
@@ -76,14 +85,13 @@ class IronicService:
     async def _ensure_schema(self) -> None:
         """The database as this Ironic wants it; `schema` says which one it was made for."""
         made_for = self._config.state / "schema"
-        if made_for.exists() and made_for.read_text() == self._venv.name:
-            return
         if not made_for.exists():  # never started, or cut off while it was made: nothing is lost
-            self._config.database.unlink(missing_ok=True)
-        verb = "upgrade" if self._config.database.exists() else "create_schema"
-        await self._processes.run(
-            [self._venv / "bin/ironic-dbsync", "--config-file", self._config.conf, verb], env=self._env
-        )
+            shutil.copyfile(self._venv / EMPTY_DATABASE, self._config.database)
+            self._config.database.chmod(0o600)
+        elif made_for.read_text() != self._venv.name:
+            await self._processes.run(
+                [self._venv / "bin/ironic-dbsync", "--config-file", self._config.conf, "upgrade"], env=self._env
+            )
         made_for.write_text(self._venv.name)
 
     async def _ready(self, child: Child, within: float) -> None:

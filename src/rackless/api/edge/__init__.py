@@ -1,0 +1,1 @@
+"""HTTP: requests to operations, results to responses."""

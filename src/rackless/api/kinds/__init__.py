@@ -1,0 +1,1 @@
+"""The kinds that are served: what is built in, and what CustomResourceDefinitions add."""

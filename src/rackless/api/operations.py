@@ -1,0 +1,312 @@
+"""The verbs on stored objects: read, decide with `core`, write, and decide again when somebody else was quicker.
+
+One `Objects` serves every kind. It knows the store, the registry and the hub; it does not know HTTP or who may do what.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from rackless.api import core, status
+from rackless.api.core import Context, Outcome
+from rackless.api.encoding import as_version, decode, encode, rendered, stored
+from rackless.api.kinds.core import NAMESPACE
+from rackless.api.kinds.kind import Kind, Version
+from rackless.api.registry import Registry
+from rackless.api.status import Json, bad_request
+from rackless.api.stores.port import Compacted, Entry, Raced, Store
+from rackless.api.watching import Filter, Hub
+
+_TRIES = 50
+
+
+def now() -> str:
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    entries: list[Entry]
+    revision: int
+    token: str = ""
+    remaining: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """One object that is asked for."""
+
+    kind: Kind
+    version: Version
+    namespace: str
+    name: str
+    subresource: str = ""
+
+    @property
+    def key(self) -> str:
+        return self.kind.key(self.namespace, self.name)
+
+
+class Objects:
+    def __init__(self, store: Store, registry: Registry, hub: Hub) -> None:
+        self.store = store
+        self.registry = registry
+        self.hub = hub
+
+    # -- reading -------------------------------------------------------------------------------------------------
+
+    def shown(self, kind: Kind, version: Version, data: bytes) -> bytes:
+        """Bytes of the store as this version shows them."""
+        if kind.from_stored:
+            return encode(kind.from_stored(decode(data)))
+        if version is not kind.storage:
+            return as_version(data, kind.api_version(version.name))
+        return data
+
+    def _decoded(self, kind: Kind, version: Version, data: bytes) -> Json:
+        obj: Json = decode(data)
+        if kind.from_stored:
+            return kind.from_stored(obj)
+        obj["apiVersion"] = kind.api_version(version.name)
+        return obj
+
+    async def get(self, target: Target, revision: str = "") -> Entry:
+        if revision != "0":
+            await self._at_least(revision)
+        entry = self.store.get(target.key)
+        if entry is None:
+            raise status.not_found(target.kind.plural, target.kind.group, target.name)
+        return entry
+
+    async def _at_least(self, revision: str) -> int:
+        """Memory as new as the client asks: what is current now, or at least a revision it has seen."""
+        if revision in ("", "0"):
+            return await self.store.fresh() if not revision else self.store.revision
+        if not revision.isascii() or not revision.isdigit() or len(revision) > 19:
+            raise bad_request(f'invalid resource version: "{revision}"')
+        wanted = int(revision)
+        if wanted > self.store.revision:
+            await self.store.fresh()
+            if wanted > self.store.revision:
+                raise status.too_new(wanted, self.store.revision)
+        return self.store.revision
+
+    async def page(
+        self, kind: Kind, wanted: Filter, *, limit: int = 0, token: str = "", revision: str = "", match: str = ""
+    ) -> Page:
+        """A list, or one page of it: every page of a list is of the revision of its first."""
+        after = ""
+        if token:
+            at, after = _read_token(token)
+            await self._at_least(str(at))
+            unchanged = self.store.changed(kind.bucket) <= at and at >= self._opened
+            entries = (
+                self.store.entries(kind.bucket, wanted.namespace)
+                if unchanged
+                else await self._entries_at(kind, wanted, at)
+            )
+        elif match == "Exact":
+            at = int(revision)
+            await self._at_least(revision)
+            unchanged = self.store.changed(kind.bucket) <= at and at >= self._opened
+            entries = (
+                self.store.entries(kind.bucket, wanted.namespace)
+                if unchanged
+                else await self._entries_at(kind, wanted, at)
+            )
+        else:
+            at = await self._at_least(revision)
+            entries = self.store.entries(kind.bucket, wanted.namespace)
+        if wanted.fields is not None:
+            entries = [entry for entry in entries if wanted.takes_key(entry.key)]
+        if after:
+            entries = [entry for entry in entries if entry.key > after]
+        if wanted.looks_inside:
+            entries = await self._matching(kind, wanted, entries, limit)
+        if not limit or len(entries) <= limit:
+            return Page(entries, at)
+        rest = len(entries) - limit
+        entries = entries[:limit]
+        return Page(entries, at, _token(at, entries[-1].key), None if wanted.looks_inside or wanted.fields else rest)
+
+    async def _entries_at(self, kind: Kind, wanted: Filter, at: int) -> list[Entry]:
+        try:
+            return await self.store.entries_at(kind.bucket, wanted.namespace, at)
+        except Compacted as error:
+            raise status.Refused(
+                410, "Expired",
+                "The provided continue parameter is too old to display a consistent list result. You can "
+                "start a new list "
+                "without the continue parameter.",
+            ) from error  # fmt: skip
+
+    async def _matching(self, kind: Kind, wanted: Filter, entries: list[Entry], limit: int) -> list[Entry]:
+        found: list[Entry] = []
+        for index, entry in enumerate(entries):
+            obj = decode(entry.data)
+            if wanted.takes(kind.from_stored(obj) if kind.from_stored else obj):
+                found.append(entry)
+                if limit and len(found) > limit:
+                    break
+            if index % 500 == 499:
+                await asyncio.sleep(0)
+        return found
+
+    @property
+    def _opened(self) -> int:
+        """Before this revision `changed` says nothing."""
+        return self._opened_at
+
+    _opened_at: int = 0
+
+    # -- writing -------------------------------------------------------------------------------------------------
+
+    async def create(
+        self, kind: Kind, version: Version, namespace: str, body: Json, context: Context, *, dry: bool
+    ) -> bytes:
+        self._check_namespace(kind, namespace, body)
+        obj = core.create(kind, version, body, namespace, context)
+        return await self.put_new(kind, version, namespace, obj, dry=dry)
+
+    async def put_new(self, kind: Kind, version: Version, namespace: str, obj: Json, *, dry: bool) -> bytes:
+        name = obj["metadata"]["name"]
+        key = kind.key(namespace, name)
+        if self.store.get(key):
+            raise status.already_exists(kind.plural, kind.group, name)
+        data = self._to_store(kind, obj)
+        if dry:
+            return self.shown(kind, version, data)
+        try:
+            revision = await self.store.write(key, 0, data)
+        except Raced as error:
+            raise status.already_exists(kind.plural, kind.group, name) from error
+        return self.shown(kind, version, rendered(data, revision))
+
+    def _check_namespace(self, kind: Kind, namespace: str, body: Any) -> None:
+        if not kind.namespaced or kind.verbs == ("create",):
+            return
+        entry = self.store.get(NAMESPACE.key("", namespace))
+        if entry is None:
+            raise status.not_found("namespaces", "", namespace)
+        if b'"deletionTimestamp"' in entry.data and "deletionTimestamp" in decode(entry.data)["metadata"]:
+            name = (
+                body.get("metadata", {}).get("name", "")
+                if isinstance(body, dict) and isinstance(body.get("metadata"), dict)
+                else ""
+            )
+            raise status.forbidden(
+                kind.plural, kind.group, str(name),
+                f"unable to create new content in namespace {namespace} because it is being terminated",
+            )  # fmt: skip
+
+    def _to_store(self, kind: Kind, obj: Json) -> bytes:
+        if kind.to_stored:
+            obj = kind.to_stored(obj)
+        else:
+            obj = {**obj, "apiVersion": kind.api_version(kind.storage.name)}
+        return stored(obj)
+
+    async def change(
+        self, target: Target, decide: Callable[[Json], Outcome], *, dry: bool = False
+    ) -> tuple[bytes, Outcome]:
+        """Read, decide, write; again when another write came between. The bytes are the object as it is then."""
+        kind, version = target.kind, target.version
+        for attempt in range(_TRIES):
+            entry = self.store.get(target.key)
+            if entry is None:
+                raise status.not_found(kind.plural, kind.group, target.name)
+            old = self._decoded(kind, version, entry.data)
+            outcome = decide(old)
+            if not outcome.removed and core.unchanged(old, outcome.obj):
+                return self.shown(kind, version, entry.data), outcome
+            data = self._to_store(kind, outcome.obj)
+            if dry:
+                return self.shown(kind, version, rendered(data, entry.revision)), outcome
+            try:
+                revision = await self.store.write(target.key, entry.revision, None if outcome.removed else data)
+            except Raced:
+                await self.store.fresh()
+                if attempt > 5:
+                    await asyncio.sleep(0.002 * attempt)
+                continue
+            return self.shown(kind, version, rendered(data, revision)), outcome
+        raise status.conflict(kind.plural, kind.group, target.name)
+
+    async def update(self, target: Target, body: Json, context: Context, *, dry: bool) -> tuple[bytes, bool]:
+        """PUT. The second value says whether the object was created by it."""
+        named = body.get("metadata") if isinstance(body, dict) else None
+        if isinstance(named, dict) and named.get("name") not in (None, "", target.name):
+            raise bad_request(
+                f"the name of the object ({named['name']}) does not match the name on the URL ({target.name})"
+            )
+        if isinstance(named, dict):
+            named.setdefault("name", target.name)
+        kind, version = target.kind, target.version
+        if kind.create_on_update and not target.subresource and self.store.get(target.key) is None:
+            if isinstance(named, dict):
+                named.pop("resourceVersion", None)
+            return await self.create(kind, version, target.namespace, body, context, dry=dry), True
+        raw = encode(body)
+
+        def decide(old: Json) -> Outcome:
+            return core.replace(kind, version, old, decode(raw), target.namespace, target.subresource, context)
+
+        return (await self.change(target, decide, dry=dry))[0], False
+
+    async def patch(self, target: Target, patched: Callable[[Json], Any], context: Context, *, dry: bool) -> bytes:
+        kind, version = target.kind, target.version
+
+        def decide(old: Json) -> Outcome:
+            body = patched(decode(encode(old)))
+            named = body.get("metadata") if isinstance(body, dict) else None
+            if isinstance(named, dict) and named.get("name") not in (None, target.name):
+                raise bad_request(
+                    f"the name of the object ({named['name']}) does not match the name on the URL ({target.name})"
+                )
+            if isinstance(named, dict):
+                named["name"] = target.name
+            context.warnings.clear()
+            return core.replace(kind, version, old, body, target.namespace, target.subresource, context, patched=True)
+
+        return (await self.change(target, decide, dry=dry))[0]
+
+    async def delete(
+        self,
+        target: Target,
+        context: Context,
+        *,
+        propagation: str = "",
+        grace: int | None = None,
+        preconditions: Json | None = None,
+        dry: bool = False,
+    ) -> tuple[bytes, Outcome]:
+        await self.store.fresh()
+        return await self.change(
+            target,
+            lambda old: core.retire(
+                target.kind, old, context, propagation=propagation, grace=grace, preconditions=preconditions
+            ),
+            dry=dry,
+        )
+
+
+def _token(revision: int, key: str) -> str:
+    """Where the next page starts; opaque to clients."""
+    return base64.urlsafe_b64encode(encode({"v": "meta.k8s.io/v1", "rv": revision, "start": key})).decode().rstrip("=")
+
+
+def _read_token(token: str) -> tuple[int, str]:
+    try:
+        value = decode(base64.urlsafe_b64decode(token + "=" * (-len(token) % 4)))
+        revision, start = value["rv"], value["start"]
+        if type(revision) is not int or revision < 1 or type(start) is not str:
+            raise ValueError(token)
+        return revision, start
+    except (ValueError, KeyError, TypeError, binascii.Error) as error:
+        raise bad_request("continue key is not valid: illegal base64 data or an unknown form") from error

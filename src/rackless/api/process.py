@@ -1,0 +1,120 @@
+"""The API as a process: opens the store, puts the parts together, serves until it is told to stop."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from aiohttp import web
+
+from rackless.api.access.authentication import Tokens
+from rackless.api.access.pki import Authority, ensure_kubeconfig
+from rackless.api.access.rbac import Authorizer
+from rackless.api.bootstrap import ensure_defaults
+from rackless.api.edge.resources import Resources
+from rackless.api.edge.server import Edge, tls_context
+from rackless.api.keeping import Keeper
+from rackless.api.kinds.builtin import BUILTIN
+from rackless.api.operations import Objects
+from rackless.api.registry import Registry
+from rackless.api.stores.port import Store
+from rackless.api.watching import Hub
+from rackless.errors import InputError, MachineError
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    store: str
+    """`sqlite:FILE` or `etcd:URL[,URL…]`."""
+    pki: Path
+    """Where the CA is, or is to be made, with all that it signs for us."""
+    address: str = "127.0.0.1"
+    port: int = 6443
+    """0 takes a free one; the kubeconfig says which."""
+    kubeconfig: Path | None = None
+    names: tuple[str, ...] = field(default=())
+    """More names and addresses the serving certificate is for."""
+    compact_every: float = 300.0
+
+
+def open_store(description: str) -> Store:
+    scheme, _, rest = description.partition(":")
+    if scheme == "sqlite" and rest:
+        from rackless.api.stores.sqlite import SqliteStore
+
+        return SqliteStore(Path(rest))
+    if scheme == "etcd" and rest:
+        from rackless.api.stores.etcd import EtcdStore
+
+        return EtcdStore(rest.split(","))
+    raise InputError(
+        f"{description!r} is no store", hint="say sqlite:FILE or etcd:http://127.0.0.1:2379 (several with commas)"
+    )
+
+
+class Api:
+    """A running API; `url` is where."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._stack = AsyncExitStack()
+        self.url = ""
+        self.objects: Objects | None = None
+
+    async def __aenter__(self) -> Api:
+        async with AsyncExitStack() as stack:
+            await self._open(stack)
+            self._stack = stack.pop_all()
+        return self
+
+    async def __aexit__(self, *exception: object) -> None:
+        await self._stack.aclose()
+
+    async def _open(self, stack: AsyncExitStack) -> None:
+        settings = self._settings
+        store = open_store(settings.store)
+        await store.open()
+        stack.push_async_callback(store.close)
+        registry = Registry(BUILTIN)
+        registry.follow(store)
+        objects = self.objects = Objects(store, registry, Hub(store))
+        objects._opened_at = store.revision
+        await ensure_defaults(objects)
+        authority = Authority(settings.pki)
+        authorizer = Authorizer(store)
+        tokens = Tokens(store, authority.ensure_token_key)
+        hosts = [settings.address, "127.0.0.1", "localhost", "kubernetes", "kubernetes.default.svc", *settings.names]
+        context = tls_context(*authority.ensure_serving(hosts), authority.certificate_file)
+        edge = Edge(Resources(objects, authorizer, tokens), registry, authorizer, tokens, lambda: "", settings.address)
+        runner = web.ServerRunner(web.Server(edge, access_log=None), shutdown_timeout=0.5)
+        await runner.setup()
+        stack.push_async_callback(runner.cleanup)
+        site = web.TCPSite(runner, settings.address, settings.port, ssl_context=context, backlog=1024)
+        try:
+            await site.start()
+        except OSError as error:
+            raise MachineError(
+                f"cannot listen on {settings.address}:{settings.port}", why=str(error), hint="choose another --port"
+            ) from error
+        port = runner.addresses[0][1]
+        self.url = f"https://{settings.address}:{port}"
+        if settings.kubeconfig:
+            ensure_kubeconfig(authority, settings.kubeconfig, self.url)
+        keeper = Keeper(objects, authority, settings.compact_every)
+        stack.push_async_callback(keeper.stop)
+        keeper.start()
+
+
+async def serve(settings: Settings, started: asyncio.Future[str] | None = None) -> None:
+    """Until SIGTERM or SIGINT."""
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    async with Api(settings) as api:
+        if started:
+            started.set_result(api.url)
+        await stop.wait()

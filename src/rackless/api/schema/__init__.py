@@ -1,0 +1,1 @@
+"""Structural schemas: what a kind's objects look like, compiled to functions."""

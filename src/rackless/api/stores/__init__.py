@@ -1,0 +1,1 @@
+"""Where the objects are kept: one small port, two stores."""

@@ -1,0 +1,109 @@
+"""The current entries in memory, encoded, by bucket; what both stores read from and publish through."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Sequence
+
+from rackless.api.encoding import rendered, restamped
+from rackless.api.stores.port import Change, Entry, Subscriber
+
+
+def bucket_of(key: str) -> str:
+    group, plural, _ = key.split("/", 2)
+    return f"{group}/{plural}"
+
+
+class Bucket:
+    """The entries of one kind. The order of keys is computed when it is asked for, and kept until a key comes
+    or goes.
+    """
+
+    __slots__ = ("_order", "changed", "items")
+
+    def __init__(self) -> None:
+        self.items: dict[str, Entry] = {}
+        self.changed = 0
+        self._order: list[str] | None = None
+
+    def put(self, entry: Entry) -> None:
+        if entry.key not in self.items:
+            self._order = None
+        self.items[entry.key] = entry
+
+    def drop(self, key: str) -> None:
+        if self.items.pop(key, None) is not None:
+            self._order = None
+
+    def ordered(self, prefix: str) -> list[Entry]:
+        if self._order is None:
+            self._order = sorted(self.items)
+        order = self._order
+        low = bisect_left(order, prefix)
+        high = bisect_left(order, prefix[:-1] + chr(ord(prefix[-1]) + 1))
+        items = self.items
+        return [items[key] for key in order[low:high]]
+
+
+class Memory:
+    def __init__(self) -> None:
+        self.revision = 0
+        self._buckets: dict[str, Bucket] = {}
+        self._subscribers: list[Subscriber] = []
+
+    def load(self, rows: Iterable[tuple[str, int, bytes]]) -> None:
+        """Entries from the store, without looking into them. Keys come sorted, so buckets change rarely."""
+        name, bucket = "", Bucket()
+        for key, revision, data in rows:
+            if not (name and key.startswith(name)):
+                name = bucket_of(key) + "/"
+                bucket = self._bucket(name[:-1])
+            bucket.items[key] = Entry(key, revision, rendered(data, revision))
+            bucket._order = None
+
+    def _bucket(self, name: str) -> Bucket:
+        found = self._buckets.get(name)
+        if found is None:
+            found = self._buckets[name] = Bucket()
+        return found
+
+    def get(self, key: str) -> Entry | None:
+        bucket = self._buckets.get(bucket_of(key))
+        return bucket.items.get(key) if bucket else None
+
+    def entries(self, bucket: str, namespace: str = "") -> list[Entry]:
+        found = self._buckets.get(bucket)
+        return found.ordered(f"{bucket}/{namespace}/" if namespace else f"{bucket}/") if found else []
+
+    def everything(self) -> list[Entry]:
+        return [entry for bucket in self._buckets.values() for entry in bucket.items.values()]
+
+    def count(self, bucket: str) -> int:
+        found = self._buckets.get(bucket)
+        return len(found.items) if found else 0
+
+    def changed(self, bucket: str) -> int:
+        found = self._buckets.get(bucket)
+        return found.changed if found else 0
+
+    def apply(self, writes: Sequence[tuple[str, int, bytes | None]]) -> None:
+        """Durable writes, in the order of their revisions: into the entries, then to whoever listens."""
+        changes = []
+        for key, revision, data in writes:
+            bucket = self._bucket(bucket_of(key))
+            old = bucket.items.get(key)
+            self.revision = revision
+            if data is not None:
+                entry = Entry(key, revision, rendered(data, revision))
+                bucket.put(entry)
+                changes.append(Change(key, revision, entry.data, old.data if old else None))
+            elif old is not None:
+                bucket.drop(key)
+                changes.append(Change(key, revision, restamped(old.data, revision), old.data, deleted=True))
+            bucket.changed = revision
+        for subscriber in tuple(self._subscribers):
+            subscriber(changes)
+
+    def subscribe(self, subscriber: Subscriber) -> Callable[[], None]:
+        self._subscribers.append(subscriber)
+        return lambda: self._subscribers.remove(subscriber)

@@ -1,0 +1,104 @@
+"""The port of the stores: keys to bytes under one revision counter, with history until it is compacted.
+
+A key is `group/plural/namespace/name` (the namespace empty for cluster-scoped kinds). A store keeps the current
+entries in memory, encoded, and applies a change there only when it is durable; so whoever reads sees only what would
+survive a crash. All of it runs on one event loop; `entries`, `get` and `subscribe` never wait.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """An object as it is: `data` carries its resource version already."""
+
+    key: str
+    revision: int
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One write. `data` is the object after it, or for a deletion its last state with the deletion's resource
+    version.
+    """
+
+    key: str
+    revision: int
+    data: bytes
+    previous: bytes | None
+    deleted: bool = False
+
+
+class Raced(Exception):
+    """The key was not at the revision the writer expected."""
+
+
+class Compacted(Exception):
+    """History before `oldest` is gone."""
+
+    def __init__(self, oldest: int) -> None:
+        super().__init__(f"compacted up to {oldest}")
+        self.oldest = oldest
+
+
+class Unreachable(Exception):
+    """The store cannot be asked now; nothing is known about a write that was under way."""
+
+
+Subscriber = Callable[[Sequence[Change]], None]
+
+
+class Store(Protocol):
+    @property
+    def revision(self) -> int:
+        """The revision of the newest change applied in memory."""
+        ...
+
+    @property
+    def compacted(self) -> int: ...
+
+    async def open(self) -> None: ...
+
+    async def close(self) -> None: ...
+
+    async def fresh(self) -> int:
+        """Wait until memory holds everything that was acknowledged to anybody before this call; its revision."""
+        ...
+
+    def get(self, key: str) -> Entry | None: ...
+
+    def entries(self, bucket: str, namespace: str = "") -> list[Entry]:
+        """All entries of `group/plural`, in the order of their keys, of one namespace or of all."""
+        ...
+
+    def count(self, bucket: str) -> int: ...
+
+    def changed(self, bucket: str) -> int:
+        """The revision of the newest change in a bucket since the store was opened; 0 when there was none."""
+        ...
+
+    async def write(self, key: str, expected: int, data: bytes | None) -> int:
+        """Write (or, with None, delete) when the key is at `expected` (0: absent). The revision, once durable.
+
+        Raises Raced when it is not, Unreachable when the outcome is unknown.
+        """
+        ...
+
+    async def entries_at(self, bucket: str, namespace: str, revision: int) -> list[Entry]:
+        """The entries as they were. Raises Compacted."""
+        ...
+
+    async def history(self, bucket: str, after: int, until: int) -> list[Change]:
+        """The changes of a bucket with `after < revision <= until`. Raises Compacted."""
+        ...
+
+    def subscribe(self, subscriber: Subscriber) -> Callable[[], None]: ...
+
+    async def compact(self, revision: int) -> None:
+        """Forget history up to `revision`."""
+        ...

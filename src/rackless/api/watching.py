@@ -1,0 +1,170 @@
+"""Watches: every change to whoever asked for it, in order, once, from the revision they have seen.
+
+The hub keeps the newest changes in memory and each watcher a queue; a watcher that starts further back gets the store's
+history first. Changes are encoded once however many watch. Knows selectors, not HTTP.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from rackless.api.encoding import decode
+from rackless.api.selectors import FieldSelector, LabelSelector
+from rackless.api.stores.memory import bucket_of
+from rackless.api.stores.port import Change, Store
+
+_WINDOW = 2000
+_LONGEST_QUEUE = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """What a list or a watch wants of a bucket."""
+
+    namespace: str = ""
+    labels: LabelSelector | None = None
+    fields: FieldSelector | None = None
+
+    def takes_key(self, key: str) -> bool:
+        _, _, namespace, name = key.split("/", 3)
+        if self.namespace and namespace != self.namespace:
+            return False
+        if self.fields is None:
+            return True
+        return self.fields.name in (None, name) and self.fields.namespace in (None, namespace)
+
+    @property
+    def looks_inside(self) -> bool:
+        return self.labels is not None or bool(self.fields and self.fields.others)
+
+    def takes(self, obj: Any) -> bool:
+        if self.labels and not self.labels.matches(obj["metadata"].get("labels")):
+            return False
+        return self.fields is None or self.fields.matches(obj)
+
+
+@dataclass(slots=True)
+class Event:
+    """A change as watchers are told of it; what is derived from it is kept for the next watcher."""
+
+    change: Change
+    made: dict[Any, bytes] = field(default_factory=dict)
+    _new: Any = None
+    _old: Any = None
+
+    def new(self) -> Any:
+        if self._new is None:
+            self._new = decode(self.change.data)
+        return self._new
+
+    def old(self) -> Any:
+        if self._old is None and self.change.previous is not None:
+            self._old = decode(self.change.previous)
+        return self._old
+
+    def type_for(self, wanted: Filter) -> str | None:
+        """ADDED, MODIFIED or DELETED as this filter sees it, or None."""
+        change = self.change
+        if not wanted.takes_key(change.key):
+            return None
+        if not wanted.looks_inside:
+            return "DELETED" if change.deleted else "ADDED" if change.previous is None else "MODIFIED"
+        now = not change.deleted and wanted.takes(self.new())
+        before = change.previous is not None and wanted.takes(self.old())
+        if now:
+            return "MODIFIED" if before else "ADDED"
+        return "DELETED" if before else None
+
+
+class Overrun(Exception):
+    """The watcher reads too slowly; it must start again from what it has."""
+
+
+class Watcher:
+    def __init__(self, bucket: str, wanted: Filter) -> None:
+        self.bucket = bucket
+        self.wanted = wanted
+        self.queue: deque[Event] = deque()
+        self._wake = asyncio.Event()
+        self._overrun = False
+
+    def offer(self, event: Event) -> None:
+        if len(self.queue) >= _LONGEST_QUEUE:
+            self._overrun = True
+        else:
+            self.queue.append(event)
+        self._wake.set()
+
+    async def batch(self, within: float) -> list[tuple[str, Event]]:
+        """What came since the last time; empty when nothing came in time."""
+        if not self.queue:
+            self._wake.clear()
+            try:
+                async with asyncio.timeout(within):
+                    await self._wake.wait()
+            except TimeoutError:
+                return []
+        if self._overrun:
+            raise Overrun
+        found = []
+        while self.queue:
+            event = self.queue.popleft()
+            if (kind := event.type_for(self.wanted)) is not None:
+                found.append((kind, event))
+        return found
+
+
+class Hub:
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._watchers: dict[str, set[Watcher]] = {}
+        self._window: deque[Event] = deque(maxlen=_WINDOW)
+        self._since = store.revision
+        store.subscribe(self._publish)
+
+    @property
+    def count(self) -> int:
+        return sum(map(len, self._watchers.values()))
+
+    def _publish(self, changes: Sequence[Change]) -> None:
+        for change in changes:
+            event = Event(change)
+            if len(self._window) == _WINDOW:
+                self._since = self._window[0].change.revision
+            self._window.append(event)
+            for watcher in self._watchers.get(bucket_of(change.key), ()):
+                watcher.offer(event)
+
+    async def watch(self, bucket: str, wanted: Filter, after: int) -> tuple[Watcher, Callable[[], None]]:
+        """A watcher of everything after a revision, and how to end it. Raises Compacted when that is too far back."""
+        watcher = Watcher(bucket, wanted)
+        group = self._watchers.setdefault(bucket, set())
+        if after >= self._since:
+            watcher.queue.extend(
+                e for e in self._window if e.change.revision > after and bucket_of(e.change.key) == bucket
+            )
+            group.add(watcher)
+        else:
+            group.add(watcher)
+            try:
+                older = await self._store.history(bucket, after, self._store.revision)
+            except BaseException:
+                group.discard(watcher)
+                raise
+            # What came while we read is in the queue already; the history must not repeat it.
+            first = watcher.queue[0].change.revision if watcher.queue else None
+            watcher.queue.extendleft(
+                Event(change) for change in reversed(older) if first is None or change.revision < first
+            )
+        return watcher, lambda: group.discard(watcher)
+
+
+async def batches(watcher: Watcher, deadline: float, tick: float) -> AsyncIterator[list[tuple[str, Event]]]:
+    """Batches until the deadline of the loop's clock; an empty one at every tick without news."""
+    loop = asyncio.get_running_loop()
+    while (left := deadline - loop.time()) > 0:
+        yield await watcher.batch(min(left, tick))

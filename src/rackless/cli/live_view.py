@@ -1,0 +1,46 @@
+"""Live checks: run, and shown as a person, or a program, reads them."""
+
+from __future__ import annotations
+
+import asyncio
+import textwrap
+
+import click
+
+from rackless.cluster.install_config.config import Config
+from rackless.cluster.install_config.live.probe import Outcome, Probe
+from rackless.cluster.install_config.live.running import Seen, observe
+from rackless.daemon.local import local_processes
+
+_MARKS = {
+    Outcome.OK: ("ok", "green"),
+    Outcome.FAILED: ("FAILED", "red"),
+    Outcome.WARNING: ("doubt", "yellow"),
+    Outcome.UNKNOWN: ("?", "cyan"),
+}
+
+
+def run(config: Config) -> Seen:
+    return asyncio.run(observe(config, local_processes()))
+
+
+def show(seen: Seen) -> None:
+    click.secho("On the site:", bold=True)
+    for probe in seen.probes:
+        word, colour = _MARKS[probe.outcome]
+        click.echo(f"  {click.style(f'{word:<6}', fg=colour, bold=True)} {probe.subject}")
+        click.echo(textwrap.fill(f"{probe.did}: {probe.saw}", 110, initial_indent=" " * 9, subsequent_indent=" " * 9))
+        if probe.fix:
+            click.echo(f"         fix: {probe.fix}")
+    click.echo()
+
+
+def as_object(probe: Probe) -> dict[str, str]:
+    return {
+        "subject": probe.subject,
+        "outcome": str(probe.outcome),
+        "did": probe.did,
+        "saw": probe.saw,
+        "fix": probe.fix,
+        "path": probe.path,
+    }

@@ -1,0 +1,1 @@
+"""What only the place itself can answer. Everything here looks at the world; nothing changes it."""

@@ -1,0 +1,65 @@
+"""A bootstrap machine that the installer starts happily and that nobody will reach."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rackless.cluster.install_config.config import METAL, Config
+from rackless.cluster.install_config.findings import Problem, fatal_rule
+from rackless.cluster.install_config.release import Release
+from rackless.cluster.install_config.values import edge_of, parse_ip
+
+_IP, _GATEWAY, _DNS = (f"{METAL}.bootstrapExternalStatic{part}" for part in ("IP", "Gateway", "DNS"))
+
+
+def static_values(config: Config) -> Iterator[Problem]:
+    metal = config.metal
+    if metal is None:
+        return
+    for path, value in ((_IP, metal.static_ip), (_GATEWAY, metal.static_gateway), (_DNS, metal.static_dns)):
+        if value and parse_ip(value) is None:
+            yield Problem(path, f"{value!r} is not an IP address; the installer never looks", "write an IP address")
+
+
+def static_place(config: Config) -> Iterator[Problem]:
+    metal = config.metal
+    address = parse_ip(metal.static_ip) if metal else None
+    if metal is None or address is None:
+        return
+    gateway = parse_ip(metal.static_gateway)
+    home = next((one for one in config.networking.machine_cidrs if address in one), None)
+    if home is None:
+        yield Problem(
+            _IP,
+            f"{address} is in no machine network; the installer then guesses a mask (the classful one, or /64)",
+            "take an address of a machine network",
+        )
+        return
+    edge = edge_of(home.network, address)
+    if edge:
+        yield Problem(_IP, f"{address} is the {edge} address of {home}", "take another address")
+    if gateway and gateway not in home:
+        yield Problem(
+            _GATEWAY,
+            f"the gateway {gateway} is not in {home}, the network of the bootstrap machine",
+            "take the gateway of that network",
+        )
+    if gateway == address:
+        yield Problem(_GATEWAY, f"{gateway} is the bootstrap machine itself", "take the address of the router")
+
+
+def one_bridge(config: Config) -> Iterator[Problem]:
+    metal = config.metal
+    if metal and not metal.disabled and metal.external_bridge == metal.provisioning_bridge:
+        yield Problem(
+            f"{METAL}.provisioningBridge",
+            f"{metal.provisioning_bridge} is also externalBridge: two DHCP servers would meet on one network",
+            "use two bridges, or provisioningNetwork: Disabled",
+        )
+
+
+RULES = (
+    fatal_rule("static-bootstrap-values", static_values, since=Release(4, 11)),
+    fatal_rule("static-bootstrap-place", static_place, since=Release(4, 11)),
+    fatal_rule("one-bridge", one_bridge),
+)

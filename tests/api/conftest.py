@@ -1,0 +1,222 @@
+from __future__ import annotations
+
+import shutil
+import socket
+import ssl
+import subprocess
+import time
+import urllib.request
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+
+from rackless.api.process import Api, Settings
+
+ROOT = Path(__file__).parents[2]
+CACHE = Path.home() / ".cache" / "rackless-tests"
+Json = dict[str, Any]
+
+HOSTS = "/apis/metal3.io/v1alpha1/namespaces/default/baremetalhosts"
+WIDGETS = "/apis/example.com/v1/namespaces/default/widgets"
+
+
+def widget_definition() -> Json:
+    """A small definition with a bit of everything."""
+    schema: Json = {
+        "type": "object",
+        "properties": {
+            "spec": {
+                "type": "object",
+                "required": ["size"],
+                "properties": {
+                    "size": {"type": "integer", "minimum": 1},
+                    "color": {"type": "string", "enum": ["red", "blue"], "default": "red"},
+                    "replicas": {"type": "integer"},
+                    "free": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
+                    "port": {"x-kubernetes-int-or-string": True},
+                    "tags": {"type": "array", "items": {"type": "string"}, "x-kubernetes-list-type": "set"},
+                    "parts": {
+                        "type": "array",
+                        "x-kubernetes-list-type": "map",
+                        "x-kubernetes-list-map-keys": ["name"],
+                        "items": {
+                            "type": "object",
+                            "required": ["name"],
+                            "properties": {"name": {"type": "string"}, "weight": {"type": "integer"}},
+                        },
+                    },
+                },
+            },
+            "status": {"type": "object", "properties": {"phase": {"type": "string"}, "replicas": {"type": "integer"}}},
+        },
+    }
+    version = {
+        "name": "v1",
+        "served": True,
+        "storage": True,
+        "schema": {"openAPIV3Schema": schema},
+        "subresources": {
+            "status": {},
+            "scale": {"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas"},
+        },
+        "additionalPrinterColumns": [
+            {"name": "Size", "type": "integer", "jsonPath": ".spec.size"},
+            {"name": "Phase", "type": "string", "jsonPath": ".status.phase"},
+            {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"},
+        ],
+    }
+    older = {**version, "name": "v1beta1", "storage": False, "deprecated": True}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": "widgets.example.com"},
+        "spec": {
+            "group": "example.com",
+            "scope": "Namespaced",
+            "names": {"plural": "widgets", "kind": "Widget", "shortNames": ["wi"], "categories": ["all"]},
+            "versions": [version, older],
+        },
+    }
+
+
+def widget(name: str, **spec: Any) -> Json:
+    return {
+        "apiVersion": "example.com/v1",
+        "kind": "Widget",
+        "metadata": {"name": name},
+        "spec": {"size": 1, **spec},
+    }
+
+
+class Client:
+    """The administrator, over HTTPS; `call` gives the code and the decoded body."""
+
+    def __init__(self, url: str, pki: Path) -> None:
+        self.url = url
+        self.pki = pki
+        self.session: aiohttp.ClientSession | None = None
+
+    def context(self, certificate: bool = True) -> ssl.SSLContext:
+        context = ssl.create_default_context(cafile=str(self.pki / "ca.crt"))
+        if certificate:
+            context.load_cert_chain(self.pki / "admin.crt", self.pki / "admin.key")
+        return context
+
+    async def __aenter__(self) -> Client:
+        self.session = aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=self.context(), limit=200))
+        return self
+
+    async def __aexit__(self, *exception: object) -> None:
+        assert self.session
+        await self.session.close()
+
+    async def call(
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        *,
+        media: str = "application/json",
+        accept: str = "",
+        **query: Any,
+    ) -> tuple[int, Any]:
+        assert self.session
+        headers = {"Content-Type": media} if body is not None else {}
+        if accept:
+            headers["Accept"] = accept
+        import orjson
+
+        data = body if isinstance(body, bytes) or body is None else orjson.dumps(body)
+        async with self.session.request(
+            method, self.url + path, data=data, headers=headers, params={k: str(v) for k, v in query.items()}
+        ) as response:
+            raw = await response.read()
+            self.headers = response.headers
+            return response.status, orjson.loads(raw) if "json" in response.content_type else raw.decode()
+
+    async def get(self, path: str, **query: Any) -> tuple[int, Any]:
+        return await self.call("GET", path, **query)
+
+    async def create(self, path: str, body: Any, **query: Any) -> Json:
+        code, answer = await self.call("POST", path, body, **query)
+        assert code == 201, answer
+        assert isinstance(answer, dict)
+        return answer
+
+    async def merge(self, path: str, body: Any, **query: Any) -> tuple[int, Any]:
+        return await self.call("PATCH", path, body, media="application/merge-patch+json", **query)
+
+
+def settings(tmp_path: Path, store: str = "", **more: Any) -> Settings:
+    return Settings(
+        store or f"sqlite:{tmp_path}/objects.db", tmp_path / "pki", port=0, kubeconfig=tmp_path / "kubeconfig", **more
+    )
+
+
+@pytest.fixture
+async def api(tmp_path: Path) -> AsyncIterator[Api]:
+    async with Api(settings(tmp_path)) as running:
+        yield running
+
+
+@pytest.fixture
+async def client(api: Api, tmp_path: Path) -> AsyncIterator[Client]:
+    async with Client(api.url, tmp_path / "pki") as found:
+        await found.create("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", widget_definition())
+        yield found
+
+
+def debian_program(package: str, program: str) -> Path | None:
+    """A program of a Debian package, unpacked into a cache; None where that cannot be done."""
+    found = shutil.which(program.rpartition("/")[2])
+    if package != "kubernetes-client" and found:
+        return Path(found)
+    target = CACHE / package
+    path = target / program
+    if path.exists():
+        return path
+    target.mkdir(parents=True, exist_ok=True)
+    try:
+        subprocess.run(["apt-get", "download", package], cwd=target, check=True, capture_output=True)
+        archive = next(target.glob("*.deb"))
+        subprocess.run(["dpkg", "-x", archive, target], check=True, capture_output=True)
+    except (OSError, subprocess.CalledProcessError, StopIteration):
+        return None
+    return path if path.exists() else None
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@pytest.fixture
+def etcd(tmp_path: Path) -> Iterator[str]:
+    program = debian_program("etcd-server", "usr/bin/etcd")
+    if program is None:
+        pytest.skip("etcd-server cannot be had here")
+    client_url, peer_url = (f"http://127.0.0.1:{free_port()}" for _ in range(2))
+    with (tmp_path / "etcd.log").open("wb") as log:
+        process = subprocess.Popen(
+            [program, "--data-dir", tmp_path / "etcd", "--listen-client-urls", client_url,
+             "--advertise-client-urls", client_url, "--listen-peer-urls", peer_url,
+             "--initial-advertise-peer-urls", peer_url, "--initial-cluster", f"default={peer_url}",
+             "--log-level", "error"],
+            stdout=log, stderr=log,
+        )  # fmt: skip
+    try:
+        for _ in range(100):
+            try:
+                with urllib.request.urlopen(f"{client_url}/health", timeout=1) as answer:
+                    if b"true" in answer.read():
+                        break
+            except OSError:
+                time.sleep(0.1)
+        yield client_url
+    finally:
+        process.terminate()
+        process.wait()

@@ -1,0 +1,60 @@
+from dataclasses import replace
+
+import pytest
+
+from rackless.ports.provisioner import ErrorKind, Failed
+from rackless.provisioning.baremetalhost import Operational, Span, State, Status
+from rackless.provisioning.machine import STEPS, WHEN_DELETED, Move, Stay
+from rackless.provisioning.reconcile import BackOff, settle
+
+ILL = Status(
+    state=State.INSPECTING,
+    operational=Operational.ERROR,
+    error_type=ErrorKind.INSPECTION,
+    error_message="no agent",
+    error_count=3,
+)
+
+
+def test_every_state_has_a_step() -> None:
+    assert set(STEPS) == set(State)
+
+
+def test_every_state_that_is_deleted_ends_in_deleting() -> None:
+    for state in State:
+        path = [state]
+        while path[-1] in WHEN_DELETED:
+            path.append(WHEN_DELETED[path[-1]])
+            assert len(path) <= len(State), f"{state} goes in circles"
+        assert path[-1] in (State.DEPROVISIONING, State.POWERING_OFF, State.DELETING)
+
+
+@pytest.mark.parametrize(
+    ("failures", "low", "high"), [(1, 60, 120), (2, 120, 240), (8, 7680, 15360), (9, 15360, 30720), (50, 15360, 30720)]
+)
+def test_metal3s_waits_come_out_with_its_unit_of_a_minute(failures: int, low: float, high: float) -> None:
+    back_off = BackOff(unit=60.0)
+    assert (back_off.after(failures, 0.0), back_off.after(failures, 1.0)) == (low, high)
+
+
+def test_a_retry_that_has_begun_clears_the_error_but_not_the_count() -> None:
+    status, after = settle(ILL, Stay(2.0, "booting"), "now", BackOff(), lambda: 0.0)
+    assert (status.error_type, status.error_message, status.operational) == (None, "", Operational.OK)
+    assert (status.error_count, after) == (3, 2.0)
+
+
+def test_a_retry_that_has_not_begun_leaves_the_error() -> None:
+    status, _ = settle(ILL, Stay(1.0, cleared=False), "now", BackOff(), lambda: 0.0)
+    assert status == ILL
+
+
+def test_going_on_ends_the_count_and_writes_down_the_time() -> None:
+    begun = replace(ILL, history={"inspect": Span("then")})
+    status, after = settle(begun, Move(State.PREPARING), "now", BackOff(), lambda: 0.0)
+    assert (status.state, status.error_count, after) == (State.PREPARING, 0, 0.0)
+    assert status.history == {"inspect": Span("then", "now")} and status.last_updated == "now"
+
+
+def test_a_failure_counts_and_waits() -> None:
+    status, after = settle(ILL, Failed(ErrorKind.INSPECTION, "again"), "now", BackOff(unit=1.0), lambda: 1.0)
+    assert (status.error_count, status.error_message, after) == (4, "again", 16.0)
