@@ -13,7 +13,10 @@ from aiohttp import web
 from rackless.api.access.authentication import Tokens
 from rackless.api.access.pki import Authority, ensure_kubeconfig
 from rackless.api.access.rbac import Authorizer
-from rackless.api.bootstrap import ensure_defaults
+from rackless.api.bootstrap import ensure_defaults, ensure_definitions
+from rackless.api.definitions.host_rules import host_problems
+from rackless.api.definitions.hosts import HOSTS
+from rackless.api.definitions.machines import MACHINES
 from rackless.api.edge.resources import Resources
 from rackless.api.edge.server import Edge, tls_context
 from rackless.api.keeping import Keeper
@@ -23,6 +26,8 @@ from rackless.api.registry import Registry
 from rackless.api.stores.port import Store
 from rackless.api.watching import Hub
 from rackless.errors import InputError, MachineError
+
+RULES = {"baremetalhosts.metal3.io": host_problems}
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +43,8 @@ class Settings:
     names: tuple[str, ...] = field(default=())
     """More names and addresses the serving certificate is for."""
     compact_every: float = 300.0
+    kinds: bool = True
+    """Whether the kinds of hosts and machines are defined from the start."""
 
 
 def open_store(description: str) -> Store:
@@ -78,11 +85,13 @@ class Api:
         store = open_store(settings.store)
         await store.open()
         stack.push_async_callback(store.close)
-        registry = Registry(BUILTIN)
+        registry = Registry(BUILTIN, RULES)
         registry.follow(store)
         objects = self.objects = Objects(store, registry, Hub(store))
         objects._opened_at = store.revision
         await ensure_defaults(objects)
+        if settings.kinds:
+            await ensure_definitions(objects, (*HOSTS, *MACHINES))
         authority = Authority(settings.pki)
         authorizer = Authorizer(store)
         tokens = Tokens(store, authority.ensure_token_key)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Any
 
-from rackless.api.kinds.kind import Column, Kind, Scale, Version, Writing
+from rackless.api.kinds.kind import Column, Kind, Problems, Scale, Version, Writing
 from rackless.api.names import label_problem
 from rackless.api.schema.jsonpath import compile_path
 from rackless.api.schema.values import python_pattern
@@ -13,6 +14,7 @@ from rackless.api.status import Cause, Json, invalid_value, required, unsupporte
 from rackless.api.tables import AGE, NAME, custom_column
 
 GROUP = "apiextensions.k8s.io"
+CLEANUP = "customresourcecleanup.apiextensions.k8s.io"
 _ANY = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
 _TEXT = {"type": "string"}
 _TEXTS = {"type": "array", "items": _TEXT, "nullable": True}
@@ -103,7 +105,13 @@ SCHEMA: Json = {
 
 
 def _prepare(writing: Writing) -> None:
-    """Names that can be derived are; a new definition is established at once: there is no other server to wait for."""
+    """Names that can be derived are; a new definition is established at once: there is no other server to wait for.
+
+    A finalizer of ours is always there, so that the objects of a definition can go before it.
+    """
+    metadata = writing.new["metadata"]
+    if "deletionTimestamp" not in metadata and CLEANUP not in metadata.get("finalizers", ()):
+        metadata["finalizers"] = [*metadata.get("finalizers", ()), CLEANUP]
     spec = writing.new.get("spec")
     if not isinstance(spec, dict) or not isinstance(spec.get("names"), dict):
         return
@@ -280,8 +288,9 @@ CRD = Kind(
 )
 
 
-def kind_of(definition: Json) -> Kind:
-    """The kind a stored definition describes."""
+def kind_of(definition: Json, rules: Mapping[str, Problems] | None = None) -> Kind:
+    """The kind a stored definition describes; `rules` has what code adds to the schemas of some."""
+    rules = rules or {}
     spec = definition["spec"]
     names = spec["names"]
     versions = tuple(_version(spec["group"], names, each) for each in spec["versions"])
@@ -307,6 +316,7 @@ def kind_of(definition: Json) -> Kind:
         versions=versions,
         field_names=selectable,
         fields=fields if selectable else None,
+        problems=rules.get(f"{names['plural']}.{spec['group']}"),
     )
 
 
