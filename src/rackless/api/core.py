@@ -7,6 +7,7 @@ store, wait or speak HTTP; `operations` runs them again when somebody else wrote
 from __future__ import annotations
 
 import uuid
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -29,6 +30,7 @@ class Context:
     validation: FieldValidation = "Warn"
     warnings: list[str] = field(default_factory=list)
     duplicates: list[str] = field(default_factory=list)
+    guard: Callable[[Kind, Writing], None] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +67,7 @@ def create(kind: Kind, version: Version, body: Json, namespace: str, context: Co
     causes = []
     if problem := kind.name_problem(metadata["name"]):
         causes.append(status.invalid_value("metadata.name", metadata["name"], problem))
-    _validate(kind, writing, causes)
+    _validate(kind, writing, causes, context)
     return obj
 
 
@@ -109,7 +111,7 @@ def replace(
     writing = Writing(obj, old, context.caller, context.now, subresource)
     _shape(kind, version, writing, context, report)
     causes = immutable_problems(before, metadata)
-    _validate(kind, writing, causes)
+    _validate(kind, writing, causes, context)
     if kind.generation and _wanted(obj, version) != _wanted(old, version):
         metadata["generation"] = before.get("generation", 0) + 1
     removed = "deletionTimestamp" in metadata and not metadata.get("finalizers") and _releasable(obj)
@@ -250,9 +252,11 @@ def _shape(kind: Kind, version: Version, writing: Writing, context: Context, rep
         raise status.invalid(kind.kind, kind.group, str(name), finished(report.causes))
 
 
-def _validate(kind: Kind, writing: Writing, causes: list[Cause]) -> None:
+def _validate(kind: Kind, writing: Writing, causes: list[Cause], context: Context) -> None:
     causes.extend(metadata_problems(writing.new["metadata"]))
     if kind.problems:
         causes.extend(kind.problems(writing))
     if causes:
         raise status.invalid(kind.kind, kind.group, writing.new["metadata"]["name"], causes)
+    if context.guard:
+        context.guard(kind, writing)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import signal
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
@@ -119,6 +120,8 @@ class Api:
 
 async def serve(settings: Settings, started: asyncio.Future[str] | None = None) -> None:
     """Until SIGTERM or SIGINT."""
+    # What is there when we are up stays; looking through it again and again would cost as much as serving.
+    gc.disable()
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -126,4 +129,7 @@ async def serve(settings: Settings, started: asyncio.Future[str] | None = None) 
     async with Api(settings) as api:
         if started:
             started.set_result(api.url)
+        gc.freeze()
+        gc.set_threshold(20_000, 50, 100)
+        gc.enable()
         await stop.wait()

@@ -9,6 +9,7 @@ from aiohttp import web
 
 from rackless.api import status
 from rackless.api.access.authentication import Tokens
+from rackless.api.access.escalation import Guard
 from rackless.api.access.rbac import Attributes, Authorizer, refusal
 from rackless.api.core import Context
 from rackless.api.edge import respond
@@ -39,6 +40,7 @@ class Resources:
         self._objects = objects
         self._authorizer = authorizer
         self._tokens = tokens
+        self._guard = Guard(authorizer)
 
     # -- the way in ----------------------------------------------------------------------------------------------
 
@@ -126,7 +128,7 @@ class Resources:
 
     def _context(self, query: Query, caller: Caller, raw: bytes = b"") -> Context:
         asked = query.one_of("fieldValidation", ("Strict", "Warn", "Ignore"))
-        context = Context(caller, now(), asked or "Warn")  # type: ignore[arg-type]
+        context = Context(caller, now(), asked or "Warn", guard=self._guard)  # type: ignore[arg-type]
         if asked in ("Strict", "Warn") and raw:
             context.duplicates = duplicate_fields(raw)
         return context

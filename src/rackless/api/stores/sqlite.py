@@ -13,6 +13,7 @@ import queue
 import sqlite3
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +56,7 @@ DELETE FROM log WHERE revision <= :line AND (
 )
 """
 _ROWS_PER_INSERT = 500
+_LOG_SIZE = 4 * 1024 * 1024
 
 
 class _Write:
@@ -77,6 +79,7 @@ class SqliteStore:
         self._pending: dict[str, asyncio.Future[int]] = {}
         self._queue: queue.SimpleQueue[_Write | Callable[[sqlite3.Connection], None] | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
+        self._copier: asyncio.Task[None] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._lock: Any = None
         self._failure: str = ""
@@ -108,8 +111,21 @@ class SqliteStore:
         self._loop = asyncio.get_running_loop()
         self._thread = threading.Thread(target=self._write_forever, name="sqlite-writer", daemon=True)
         self._thread.start()
+        self._copier = asyncio.create_task(self._checkpoint_forever(), name="sqlite-checkpoint")
+
+    async def _checkpoint_forever(self) -> None:
+        """Copy the write-ahead log into the file beside the writer, so that no writer waits for it."""
+        log = self._path.with_name(self._path.name + "-wal")
+        while True:
+            await asyncio.sleep(1)
+            if log.exists() and log.stat().st_size > _LOG_SIZE:
+                with suppress(sqlite3.OperationalError):
+                    await self._read("PRAGMA wal_checkpoint(PASSIVE)", ())
 
     async def close(self) -> None:
+        if self._copier:
+            self._copier.cancel()
+            await asyncio.wait([self._copier])
         if self._thread:
             self._queue.put(None)
             await asyncio.to_thread(self._thread.join)
@@ -222,6 +238,7 @@ class SqliteStore:
         """The writer thread: takes all that waits, writes it in one transaction, reports to the loop."""
         assert self._loop
         connection = self._connect()
+        connection.execute("PRAGMA wal_autocheckpoint=0")
         try:
             running = True
             while running:
