@@ -482,3 +482,17 @@ async def test_an_adoption_that_fails_is_named_and_tried_again() -> None:
         assert (failed.status.error_type, failed.status.error_message) == (ErrorKind.ADOPTION, "no such image")
         mended = await site.until("a", lambda host: host.status.error_type is None)
         assert mended.status.state is State.PROVISIONED
+
+
+async def test_a_failure_carries_what_was_seen_of_the_host() -> None:
+    site = Site()
+    await site.add("a")
+    site.provisioner.faults.append(Fault("inspect", "a", "timed out"))
+    controller = HostController(
+        site.resources, site.provisioner, site.clock, site.bus, evidence=lambda name: f"{name}: power off"
+    )
+    running = asyncio.create_task(controller.run())
+    failed = await site.until("a", lambda host: host.status.error_type is not None)
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+    assert failed.status.error_message == "timed out\na: power off"

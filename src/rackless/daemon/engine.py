@@ -17,6 +17,7 @@ from rackless.bmc.accounts import Account
 from rackless.bmc.fleet import Bmc, Fleet
 from rackless.cluster.reference.recipe import Cluster, Keys, observe_nodes
 from rackless.daemon import prepare
+from rackless.daemon.evidence import BootChain, read_console, read_lease
 from rackless.daemon.keeper import Keeper, KeptProcesses
 from rackless.daemon.stages import STAGES
 from rackless.drivers.clock import SystemClock
@@ -241,8 +242,23 @@ class Engine:
             raise LabError("hosts cannot be provisioned before the engine runs")
         if self.controller is None or self.controller.done():
             ca = self._authority().certificate
-            controller = HostController(self.resources, self.provisioner, self.clock, self.bus, bmc_ca=ca)
+            controller = HostController(
+                self.resources, self.provisioner, self.clock, self.bus, bmc_ca=ca, evidence=self._evidence
+            )
             self.controller = asyncio.create_task(controller.run(), name="hosts")
+
+    def _evidence(self, name: str) -> str:
+        server = self.plan.server(name)
+        if server is None:
+            return ""
+        bmc = next((bmc for bmc in self.fleet.observe() if bmc.server == name), None) if self.fleet else None
+        return BootChain(
+            power=(bmc.power if bmc else None) or "unknown",
+            media=bmc.media if bmc else None,
+            leased=read_lease(Path(f"/var/lib/libvirt/dnsmasq/{self.plan.cluster.bridge}.status"), server.mac),
+            fetched=self.files.fetched(str(server.address)),
+            console=read_console(self.paths.console(name)),
+        ).describe()
 
     # what is there now
 
