@@ -92,6 +92,23 @@ class PretendHost:
         }  # fmt: skip
 
 
+def leaked_secrets(state: Path) -> list[str]:
+    """Secrets of a lab in its logs, or in a file that others than root can read."""
+    passwords = [path.read_bytes().strip() for path in (state / "secrets").glob("*.password")]
+    leaks = []
+    for folder, _, names in os.walk(state):
+        closed = any(parent.stat().st_mode & 0o001 == 0 for parent in (Path(folder), *Path(folder).parents[:-1])
+                     if parent.is_relative_to(state))  # fmt: skip
+        logs = Path(folder).is_relative_to(state / "logs")
+        for path in (Path(folder, name) for name in names):
+            if not path.is_file() or not (logs or (not closed and path.stat().st_mode & 0o004)):
+                continue
+            content = path.read_bytes()
+            if b"PRIVATE KEY-----" in content or any(password in content for password in passwords):
+                leaks.append(str(path.relative_to(state)))
+    return leaks
+
+
 @pytest.fixture
 def host(tmp_path: Path) -> Iterator[PretendHost]:
     if os.geteuid() != 0:

@@ -85,7 +85,8 @@ async def _ensure_labd(spec: LabSpec, paths: LabPaths, bus: Bus) -> None:
         ledger.own("folder", paths.run)
         ledger.own("network-namespace", paths.netns)
         paths.state.mkdir(parents=True, exist_ok=True)
-        paths.secrets.mkdir(exist_ok=True, mode=0o700)
+        for folder in paths.private:
+            folder.mkdir(exist_ok=True, mode=0o700)
         paths.run.mkdir(parents=True, exist_ok=True, mode=0o700)
         paths.capabilities.mkdir(parents=True, exist_ok=True)
         write(paths.spec, spec.model_dump_json(indent=2) + "\n")
