@@ -74,6 +74,17 @@ def test_every_name_of_the_lab_resolves_and_nothing_else_is_asked_outside(host: 
     assert host.run(*inside, "nowhere.lab.rackless.test", check=False).returncode == 2
 
 
+def test_the_services_of_the_host_are_not_there_for_the_lab(host: PretendHost) -> None:
+    host.rackless("up", "--until", "lab")
+    (labd,) = [pid for pid, command in host.inhabitants() if "rackless.daemon.labd" in command]
+    inside = ["nsenter", "-t", str(labd), "-m", "-n", "--"]
+    assert set(host.run(*inside, "ls", "/run").stdout.split()) <= {"libvirt", "libvirtd.pid", "systemd", "lock"}
+    assert host.run(*inside, "cat", "/etc/resolv.conf").stdout == "search lab.rackless.test\nnameserver 192.168.111.1\n"
+    assert "resolve" not in host.run(*inside, "cat", "/etc/nsswitch.conf").stdout
+    assert "virbr0" in host.run(*inside, "ls", "/sys/class/net").stdout
+    assert "virbr0" not in host.run("ip", "link").stdout
+
+
 def test_two_labs_with_the_same_addresses_run_side_by_side(host: PretendHost) -> None:
     host.rackless("up", "--until", "bmc")
     host.rackless("up", "--until", "bmc", "--name", "other")
