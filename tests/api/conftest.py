@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import io
 import shutil
 import socket
 import ssl
@@ -129,7 +130,7 @@ class Client:
             headers["Accept"] = accept
         import orjson
 
-        data = body if isinstance(body, bytes) or body is None else orjson.dumps(body)
+        data = body if isinstance(body, bytes | io.BytesIO) or body is None else orjson.dumps(body)
         async with self.session.request(
             method, self.url + path, data=data, headers=headers, params={k: str(v) for k, v in query.items()}
         ) as response:

@@ -31,6 +31,7 @@ class Context:
     warnings: list[str] = field(default_factory=list)
     duplicates: list[str] = field(default_factory=list)
     guard: Callable[[Kind, Writing], None] | None = None
+    manager: str = "unknown"
 
 
 @dataclass(frozen=True, slots=True)
