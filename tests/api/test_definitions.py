@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +21,13 @@ if not REFERENCE.exists():
 OURS = {each["metadata"]["name"]: each for each in (*HOSTS, *MACHINES)}
 
 
+@functools.cache
 def _reference() -> dict[str, Json]:
     if not REFERENCE.exists():
         pytest.skip("the reference definitions are not beside this checkout")
     found = {}
     for path in sorted(Path(REFERENCE).glob("*.yaml")):
-        for document in yaml.safe_load_all(path.read_text()):
+        for document in yaml.load_all(path.read_text(), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
             if document and document["kind"] == "CustomResourceDefinition":
                 found[document["metadata"]["name"]] = document
     return found

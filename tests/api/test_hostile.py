@@ -13,7 +13,7 @@ from rackless.api.process import Api
 
 from .conftest import WIDGETS, Client, widget
 
-SEEDS = 250
+SEEDS = 150
 MEDIA = (
     "application/json", "application/yaml", "application/merge-patch+json", "application/json-patch+json",
     "application/strategic-merge-patch+json", "application/apply-patch+yaml", "application/vnd.kubernetes.protobuf",

@@ -14,7 +14,7 @@ from rackless.api.schema.metadata import OBJECT_META
 from rackless.api.status import Refused
 
 # Machines differ: how long an example takes says nothing about it.
-settings.register_profile("unhurried", deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=200)
+settings.register_profile("unhurried", deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=60)
 settings.load_profile("unhurried")
 
 NAMES = st.text("abc/~", min_size=1, max_size=3)
