@@ -139,7 +139,7 @@ def test_kubectl_walks_a_host_through_its_life(kubectl: Any, tmp_path: Path) -> 
     assert 'baremetalhosts.metal3.io "w0" not found' in kubectl("get", "bmh", "w0", ok=False)
 
 
-def test_kubectl_waits_scales_and_asks(kubectl: Any) -> None:
+def test_kubectl_waits_scales_and_asks(kubectl: Any, running: Running, tmp_path: Path) -> None:
     kubectl("apply", "-f", "-", input=MACHINE_SET)
     kubectl("scale", "machineset", "workers", "--replicas=3")
     assert "workers   3" in kubectl("get", "machinesets")
@@ -150,6 +150,16 @@ def test_kubectl_waits_scales_and_asks(kubectl: Any) -> None:
     assert "c      1" in kubectl("get", "configmaps")
     kubectl("delete", "configmap", "c")
     kubectl("wait", "--for=delete", "configmap/c", "--timeout=5s", ok=kubectl.version == "installed")
+    if kubectl.version == "installed":
+        kubectl("create", "serviceaccount", "viewer")
+        kubectl("create", "rolebinding", "viewer", "--clusterrole=view", "--serviceaccount=default:viewer")
+        token = kubectl("create", "token", "viewer").strip()
+        config = json.loads(running.kubeconfig.read_text())
+        config["users"][0]["user"] = {"token": token}
+        (tmp_path / "viewer").write_text(json.dumps(config))
+        viewer = {"KUBECONFIG": str(tmp_path / "viewer")}
+        assert "workers" in kubectl("get", "machinesets", **viewer)
+        assert 'cannot list resource "secrets"' in kubectl("get", "secrets", ok=False, **viewer)
     kubectl("create", "namespace", f"n-{kubectl.version}")
     kubectl("delete", "namespace", f"n-{kubectl.version}")
 

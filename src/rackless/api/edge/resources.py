@@ -341,7 +341,7 @@ class Resources:
     async def _token(self, request: web.BaseRequest, target: Target) -> web.Response:
         entry = await self._objects.get(target)
         raw = await self._body(request)
-        body = parse_json(raw) if raw.strip() else {}
+        body = parse(raw, content_type(request.headers.get("Content-Type", ""))) if raw.strip() else {}
         spec = body.get("spec") if isinstance(body, dict) else None
         spec = spec if isinstance(spec, dict) else {}
         seconds = spec.get("expirationSeconds") or 3600
