@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+import io
 import shutil
 import socket
 import ssl
 import subprocess
+import tempfile
 import time
 import urllib.request
 from collections.abc import AsyncIterator, Iterator
@@ -129,7 +131,7 @@ class Client:
             headers["Accept"] = accept
         import orjson
 
-        data = body if isinstance(body, bytes) or body is None else orjson.dumps(body)
+        data = body if isinstance(body, bytes | io.BytesIO) or body is None else orjson.dumps(body)
         async with self.session.request(
             method, self.url + path, data=data, headers=headers, params={k: str(v) for k, v in query.items()}
         ) as response:
@@ -158,8 +160,11 @@ def settings(tmp_path: Path, store: str = "", **more: Any) -> Settings:
 
 @pytest.fixture
 async def api(tmp_path: Path) -> AsyncIterator[Api]:
-    async with Api(settings(tmp_path)) as running:
-        yield running
+    """An API whose file is in memory where the machine has such a place: the disk is not what these tests are about."""
+    memory = "/dev/shm" if Path("/dev/shm").is_dir() else None
+    with tempfile.TemporaryDirectory(dir=memory, prefix="rackless-test-") as folder:
+        async with Api(settings(tmp_path, f"sqlite:{folder}/objects.db")) as running:
+            yield running
 
 
 @pytest.fixture

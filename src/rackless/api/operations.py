@@ -14,12 +14,14 @@ from datetime import UTC, datetime
 from typing import Any
 
 from rackless.api import core, status
+from rackless.api.applying.apply import Application, applied, owned_from_the_start, tracked
+from rackless.api.applying.fields import whole_schema
 from rackless.api.core import Context, Outcome
 from rackless.api.encoding import as_version, decode, encode, rendered, stored
 from rackless.api.kinds.core import NAMESPACE
 from rackless.api.kinds.kind import Kind, Version
 from rackless.api.registry import Registry
-from rackless.api.status import Json, bad_request
+from rackless.api.status import Json, Refused, bad_request
 from rackless.api.stores.port import Compacted, Entry, Raced, Store
 from rackless.api.watching import Filter, Hub
 
@@ -255,7 +257,8 @@ class Objects:
         raw = encode(body)
 
         def decide(old: Json) -> Outcome:
-            return core.replace(kind, version, old, decode(raw), target.namespace, target.subresource, context)
+            outcome = core.replace(kind, version, old, decode(raw), target.namespace, target.subresource, context)
+            return _with_owners(target, old, outcome, context)
 
         return (await self.change(target, decide, dry=dry))[0], False
 
@@ -272,9 +275,63 @@ class Objects:
             if isinstance(named, dict):
                 named["name"] = target.name
             context.warnings.clear()
-            return core.replace(kind, version, old, body, target.namespace, target.subresource, context, patched=True)
+            outcome = core.replace(
+                kind, version, old, body, target.namespace, target.subresource, context, patched=True
+            )
+            return _with_owners(target, old, outcome, context)
 
         return (await self.change(target, decide, dry=dry))[0]
+
+    async def apply(
+        self, target: Target, config: Any, context: Context, *, force: bool, dry: bool
+    ) -> tuple[bytes, bool]:
+        """Server-side apply. The second value says whether the object was created by it."""
+        kind, version = target.kind, target.version
+        if not isinstance(config, dict) or not isinstance(config.get("metadata") or {}, dict):
+            raise bad_request("an applied configuration must be an object with metadata")
+        config["metadata"] = {"name": target.name, **(config.get("metadata") or {})}
+        if config["metadata"]["name"] != target.name:
+            raise bad_request(
+                f"the name of the object ({config['metadata']['name']}) does not match the name on the URL "
+                f"({target.name})"
+            )
+        raw = encode(config)
+        without = ("status",) if version.status and not target.subresource else ()
+        if target.subresource == "status":
+            without = tuple(name for name in config if name not in ("apiVersion", "kind", "metadata", "status"))
+        application = Application(
+            whole_schema(version.schema), kind.api_version(version.name), context.manager, target.subresource, without,
+            context.now, force,
+        )  # fmt: skip
+        if self.store.get(target.key) is None and not target.subresource:
+            try:
+                return await self._apply_new(target, application, raw, context, dry), True
+            except Refused as refused:
+                if refused.reason != "AlreadyExists":
+                    raise
+
+        def decide(old: Json) -> Outcome:
+            wanted = decode(raw)
+            seen = wanted["metadata"].pop("resourceVersion", None)
+            if seen and seen != old["metadata"]["resourceVersion"]:
+                raise status.conflict(kind.plural, kind.group, target.name)
+            body = applied(application, old, wanted)
+            context.warnings.clear()
+            return core.replace(kind, version, old, body, target.namespace, target.subresource, context, patched=True)
+
+        return (await self.change(target, decide, dry=dry))[0], False
+
+    async def _apply_new(
+        self, target: Target, application: Application, raw: bytes, context: Context, dry: bool
+    ) -> bytes:
+        config = decode(raw)
+        owners = owned_from_the_start(application, config)
+        config["metadata"].pop("resourceVersion", None)
+        config["metadata"].pop("managedFields", None)
+        self._check_namespace(target.kind, target.namespace, config)
+        obj = core.create(target.kind, target.version, config, target.namespace, context)
+        obj["metadata"]["managedFields"] = owners
+        return await self.put_new(target.kind, target.version, target.namespace, obj, dry=dry)
 
     async def delete(
         self,
@@ -294,6 +351,18 @@ class Objects:
             ),
             dry=dry,
         )
+
+
+def _with_owners(target: Target, old: Json, outcome: Outcome, context: Context) -> Outcome:
+    """Fields that a write changed belong to who wrote, where owners are kept at all."""
+    if "managedFields" in old["metadata"]:
+        owners = tracked(
+            whole_schema(target.version.schema), outcome.obj["apiVersion"], old, outcome.obj, context.manager,
+            target.subresource, context.now,
+        )  # fmt: skip
+        if owners is not None:
+            outcome.obj["metadata"]["managedFields"] = owners
+    return outcome
 
 
 def _token(revision: int, key: str) -> str:

@@ -102,6 +102,7 @@ class Api:
         runner = web.ServerRunner(web.Server(edge, access_log=None), shutdown_timeout=0.5)
         await runner.setup()
         stack.push_async_callback(runner.cleanup)
+        stack.callback(objects.hub.close)
         site = web.TCPSite(runner, settings.address, settings.port, ssl_context=context, backlog=1024)
         try:
             await site.start()
