@@ -19,6 +19,7 @@ from aiohttp import web
 
 from rackless.bmc.accounts import Account, Accounts
 from rackless.bmc.chassis import Chassis
+from rackless.bmc.ipmi.sites import Ipmi, Sites
 from rackless.bmc.media import Limits, MediaShelf
 from rackless.bmc.redfish.events import record
 from rackless.bmc.redfish.http import HttpServer
@@ -67,6 +68,7 @@ class Fleet:
         port: int = 443,
         media_ca: ssl.SSLContext | None = None,
         aggregate: str | None = None,
+        ipmi: Ipmi | None = None,
         media_limits: Limits | None = None,
         retry_seconds: float = 1.0,
         resync_seconds: float = 30.0,
@@ -91,6 +93,7 @@ class Fleet:
         self._reactions: set[asyncio.Task[None]] = set()
         self._swept = False
         self._seeing = True
+        self.ipmi = Sites(ipmi, bus, lambda chassis: self._services[chassis.address].accounts) if ipmi else None
 
     async def start(self) -> None:
         """Listen at every BMC's address; returns when all answer."""
@@ -109,6 +112,8 @@ class Fleet:
         self._following = asyncio.create_task(self._follow())
         try:
             await self._listen()
+            if self.ipmi is not None:
+                await self.ipmi.ensure(self._chassis)
         except BaseException:
             await self.stop()
             raise
@@ -131,6 +136,8 @@ class Fleet:
         for reaction in self._reactions:
             reaction.cancel()
         await asyncio.gather(*([self._following] if self._following else []), *self._reactions, return_exceptions=True)
+        if self.ipmi is not None:
+            await self.ipmi.stop()
         for service in self._services.values():
             await service.close()
         if self._runner is not None:
