@@ -69,3 +69,10 @@ async def test_packages_that_are_here_and_whole_are_not_fetched_again(tmp_path: 
     apt = Scripted("")
     assert await packages.fetch(apt, [whole], debs) == 0
     assert apt.asked == []
+
+
+async def test_a_failed_download_is_one_failure_and_leaves_no_half_package(tmp_path: Path) -> None:
+    wanted = [packages.Package(f"{name}_1_all.deb", f"http://example.test/{name}", 3, SUM) for name in "abc"]
+    with pytest.raises(CommandFailed):
+        await packages.fetch(Scripted("E: Failed to fetch", 100), wanted, tmp_path / "debs")
+    assert list((tmp_path / "debs").iterdir()) == []

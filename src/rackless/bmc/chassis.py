@@ -122,6 +122,10 @@ class Chassis:
             raise NoSuchServer(f"there is no server {self.name}")
         return self._server
 
+    @property
+    def blind(self) -> bool:
+        return self._blind
+
     def present(self) -> ServerState | None:
         with suppress(NoSuchServer):
             return self.server()

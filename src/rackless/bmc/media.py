@@ -14,7 +14,6 @@ import shutil
 import ssl
 import tempfile
 from collections import defaultdict
-from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -74,11 +73,9 @@ class MediaShelf:
         self._flights: dict[tuple[str, str, str, bool], _Flight] = {}
         self._seen: dict[str, _Seen] = {}
 
-    def open(self, held: Mapping[str, Path]) -> None:
-        """Take up the shelf as a former life left it. `held` is who has which file."""
+    def open(self) -> None:
+        """Take up the shelf as a former life left it; who holds what is told by `hold`, and then `sweep` cleans up."""
         self.directory.mkdir(parents=True, exist_ok=True)
-        for holder, file in held.items():
-            self.hold(file, holder)
         for partial in self.directory.glob(f"{_PARTIAL}*"):
             partial.unlink()
 
@@ -171,7 +168,7 @@ class MediaShelf:
                 aiohttp.ClientSession(connector=connector, timeout=timeout, auto_decompress=False) as client,
                 client.get(address, headers=ask, max_redirects=5) as response,
             ):
-                if response.status == 304 and seen and seen.file in self._holders:
+                if response.status == 304 and seen and seen.file in self._holders and seen.file.exists():
                     return seen.file
                 if response.status != 200:
                     kind = {401: "unauthorized", 403: "unauthorized", 404: "missing", 410: "missing"}
@@ -208,7 +205,7 @@ class MediaShelf:
                 partial.flush()
                 path.chmod(0o644)  # QEMU may run as a user of its own
                 final = self.directory / f"{digest.hexdigest()}.iso"
-                if final in self._holders:
+                if final in self._holders and final.exists():
                     path.unlink()
                 else:
                     path.rename(final)

@@ -16,7 +16,8 @@ from importlib import resources
 from pathlib import Path
 
 from rackless.events import Bus
-from rackless.images import cache, node, packages, ramdisk
+from rackless.images import node, packages, ramdisk
+from rackless.images.cache import Cache, Workspace, key_of, load_manifest
 from rackless.ports.process import Processes
 
 _SHARED_RECIPE = ("packages.py", "cpio.py", "modules.py", "elf.py", "fat.py", "catalogue.py")
@@ -44,24 +45,24 @@ class NodeImage:
     key: str
 
 
-async def ensure_deploy_image(cache_root: Path, processes: Processes, bus: Bus) -> DeployImage:
+async def ensure_deploy_image(cache: Path, processes: Processes, bus: Bus) -> DeployImage:
     kind = _Kind("deploy", "deploy ramdisk", ramdisk.PACKAGES, _DEPLOY_RECIPE)
 
-    async def build(root: Path, work: cache.Workspace, key: str) -> None:
+    async def build(root: Path, work: Workspace, key: str) -> None:
         await ramdisk.build(processes, root, work)
 
-    key, entry = await _ensure(cache_root, processes, bus, kind, build)
+    key, entry = await _ensure(cache, processes, bus, kind, build)
     return DeployImage(entry / ramdisk.KERNEL, entry / ramdisk.INITRAMFS, entry / ramdisk.ESP, key)
 
 
-async def ensure_node_image(cache_root: Path, processes: Processes, bus: Bus) -> NodeImage:
+async def ensure_node_image(cache: Path, processes: Processes, bus: Bus) -> NodeImage:
     kind = _Kind("node", "node image", node.PACKAGES, _NODE_RECIPE)
 
-    async def build(root: Path, work: cache.Workspace, key: str) -> None:
+    async def build(root: Path, work: Workspace, key: str) -> None:
         await node.build(processes, root, work, seed=key)
 
-    key, entry = await _ensure(cache_root, processes, bus, kind, build)
-    record = cache.load_manifest(entry)[node.QCOW2]
+    key, entry = await _ensure(cache, processes, bus, kind, build)
+    record = load_manifest(entry)[node.QCOW2]
     qcow2 = entry / node.QCOW2
     return NodeImage(qcow2, record["sha256"], virtual_size(qcow2), key)
 
@@ -80,14 +81,14 @@ class _Kind:
     recipe: Sequence[str]
 
 
-_BuildFromRoot = Callable[[Path, cache.Workspace, str], Awaitable[None]]
+_BuildFromRoot = Callable[[Path, Workspace, str], Awaitable[None]]
 
 
 async def _ensure(place: Path, processes: Processes, bus: Bus, kind: _Kind, build: _BuildFromRoot) -> tuple[str, Path]:
-    store = cache.Cache(place)
+    store = Cache(place)
     with bus.step(kind.title) as step:
-        recipe = cache.key_of([*kind.packages, *_recipe_parts(kind.recipe)])
-        lookup = place / "resolved" / f"{kind.name}-{cache.key_of([recipe, packages.lists_identity()])}.json"
+        recipe = key_of([*kind.packages, *_recipe_parts(kind.recipe)])
+        lookup = place / "resolved" / f"{kind.name}-{key_of([recipe, packages.lists_identity()])}.json"
         known = _load_known_key(lookup)
         if known and (entry := await store.find(kind.name, known)):
             step.unchanged("in the cache")
@@ -97,9 +98,9 @@ async def _ensure(place: Path, processes: Processes, bus: Bus, kind: _Kind, buil
         step.progress("resolving packages")
         with tempfile.TemporaryDirectory(prefix="rackless-apt-") as scratch:
             found = await packages.resolve(processes, kind.packages, Path(scratch))
-        key = cache.key_of([recipe, *(f"{package.name}={package.version}" for package in found)])
+        key = key_of([recipe, *(f"{package.name}={package.version}" for package in found)])
 
-        async def build_entry(work: cache.Workspace) -> None:
+        async def build_entry(work: Workspace) -> None:
             root = work.scratch / "root"
             debs = place / "debs"
             step.progress(f"fetching {len(found)} packages")

@@ -19,6 +19,7 @@ from pathlib import Path
 
 from rackless.errors import CommandFailed, MachineError
 from rackless.images import cache
+from rackless.images.parallel import together
 from rackless.ports.process import Processes
 
 _LISTS = Path("/var/lib/apt/lists")
@@ -114,9 +115,7 @@ async def fetch(processes: Processes, packages: Sequence[Package], debs: Path) -
             return 0
         with tempfile.TemporaryDirectory(prefix=".fetch-", dir=debs) as folder:
             shards = [missing[index::_PARALLEL_DOWNLOADS] for index in range(_PARALLEL_DOWNLOADS)]
-            async with asyncio.TaskGroup() as group:
-                for shard in filter(None, shards):
-                    group.create_task(_download(processes, shard, Path(folder)))
+            await together(_download(processes, shard, Path(folder)) for shard in shards if shard)
             for package in missing:
                 Path(folder, package.file).rename(debs / package.file)
         return sum(package.size for package in missing)
@@ -142,9 +141,8 @@ async def unpack(processes: Processes, packages: Sequence[Package], debs: Path, 
         (root / name).symlink_to(f"usr/{name}")
     gate = asyncio.Semaphore(os.cpu_count() or 1)
     # The largest first, so that no core waits for one big package at the end.
-    async with asyncio.TaskGroup() as group:
-        for package in sorted(packages, key=lambda p: -p.size):
-            group.create_task(_unpack_one(processes, debs / package.file, root, scratch, gate))
+    largest_first = sorted(packages, key=lambda p: -p.size)
+    await together(_unpack_one(processes, debs / one.file, root, scratch, gate) for one in largest_first)
 
 
 async def _unpack_one(processes: Processes, deb: Path, root: Path, scratch: Path, gate: asyncio.Semaphore) -> None:

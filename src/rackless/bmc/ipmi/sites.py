@@ -36,17 +36,17 @@ class Sites:
         self._bus = bus
         self._accounts = accounts
         self._server = IpmiServer(bus, suites=options.suites)
-        self._open: dict[str, tuple[Chassis, Peer]] = {}
+        self._open: dict[str, Peer] = {}
 
     async def ensure(self, wanted: Mapping[str, Chassis]) -> None:
-        """A port for exactly these. A chassis that is another one under the same name gets a new port."""
-        for name, (chassis, place) in list(self._open.items()):
-            if wanted.get(name) is not chassis:
-                del self._open[name]
-                await self._server.close(*place)
+        """A port for each of these; those that have one keep it."""
         for number, name in enumerate(sorted(wanted)):
             if name not in self._open:
                 await self._listen(wanted[name], number)
+
+    async def retire(self, server: str) -> None:
+        if (place := self._open.pop(server, None)) is not None:
+            await self._server.close(*place)
 
     async def stop(self) -> None:
         await self._server.stop()
@@ -54,7 +54,7 @@ class Sites:
 
     def place(self, server: str) -> Peer:
         """The address and port of a server's BMC."""
-        return self._open[server][1]
+        return self._open[server]
 
     async def _listen(self, chassis: Chassis, number: int) -> None:
         options = self._options
@@ -62,11 +62,11 @@ class Sites:
         lan = Lan(chassis.address, options.mask, options.gateway)
         controller = Controller(chassis, self._accounts(chassis), self._bus, lan=lan)
         await self._server.listen(controller, chassis.address, port)
-        self._open[chassis.name] = (chassis, (chassis.address, port))
+        self._open[chassis.name] = (chassis.address, port)
 
     def _free_port(self, port: int) -> int:
         """A server that comes later does not move the others."""
-        taken = {place[1] for _, place in self._open.values()}
+        taken = {place[1] for place in self._open.values()}
         while port in taken:
             port += 1
         return port

@@ -36,7 +36,7 @@ def render(found: dict[str, Any], console: Console) -> None:
         console.print(Text.assemble(("do: ", "bold cyan"), "`rackless up` starts it and goes on"))
         return
     console.print(Text.assemble(("lab ", "dim"), (found["lab"], "bold"), ("  domain ", "dim"), found["domain"]))
-    table = Table(box=None, pad_edge=False, header_style="dim")
+    table = Table(box=None, pad_edge=False, collapse_padding=True, header_style="dim")
     for column in ("SERVER", "ROLE", "POWER", "HOST", "NODE", "ADDRESS", "BMC"):
         table.add_column(column, no_wrap=True)
     for server in found["servers"]:
@@ -47,7 +47,7 @@ def render(found: dict[str, Any], console: Console) -> None:
             Text(server["host"] or "-", "red" if server["error"] else ""),
             Text(server["node"] or "-", "green" if server["node"] else "dim"),
             server["address"],
-            server["bmc"],
+            server["bmc"].removeprefix("https://"),
         )
     console.print(table)
     for server in found["servers"]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from ipaddress import IPv4Address
 from pathlib import Path
 
-KERNEL_PARAMS = ("nofb", "console=ttyS0", "net.ifnames=0")
+KERNEL_PARAMS = ("nofb", "console=ttyS0", "net.ifnames=0", "mitigations=off")
 
 GRUB_TEMPLATE = """\
 set default=0

@@ -1,0 +1,171 @@
+"""The images really boot: the agent reports to (a stand-in for) Ironic, and Ignition configures a node.
+
+Everything runs in a network namespace of its own, with QEMU's user-mode network. Images are kept in the folder that
+RACKLESS_TEST_CACHE names, if it names one.
+"""
+
+import asyncio
+import base64
+import json
+import os
+import shutil
+import sys
+import time
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+import pytest
+
+from rackless.drivers.process import LocalProcesses
+from rackless.errors import GaveUp
+from rackless.events import Bus
+from rackless.images.catalogue import ensure_deploy_image, ensure_node_image
+
+NEEDED = ("qemu-system-x86_64", "qemu-img", "xorrisofs", "unshare", "apt-get", "mcopy", "mkfs.vfat", "mke2fs", "lz4")
+FIRMWARE = Path("/usr/share/OVMF/OVMF_CODE_4M.fd")
+MISSING = [name for name in NEEDED if not shutil.which(name)] + ([] if FIRMWARE.exists() else [str(FIRMWARE)])
+MACHINE = ("-accel", "tcg,thread=multi", "-machine", "q35", "-cpu", "Nehalem", "-smp", "1", "-display", "none")
+DEVICES = ("-monitor", "none", "-no-reboot", "-device", "virtio-scsi-pci", "-device", "virtio-rng-pci")
+
+pytestmark = [
+    pytest.mark.real,
+    pytest.mark.skipif(bool(MISSING), reason=f"not here: {', '.join(MISSING)}"),
+    pytest.mark.skipif(os.geteuid() != 0, reason="needs root"),
+]
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return Path(os.environ.get("RACKLESS_TEST_CACHE") or tmp_path_factory.mktemp("cache"))
+
+
+async def boot(folder: Path, words: list[str], booted: Callable[[], bool], within: float) -> None:
+    """Run a server until `booted`; the serial console is in `folder`/console."""
+    qemu = ["qemu-system-x86_64", *MACHINE, *DEVICES, "-serial", f"file:{folder}/console", *words]
+    # QEMU's user-mode network needs a loopback that is up.
+    alone = ["unshare", "--net", "sh", "-c", 'ip link set lo up && exec "$@"', "sh"]
+    child = await LocalProcesses().start([*alone, *qemu], log=folder / "qemu.log")
+    async with AsyncExitStack() as stack:
+        stack.push_async_callback(child.stop)
+        deadline = time.monotonic() + within
+        while not booted():
+            assert child.code is None, (folder / "qemu.log").read_text()
+            if time.monotonic() > deadline:
+                console = (folder / "console").read_text(errors="replace").splitlines()
+                raise GaveUp("the server to boot", within, "\n".join(console[-15:]))
+            await asyncio.sleep(0.2)
+
+
+async def test_the_agent_in_the_deploy_ramdisk_looks_itself_up_and_sends_a_heartbeat(
+    cache: Path, tmp_path: Path
+) -> None:
+    image = await ensure_deploy_image(cache, LocalProcesses(), Bus())
+    requests, disk = tmp_path / "requests", tmp_path / "disk.raw"
+    with disk.open("wb") as out:  # the agent waits for one
+        out.truncate(4 << 30)
+    answer = f"{sys.executable} {Path(__file__).with_name('fake_ironic.py')} {requests}"
+
+    def heard() -> list[dict[str, str]]:
+        return [json.loads(line) for line in requests.read_text().splitlines()] if requests.exists() else []
+
+    await boot(
+        tmp_path,
+        [
+            "-m", "768", "-kernel", str(image.kernel), "-initrd", str(image.initramfs),
+            "-drive", f"if=none,id=d,file={disk},format=raw", "-device", "scsi-hd,drive=d",
+            "-append", "console=ttyS0 net.ifnames=0 mitigations=off mitigations=off ipa-api-url=http://10.0.2.100:6385",
+            "-netdev", f"user,id=n,guestfwd=tcp:10.0.2.100:6385-cmd:{answer}", "-device", "virtio-net-pci,netdev=n",
+        ],
+        lambda: any(one["path"].startswith("/v1/heartbeat") for one in heard()),
+        within=80,
+    )  # fmt: skip
+
+    paths = [one["path"] for one in heard()]
+    assert any(path.startswith("/v1/lookup?addresses=") for path in paths)
+    heartbeat = json.loads(heard()[-1]["body"])
+    assert heartbeat["callback_url"] == "https://10.0.2.15:9999"
+    assert heartbeat["agent_version"]
+
+
+async def test_a_node_is_configured_by_ignition_from_its_config_drive(cache: Path, tmp_path: Path) -> None:
+    image = await ensure_node_image(cache, LocalProcesses(), Bus())
+    await _config_drive(tmp_path)
+    disk, variables = tmp_path / "disk.qcow2", tmp_path / "vars.fd"
+    await LocalProcesses().run(
+        ["qemu-img", "create", "-q", "-f", "qcow2", "-F", "qcow2", "-b", image.qcow2, disk, "8G"]
+    )
+    shutil.copyfile(FIRMWARE.with_name("OVMF_VARS_4M.fd"), variables)
+    console = tmp_path / "console"
+
+    def said(text: str) -> bool:
+        return console.exists() and text in console.read_text(errors="replace")
+
+    await boot(
+        tmp_path,
+        [
+            "-m", "512",
+            "-drive", f"if=pflash,format=raw,readonly=on,file={FIRMWARE}",
+            "-drive", f"if=pflash,format=raw,file={variables}",
+            "-drive", f"if=none,id=d,file={disk},format=qcow2,cache=unsafe", "-device", "scsi-hd,drive=d",
+            "-drive", f"if=none,id=c,file={tmp_path}/config.iso,format=raw,readonly=on", "-device", "scsi-cd,drive=c",
+            "-netdev", "user,id=n", "-device", "virtio-net-pci,netdev=n",
+        ],
+        lambda: said("PROBE end"),
+        within=85,
+    )  # fmt: skip
+
+    assert said("PROBE name=cp-0 hello=world ssh=active core=core sudo=0")
+    assert said("PROBE etcd=active haproxy=disabled keepalived=disabled")
+    assert said("PROBE gigabytes=8")
+    assert said("Ignition finished")
+
+
+PROBE = """[Unit]
+After=etcd.service ssh.service
+[Service]
+Type=oneshot
+ExecStart=/usr/local/bin/probe
+[Install]
+WantedBy=multi-user.target
+"""
+SCRIPT = """#!/bin/bash
+say() { echo "<4>PROBE $*" >/dev/kmsg; }
+unit() { systemctl $1 $2; }
+say name=$(hostname) hello=$(cat /etc/hello) ssh=$(unit is-active ssh) core=$(id -un core) \
+    sudo=$(su core -c 'sudo -n id -u')
+say etcd=$(unit is-active etcd) haproxy=$(unit is-enabled haproxy) keepalived=$(unit is-enabled keepalived)
+say gigabytes=$(df --output=size -BG / | tail -n 1 | tr -dc 0-9)
+say end
+"""
+
+
+async def _config_drive(folder: Path) -> None:
+    drive = folder / "drive/openstack/latest"
+    drive.mkdir(parents=True)
+    files = {"/etc/hello": ("world", 0o644), "/etc/hostname": ("cp-0", 0o644), "/usr/local/bin/probe": (SCRIPT, 0o755)}
+    config = {
+        "ignition": {"version": "3.3.0"},
+        "passwd": {"users": [{"name": "core", "groups": ["sudo"], "sshAuthorizedKeys": ["ssh-ed25519 AAAA test"]}]},
+        "storage": {
+            "files": [
+                {"path": path, "mode": mode, "overwrite": True, "contents": {"source": _data(content)}}
+                for path, (content, mode) in files.items()
+            ]
+        },
+        "systemd": {
+            "units": [
+                {"name": "etcd.service", "enabled": True},
+                {"name": "probe.service", "enabled": True, "contents": PROBE},
+            ]
+        },
+    }
+    (drive / "user_data").write_text(json.dumps(config))
+    (drive / "meta_data.json").write_text('{"uuid": "x", "hostname": "cp-0"}')
+    await LocalProcesses().run(
+        ["xorrisofs", "-quiet", "-R", "-J", "-V", "config-2", "-o", folder / "config.iso", folder / "drive"]
+    )
+
+
+def _data(content: str) -> str:
+    return f"data:;base64,{base64.b64encode(content.encode()).decode()}"
