@@ -46,6 +46,16 @@ class Reset(StrEnum):
     PUSH_POWER_BUTTON = "PushPowerButton"
 
 
+class Cause(StrEnum):
+    """Why the server started the last time."""
+
+    UNKNOWN = "unknown"
+    COMMAND = "command"
+    BUTTON = "button"
+    WATCHDOG = "watchdog"
+    GUEST = "guest"
+
+
 class PoweredOff(Exception):
     """Asked of a server that is off, and makes sense only when it is on."""
 
@@ -97,6 +107,10 @@ class Chassis:
         self._graceful_seconds = graceful_seconds
         self._restarting: asyncio.Task[None] | None = None
         self._reset_at = float("-inf")
+        self._start_at = float("-inf")
+        self.starting = False
+        """It was told to start, and the hypervisor has not said yet that it did."""
+        self.cause = Cause.UNKNOWN
 
     # reading: never asks, never writes
 
@@ -154,6 +168,7 @@ class Chassis:
 
     async def changed(self, change: Change) -> None:
         """Something happened to the server, by whoever's hand."""
+        self._note_cause(change)
         await self.look()
         if change in (Change.POWERED_ON, Change.REBOOTED) and bios.pending(self.memory):
             async with self.lock:
@@ -220,6 +235,14 @@ class Chassis:
 
     # inside
 
+    def _note_cause(self, change: Change) -> None:
+        """What we did ourselves is told to us too, a moment later."""
+        now = time.monotonic()
+        if change is Change.POWERED_ON and not self.starting and now - self._start_at > _OWN_RESET_SECONDS:
+            self.cause = Cause.BUTTON
+        if change is Change.REBOOTED and now - self._reset_at > _OWN_RESET_SECONDS:
+            self.cause = Cause.GUEST
+
     def _note_difference(self, before: ServerState | None, after: ServerState | None) -> None:
         if self.glances == 0 or before == after:
             return
@@ -255,7 +278,7 @@ class Chassis:
                 await self._cycle()
             case Reset.FORCE_RESTART:
                 if on and self.memory.boot.effective is None:
-                    self._reset_at = time.monotonic()
+                    self._reset_at, self.cause = time.monotonic(), Cause.COMMAND
                     await self._hypervisor.reset(self.name)
                 else:  # the reset button does not change the boot order of a running machine
                     await self._cycle()
@@ -273,7 +296,11 @@ class Chassis:
     async def _start(self) -> None:
         """Start from the device wanted for this start; an override for one start is spent by it."""
         boot = self.memory.boot
-        await self._hypervisor.power_on(self.name, boot=boot.effective)
+        self.starting, self.cause, self._start_at = True, Cause.COMMAND, time.monotonic()
+        try:
+            await self._hypervisor.power_on(self.name, boot=boot.effective)
+        finally:
+            self.starting, self._start_at = False, time.monotonic()
         memory = bios.after_start(self.memory)
         await self._remember(replace(memory, boot=BootOverride()) if boot.when is When.ONCE else memory)
 

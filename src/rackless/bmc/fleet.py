@@ -16,6 +16,7 @@ from aiohttp import web
 
 from rackless.bmc.accounts import Account, Accounts
 from rackless.bmc.chassis import Chassis
+from rackless.bmc.ipmi.sites import Ipmi, Sites
 from rackless.bmc.media import Limits, MediaShelf
 from rackless.bmc.redfish.events import record
 from rackless.bmc.redfish.http import HttpServer
@@ -65,6 +66,7 @@ class Fleet:
         port: int = 443,
         media_ca: ssl.SSLContext | None = None,
         aggregate: str | None = None,
+        ipmi: Ipmi | None = None,
         media_limits: Limits | None = None,
         retry_seconds: float = 1.0,
         resync_seconds: float = 30.0,
@@ -94,6 +96,7 @@ class Fleet:
             retry_seconds=retry_seconds,
             resync_seconds=resync_seconds,
         )
+        self.ipmi = Sites(ipmi, bus, lambda chassis: self._services[chassis.address].accounts) if ipmi else None
 
     async def start(self) -> None:
         """Listen at every BMC's address; returns when all answer."""
@@ -131,6 +134,8 @@ class Fleet:
 
     async def stop(self) -> None:
         await self._sight.stop()
+        if self.ipmi is not None:
+            await self.ipmi.stop()
         for service in self._services.values():
             await service.close()
         if self._runner is not None:
@@ -172,6 +177,8 @@ class Fleet:
 
     async def _retire(self, bmc: Bmc, *, forget: bool) -> None:
         chassis = self._chassis.pop(bmc.server)
+        if self.ipmi is not None:
+            await self.ipmi.retire(bmc.server)
         for id in [id for id, known in self._by_uuid.items() if known is chassis]:
             del self._by_uuid[id]
         await self._services.pop(bmc.address).close()
@@ -197,6 +204,8 @@ class Fleet:
                     hint="is the address on an interface of this lab, and the port free? `ss -ltnp` shows who has it",
                 ) from error
             self._sites[address] = site
+        if self.ipmi is not None:
+            await self.ipmi.ensure(self._chassis)
 
     # seeing
 

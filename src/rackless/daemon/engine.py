@@ -15,6 +15,7 @@ from typing import Any
 
 from rackless.bmc.accounts import Account
 from rackless.bmc.fleet import Bmc, Fleet
+from rackless.bmc.ipmi.sites import Ipmi
 from rackless.cluster.reference.recipe import Cluster, Keys, observe_nodes
 from rackless.daemon import prepare
 from rackless.daemon.evidence import BootChain, read_console, read_lease
@@ -165,6 +166,7 @@ class Engine:
                 bus=self.bus,
                 tls=tls,
                 media_ca=ssl.create_default_context(cafile=authority.certificate),
+                ipmi=Ipmi(),
             )
             await fleet.start()
             self.fleet = fleet
