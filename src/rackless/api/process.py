@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import signal
+from collections.abc import Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -89,7 +90,6 @@ class Api:
         registry = Registry(BUILTIN, RULES)
         registry.follow(store)
         objects = self.objects = Objects(store, registry, Hub(store))
-        objects._opened_at = store.revision
         await ensure_defaults(objects)
         if settings.kinds:
             await ensure_definitions(objects, (*HOSTS, *MACHINES))
@@ -119,8 +119,8 @@ class Api:
         keeper.start()
 
 
-async def serve(settings: Settings, started: asyncio.Future[str] | None = None) -> None:
-    """Until SIGTERM or SIGINT."""
+async def serve(settings: Settings, started: Callable[[str], None]) -> None:
+    """Until SIGTERM or SIGINT; `started` hears the URL."""
     # What is there when we are up stays; looking through it again and again would cost as much as serving.
     gc.disable()
     stop = asyncio.Event()
@@ -128,8 +128,7 @@ async def serve(settings: Settings, started: asyncio.Future[str] | None = None) 
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     async with Api(settings) as api:
-        if started:
-            started.set_result(api.url)
+        started(api.url)
         gc.freeze()
         gc.set_threshold(20_000, 50, 100)
         gc.enable()

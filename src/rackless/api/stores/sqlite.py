@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import fcntl
+import os
 import queue
 import sqlite3
 import threading
@@ -95,6 +96,7 @@ class SqliteStore:
             raise LabError(
                 f"{self._path} is served by another process", hint="stop that one, or give this one another --store"
             ) from error
+        os.close(os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600))  # secrets are in it from the first byte on
         connection = self._connect()
         try:
             connection.executescript(_SCHEMA)
@@ -107,7 +109,6 @@ class SqliteStore:
             self._memory.load(connection.execute(_CURRENT))
         finally:
             connection.close()
-        self._path.chmod(0o600)
         self._loop = asyncio.get_running_loop()
         self._thread = threading.Thread(target=self._write_forever, name="sqlite-writer", daemon=True)
         self._thread.start()
