@@ -25,7 +25,7 @@ from rackless.api.keeping import Keeper
 from rackless.api.kinds.builtin import BUILTIN
 from rackless.api.operations import Objects
 from rackless.api.registry import Registry
-from rackless.api.stores.port import Store
+from rackless.api.stores.port import Store, Unreachable
 from rackless.api.watching import Hub
 from rackless.errors import InputError, MachineError
 
@@ -85,7 +85,12 @@ class Api:
     async def _open(self, stack: AsyncExitStack) -> None:
         settings = self._settings
         store = open_store(settings.store)
-        await store.open()
+        try:
+            await store.open()
+        except Unreachable as error:
+            raise MachineError(
+                f"the store {settings.store} cannot be opened", why=str(error), hint="see that it runs, and start again"
+            ) from error
         stack.push_async_callback(store.close)
         registry = Registry(BUILTIN, RULES)
         registry.follow(store)
@@ -98,7 +103,14 @@ class Api:
         tokens = Tokens(store, authority.ensure_token_key)
         hosts = [settings.address, "127.0.0.1", "localhost", "kubernetes", "kubernetes.default.svc", *settings.names]
         context = tls_context(*authority.ensure_serving(hosts), authority.certificate_file)
-        edge = Edge(Resources(objects, authorizer, tokens), registry, authorizer, tokens, lambda: "", settings.address)
+        edge = Edge(
+            Resources(objects, authorizer, tokens),
+            registry,
+            authorizer,
+            tokens,
+            lambda: store.problem,
+            settings.address,
+        )
         runner = web.ServerRunner(web.Server(edge, access_log=None), shutdown_timeout=0.5)
         await runner.setup()
         stack.push_async_callback(runner.cleanup)

@@ -42,6 +42,7 @@ class EtcdStore:
         self._gateways = [Gateway(url) for url in urls]
         self._memory = Memory()
         self._compacted = 0
+        self._problem = ""
         self._following: asyncio.Task[None] | None = None
         self._waiters: list[tuple[int, int, asyncio.Future[None]]] = []
         self._numbers = itertools.count()
@@ -139,11 +140,14 @@ class EtcdStore:
         while True:
             try:
                 async for revision, events in self._events(self._memory.revision):
+                    self._problem = ""
                     self._apply(revision, events)
             except Compacted:
                 with suppress(Unreachable, Compacted):
                     await self._reload()
-            except Unreachable:
+                    self._problem = ""
+            except Unreachable as error:
+                self._problem = str(error)
                 await asyncio.sleep(0.5)
 
     def _apply(self, revision: int, events: list[Any]) -> None:
@@ -204,6 +208,10 @@ class EtcdStore:
     @property
     def revision(self) -> int:
         return self._memory.revision
+
+    @property
+    def problem(self) -> str:
+        return self._problem
 
     @property
     def compacted(self) -> int:

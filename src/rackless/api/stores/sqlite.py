@@ -148,6 +148,10 @@ class SqliteStore:
         return self._memory.revision
 
     @property
+    def problem(self) -> str:
+        return self._failure
+
+    @property
     def compacted(self) -> int:
         return self._compacted
 
@@ -204,8 +208,6 @@ class SqliteStore:
     async def write(self, key: str, expected: int, data: bytes | None) -> int:
         while (other := self._pending.get(key)) is not None:
             await asyncio.wait([other])
-        if self._failure:
-            raise Unreachable(self._failure)
         entry = self._memory.get(key)
         if (entry.revision if entry else 0) != expected:
             raise Raced(key)
@@ -283,6 +285,7 @@ class SqliteStore:
         """On the loop: what is durable becomes visible, then its writers hear of it."""
         for write in batch:
             self._pending.pop(write.key, None)
+        self._failure = failure
         if failure:
             for write in batch:
                 if not write.done.cancelled():
