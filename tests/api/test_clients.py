@@ -270,6 +270,19 @@ def test_the_asyncio_client_watches(running: Running) -> None:
                 leases = client.CoordinationV1Api(api_client)
                 await leases.create_namespaced_lease("default", lease)
                 assert (await leases.read_namespaced_lease("l", "default")).spec.holder_identity == "me"
+                from kubernetes_asyncio.leaderelection import electionconfig, leaderelection
+                from kubernetes_asyncio.leaderelection.resourcelock.leaselock import LeaseLock
+                led = asyncio.Event()
+                async def lead():
+                    led.set()
+                async def stop():
+                    pass
+                lock = LeaseLock("lead-async", "default", "me", api_client)
+                election = electionconfig.Config(lock, lease_duration=4, renew_deadline=3, retry_period=1,
+                                                 onstarted_leading=lead, onstopped_leading=stop)
+                task = asyncio.create_task(leaderelection.LeaderElection(election).run())
+                await asyncio.wait_for(led.wait(), 15)
+                task.cancel()
         asyncio.run(main())
         """,
     )

@@ -14,8 +14,7 @@ from rackless.api.schema.metadata import OBJECT_META
 from rackless.api.status import Refused
 
 # Machines differ: how long an example takes says nothing about it.
-settings.register_profile("unhurried", deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=60)
-settings.load_profile("unhurried")
+unhurried = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=60)
 
 NAMES = st.text("abc/~", min_size=1, max_size=3)
 VALUES: st.SearchStrategy[Any] = st.recursive(
@@ -42,6 +41,7 @@ def _without_nulls(value: Any) -> Any:
     return value
 
 
+@unhurried
 @given(OBJECTS, OBJECTS)
 def test_a_merge_patch_leads_from_any_object_to_any_other(old: Any, new: Any) -> None:
     old, new = _without_nulls(old), _without_nulls(new)
@@ -50,12 +50,14 @@ def test_a_merge_patch_leads_from_any_object_to_any_other(old: Any, new: Any) ->
     assert old == before
 
 
+@unhurried
 @given(OBJECTS, OBJECTS)
 def test_a_merge_patch_applied_twice_is_applied_once(old: Any, patch: Any) -> None:
     once = merge.merge(old, patch)
     assert merge.merge(once, patch) == once
 
 
+@unhurried
 @given(OBJECTS, st.lists(st.fixed_dictionaries({
     "op": st.sampled_from(["add", "remove", "replace", "move", "copy", "test", "other"]),
     "path": st.lists(NAMES.map(lambda n: n.replace("~", "~0").replace("/", "~1")) | st.sampled_from(["0", "1", "-"]),
@@ -94,6 +96,7 @@ def test_strategic_merge_merges_lists_by_their_key() -> None:
     }
 
 
+@unhurried
 @given(OBJECTS, OBJECTS)
 def test_strategic_merge_refuses_or_answers(old: Any, patch: Any) -> None:
     before = copy.deepcopy(old)

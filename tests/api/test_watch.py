@@ -13,7 +13,7 @@ import pytest
 
 from rackless.api.process import Api
 
-from .conftest import WIDGETS, Client, Json, settings, widget, widget_definition
+from .conftest import WIDGETS, Client, Etcd, Json, settings, widget, widget_definition
 
 
 class Watching:
@@ -125,6 +125,31 @@ async def test_many_writers_and_watchers_agree_across_restarts_and_compaction(
     assert len(first) == 3 * 4 * 12
     assert [revision for _, _, revision in first] == sorted({revision for _, _, revision in first})
     assert all(story == first for story in stories)
+
+
+async def _eventually(client: Client, method: str, path: str, wanted: int, body: Json | None = None) -> None:
+    for _ in range(100):
+        code, answer = await client.call(method, path, body)
+        if code == wanted:
+            return
+        await asyncio.sleep(0.1)
+    raise AssertionError(answer)
+
+
+@pytest.mark.real
+async def test_an_etcd_that_comes_back_is_followed_again_without_a_gap(tmp_path: Path, etcd_process: Etcd) -> None:
+    async with Api(settings(tmp_path, f"etcd:{etcd_process.url}")) as api, Client(api.url, tmp_path / "pki") as client:
+        await client.create("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", widget_definition())
+        task = asyncio.create_task(Watching(client).take(2))
+        await client.create(WIDGETS, widget("before"))
+        etcd_process.stop()
+        code, answer = await client.call("POST", WIDGETS, widget("during"))
+        assert (code, answer["reason"]) == (503, "ServiceUnavailable")
+        await _eventually(client, "GET", "/readyz", 500)
+        await asyncio.to_thread(etcd_process.start)
+        await _eventually(client, "POST", WIDGETS, 201, widget("after"))
+        assert _brief(await task) == [("ADDED", "before"), ("ADDED", "after")]
+        await _eventually(client, "GET", "/readyz", 200)
 
 
 async def _round(

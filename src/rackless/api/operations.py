@@ -60,6 +60,7 @@ class Objects:
         self.store = store
         self.registry = registry
         self.hub = hub
+        self._opened = store.revision  # before it, `changed` says nothing
 
     # -- reading -------------------------------------------------------------------------------------------------
 
@@ -80,13 +81,13 @@ class Objects:
 
     async def get(self, target: Target, revision: str = "") -> Entry:
         if revision != "0":
-            await self._at_least(revision)
+            await self.at_least(revision)
         entry = self.store.get(target.key)
         if entry is None:
             raise status.not_found(target.kind.plural, target.kind.group, target.name)
         return entry
 
-    async def _at_least(self, revision: str) -> int:
+    async def at_least(self, revision: str) -> int:
         """Memory as new as the client asks: what is current now, or at least a revision it has seen."""
         if revision in ("", "0"):
             return await self.store.fresh() if not revision else self.store.revision
@@ -106,24 +107,12 @@ class Objects:
         after = ""
         if token:
             at, after = _read_token(token)
-            await self._at_least(str(at))
-            unchanged = self.store.changed(kind.bucket) <= at and at >= self._opened
-            entries = (
-                self.store.entries(kind.bucket, wanted.namespace)
-                if unchanged
-                else await self._entries_at(kind, wanted, at)
-            )
+            entries = await self._entries_at(kind, wanted, at)
         elif match == "Exact":
             at = int(revision)
-            await self._at_least(revision)
-            unchanged = self.store.changed(kind.bucket) <= at and at >= self._opened
-            entries = (
-                self.store.entries(kind.bucket, wanted.namespace)
-                if unchanged
-                else await self._entries_at(kind, wanted, at)
-            )
+            entries = await self._entries_at(kind, wanted, at)
         else:
-            at = await self._at_least(revision)
+            at = await self.at_least(revision)
             entries = self.store.entries(kind.bucket, wanted.namespace)
         if wanted.fields is not None:
             entries = [entry for entry in entries if wanted.takes_key(entry.key)]
@@ -138,6 +127,9 @@ class Objects:
         return Page(entries, at, _token(at, entries[-1].key), None if wanted.looks_inside or wanted.fields else rest)
 
     async def _entries_at(self, kind: Kind, wanted: Filter, at: int) -> list[Entry]:
+        await self.at_least(str(at))
+        if self.store.changed(kind.bucket) <= at and at >= self._opened:
+            return self.store.entries(kind.bucket, wanted.namespace)
         try:
             return await self.store.entries_at(kind.bucket, wanted.namespace, at)
         except Compacted as error:
@@ -159,13 +151,6 @@ class Objects:
             if index % 500 == 499:
                 await asyncio.sleep(0)
         return found
-
-    @property
-    def _opened(self) -> int:
-        """Before this revision `changed` says nothing."""
-        return self._opened_at
-
-    _opened_at: int = 0
 
     # -- writing -------------------------------------------------------------------------------------------------
 
