@@ -7,7 +7,7 @@ is worse than none. All servers are also looked at now and then, for what no eve
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 
 from rackless.bmc.chassis import Chassis
@@ -17,6 +17,8 @@ from rackless.ports.hypervisor import Change, Hypervisor, NoSuchServer, ServerEv
 
 _PATIENCE = 3
 """So often in a row may the hypervisor refuse to show its servers before we call ourselves blind."""
+
+_FEW = 8
 
 Seen = Callable[[Chassis, ServerState], None]
 
@@ -67,6 +69,17 @@ class Sight:
             if server is not None:
                 self._seen(chassis, server)
         self._all_seen()
+
+    async def see(self, names: Iterable[str]) -> None:
+        """Look at these, one by one when they are few."""
+        wanted = [self._chassis[name] for name in names]
+        if len(wanted) > _FEW:
+            await self.see_all()
+            return
+        for chassis in wanted:
+            await chassis.look()
+            if (server := chassis.present()) is not None:
+                self._seen(chassis, server)
 
     async def _follow(self) -> None:
         """Keep every chassis true, for ever."""

@@ -19,6 +19,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "status": ("rackless.cli.commands.status:status", "Show what is there now."),
     "ssh": ("rackless.cli.commands.ssh:ssh", "Open a shell on a node, or run a command there."),
     "host": ("rackless.cli.commands.host:host", "List hosts, show one, take its system off."),
+    "bmc": ("rackless.cli.commands.bmc:bmc", "Serve BMCs for any libvirt domains; make a lab's BMCs fail."),
     "check": ("rackless.cli.commands.check:check", "Check an install-config before its installer does."),
     "install-config": ("rackless.cli.commands.install_config:install_config", "Write an install-config for the lab."),
     "explain": ("rackless.cli.commands.explain:explain", "Explain a field of an install-config or a lab."),

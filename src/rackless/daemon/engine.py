@@ -14,8 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from rackless.bmc.accounts import Account
-from rackless.bmc.fleet import Bmc, Fleet
+from rackless.bmc.faults import Fault, Operation, Trouble
+from rackless.bmc.fleet import Bmc, BmcState, Fleet
 from rackless.bmc.ipmi.sites import Ipmi
+from rackless.bmc.starts import Starts, default_limit
 from rackless.cluster.reference.recipe import Cluster, Keys, observe_nodes
 from rackless.daemon import prepare
 from rackless.daemon.evidence import BootChain, read_console, read_lease
@@ -30,7 +32,7 @@ from rackless.drivers.libvirt.domain_xml import OVMF, Platform
 from rackless.drivers.libvirt.hypervisor import LibvirtHypervisor
 from rackless.drivers.libvirt.networks import LibvirtNetworks
 from rackless.drivers.netlink.links import NetlinkLinks
-from rackless.errors import LabError, MachineError
+from rackless.errors import InputError, LabError, MachineError
 from rackless.events import Bus
 from rackless.lab import libvirtd
 from rackless.lab.certificates import Authority
@@ -167,9 +169,30 @@ class Engine:
                 tls=tls,
                 media_ca=ssl.create_default_context(cafile=authority.certificate),
                 ipmi=Ipmi(),
+                starts=Starts(default_limit(), self.clock, self.hypervisor.processor_seconds),
+                audit=self.paths.logs / "bmc-audit.jsonl",
             )
             await fleet.start()
             self.fleet = fleet
+
+    def faults(self) -> list[dict[str, Any]]:
+        """What goes wrong at the BMCs because somebody asked for it."""
+        found = self.fleet.faults.list() if self.fleet else []
+        return [{**fault.to_json(), "text": fault.describe()} for fault in found]
+
+    def add_fault(self, wish: dict[str, Any]) -> dict[str, Any]:
+        servers = [server.name for server in self.plan.servers]
+        if self.fleet is None:
+            raise LabError("the lab has no BMCs yet", hint="`rackless up --until bmc` makes them")
+        if wish["server"] is not None and wish["server"] not in servers:
+            raise InputError(f"there is no server {wish['server']}", hint=f"there is: {', '.join(servers)}")
+        operation = Operation(wish["operation"]) if wish["operation"] else None
+        fault = self.fleet.faults.add(Fault(**{**wish, "trouble": Trouble(wish["trouble"]), "operation": operation}))
+        self.bus.info(f"fault {fault.id}: {fault.describe()}")
+        return {**fault.to_json(), "text": fault.describe()}
+
+    def clear_faults(self, ids: list[int]) -> int:
+        return self.fleet.faults.clear(ids) if self.fleet else 0
 
     # the provisioning engine
 
@@ -279,13 +302,14 @@ class Engine:
                     "role": server.role.value,
                     "address": str(server.address),
                     "bmc": f"https://{server.bmc_address}",
-                    "power": bmcs[server.name].power if server.name in bmcs else None,
+                    "power": _power(bmcs.get(server.name)),
                     "host": hosts[server.name].state.value if server.name in hosts else None,
                     "error": hosts[server.name].error_message if server.name in hosts else "",
                     "node": "up" if nodes.get(server.name) else None,
                 }
                 for server in self.plan.servers
             ],
+            "faults": self.faults(),
             "etcd": None
             if quorum is None
             else {
@@ -311,6 +335,12 @@ class Engine:
 
     def _password(self, what: str) -> str:
         return ensure_password(self.paths.secrets / f"{what}.password")
+
+
+def _power(bmc: BmcState | None) -> str | None:
+    if bmc is None or bmc.power is None:
+        return None
+    return "starting" if bmc.starting else bmc.power.value
 
 
 def _platform(*, kvm: bool) -> Platform:

@@ -47,6 +47,15 @@ async def serve(paths: LabPaths) -> None:
     async def deprovision(arguments: dict[str, Any]) -> None:
         await engine.deprovision(arguments["host"])
 
+    async def faults() -> list[dict[str, Any]]:
+        return engine.faults()
+
+    async def add_fault(arguments: dict[str, Any]) -> dict[str, Any]:
+        return engine.add_fault(arguments)
+
+    async def clear_faults(arguments: dict[str, Any]) -> int:
+        return engine.clear_faults(arguments["ids"])
+
     async def health() -> dict[str, Any]:
         return {"pid": os.getpid()}
 
@@ -54,8 +63,14 @@ async def serve(paths: LabPaths) -> None:
         paths.socket,
         bus,
         log=paths.logs / "labd.log",
-        looks={"health": health, "status": engine.status, "hosts": engine.hosts},
-        works={"stage": stage, "deprovision": deprovision, "stop": stop},
+        looks={"health": health, "status": engine.status, "hosts": engine.hosts, "faults": faults},
+        works={
+            "stage": stage,
+            "deprovision": deprovision,
+            "add-fault": add_fault,
+            "clear-faults": clear_faults,
+            "stop": stop,
+        },
     )
     await control.start()
     restoring = asyncio.create_task(_restore(engine, bus))
