@@ -103,9 +103,9 @@ def test_secrets_are_readable_by_root_only(host: PretendHost) -> None:
     assert leaked_secrets(state) == []
 
 
-def test_a_changed_description_of_an_existing_lab_is_refused_and_says_what_changed(host: PretendHost) -> None:
+def test_a_change_that_loses_something_is_refused_and_says_what(host: PretendHost) -> None:
     host.rackless("up", "--until", "lab")
-    (host.folder / "lab.yaml").write_text("servers: {worker: {count: 2}}\n")
+    (host.folder / "lab.yaml").write_text("servers: {ctrl: {role: control-plane, count: 3}}\n")
     done = host.rackless("up", "--until", "lab", check=False)
     assert done.returncode == 4
-    assert "changed since: servers" in done.stderr
+    assert "would lose something" in done.stderr and "remove server/worker-0" in done.stderr

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import socket
 import ssl
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -82,11 +82,13 @@ class Fleet:
         audit: Path | None = None,
         retry_seconds: float = 1.0,
         resync_seconds: float = 30.0,
+        listener: Callable[[str, int], socket.socket] | None = None,
     ) -> None:
         self._bmcs = tuple(bmcs)
         self._hypervisor = hypervisor
         self._accounts = tuple(accounts)
         self._state = state
+        self._listener = listener or open_listener
         self._bus = bus
         self._tls = tls
         self._port = port
@@ -228,7 +230,7 @@ class Fleet:
         assert self._runner is not None
         for address in self._services.keys() - self._sites.keys():
             try:
-                site = web.SockSite(self._runner, _socket(address, self._port), ssl_context=self._tls)
+                site = web.SockSite(self._runner, self._listener(address, self._port), ssl_context=self._tls)
                 await site.start()
             except OSError as error:
                 raise MachineError(
@@ -282,7 +284,7 @@ def _tell_subscribers(service: Service, id: str, chassis: Chassis) -> None:
     chassis.log.listen(lambda entry: service.subscriptions.publish(record(entry, origin, chassis.name)))
 
 
-def _socket(address: str, port: int) -> socket.socket:
+def open_listener(address: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

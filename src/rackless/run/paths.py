@@ -93,6 +93,11 @@ class LabPaths:
         return self.state / "goal"
 
     @property
+    def resting(self) -> Path:
+        """Which servers were on when the lab was stopped; they are switched on again by the next `up`."""
+        return self.state / "resting"
+
+    @property
     def supplies(self) -> Path:
         """Which images and which Ironic this lab uses: made on the host, read by labd."""
         return self.state / "supplies.json"

@@ -5,13 +5,12 @@ A lab as planned now has no provisioning network, so its hosts are driven by vir
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from rackless.cluster.install_config.cluster_input import BootstrapInput, ClusterInput, HostInput
 from rackless.cluster.install_config.release import NEWEST, Release
-from rackless.plan.addressing import BOOTSTRAP, LabPlan, PlannedServer
+from rackless.plan.addressing import LabPlan, PlannedServer
 from rackless.spec.lab import Role
 
 _ROLES = {Role.CONTROL_PLANE: "master", Role.WORKER: "worker"}
@@ -43,10 +42,10 @@ def from_lab(
 ) -> ClusterInput:
     """`accounts` by the server's name; spare servers are left to day 2."""
     network = plan.gateway.network
-    bootstrap = BootstrapInput(bridge=plan.baremetal.name, mac=bootstrap_mac(plan.name))
+    bootstrap = BootstrapInput(bridge=plan.baremetal.name, mac=plan.bootstrap_mac)
     if options.static_bootstrap:
         gateway = str(plan.gateway.ip)
-        bootstrap = BootstrapInput(bootstrap.bridge, bootstrap.mac, str(network[BOOTSTRAP]), gateway, gateway)
+        bootstrap = BootstrapInput(bootstrap.bridge, bootstrap.mac, str(plan.bootstrap_address), gateway, gateway)
     return ClusterInput(
         name=plan.name,
         base_domain=plan.domain.removeprefix(f"{plan.name}."),
@@ -59,12 +58,6 @@ def from_lab(
         release=options.release,
         bootstrap=bootstrap,
     )
-
-
-def bootstrap_mac(lab: str) -> str:
-    """Fixed, so that DHCP can reserve an address; with the prefix that installer-made machines have."""
-    digest = hashlib.sha256(f"{lab}/bootstrap".encode()).digest()
-    return ":".join(f"{byte:02x}" for byte in (0x52, 0x54, 0x00, *digest[:3]))
 
 
 def _host(server: PlannedServer, account: BmcAccount, options: Options) -> HostInput:
