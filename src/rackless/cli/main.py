@@ -74,7 +74,7 @@ def cli() -> None:
 
 def main() -> None:
     try:
-        code = cli(standalone_mode=False)  # what `ctx.exit(code)` in a command comes back as
+        code = cli(prog_name="rackless", standalone_mode=False)  # what `ctx.exit(code)` in a command comes back as
         sys.exit(code if isinstance(code, int) else 0)
     except click.exceptions.Exit as exit:
         sys.exit(exit.exit_code)
