@@ -14,13 +14,20 @@ from dataclasses import dataclass, replace
 from typing import Any
 from uuid import UUID, uuid5
 
-from rackless.bmc.accounts import Accounts
-from rackless.bmc.chassis import Chassis, Reset
-from rackless.bmc.ipmi.session import Login, Peer, Privilege
+from rackless.bmc.accounts import Account, Accounts
+from rackless.bmc.chassis import Cause, Chassis, Reset
+from rackless.bmc.ipmi import sdr
+from rackless.bmc.ipmi.ontime import OnTime
+from rackless.bmc.ipmi.sdr import Discrete
+from rackless.bmc.ipmi.sel import EventLog
+from rackless.bmc.ipmi.session import Login, Peer, Privilege, Session
 from rackless.bmc.ipmi.suites import KEY_LENGTH, password_key
+from rackless.bmc.ipmi.watchdog import Watchdog
+from rackless.bmc.log import Entry, Kind
 from rackless.bmc.state import Memory
 from rackless.errors import RacklessError
 from rackless.events import Bus
+from rackless.ports.console import Consoles
 from rackless.ports.hypervisor import NoSuchServer, Power, Unreachable
 
 _NAMESPACE = UUID("4f0c2f6e-8c7c-5d0a-8a86-9e4c1d7b6a52")
@@ -30,6 +37,10 @@ ROLES = {
     "ReadOnly": Privilege.USER,
 }
 MOST_USERS = 16
+_WORTH_SAVING = 1.0
+_SEL_ENABLED = 0x08
+_DO_NOT_LOG = 0x80
+_WATCHDOG_ACTIONS = {1: Reset.FORCE_RESTART, 2: Reset.FORCE_OFF, 3: Reset.POWER_CYCLE}
 _PATIENCE = 0.5
 """So long a client waits for what it started; after that it is told yes, and a failure is told in the event log."""
 
@@ -41,6 +52,7 @@ class Lan:
     address: str
     mask: str = "255.255.255.0"
     gateway: str = "0.0.0.0"
+    port: int = 623
 
 
 @dataclass
@@ -61,6 +73,7 @@ class Controller:
         bus: Bus,
         *,
         lan: Lan | None = None,
+        consoles: Consoles | None = None,
         now: Callable[[], float] = time.monotonic,
         wall: Callable[[], float] = time.time,
     ) -> None:
@@ -71,13 +84,25 @@ class Controller:
         self.wall = wall
         self.boot = BootScratch()
         self._bus = bus
+        self.sel = EventLog(chassis.log, wall)
+        self.watchdog = Watchdog(self._watchdog_ran_out, lambda: self._spawn_press(Reset.NMI))
+        self.enables = _SEL_ENABLED
+        self.consoles = consoles
+        self.lan_in_progress = 0
+        self.sol_in_progress = 0
+        self._on = OnTime(now)
+        self._saved_on = 0.0
         self._guid: UUID | None = None
         self._starting = 0
         self._tasks: set[asyncio.Task[Any]] = set()
         self._identify_off: asyncio.TimerHandle | None = None
-        self._on_since: float | None = None
-        self.restart: Callable[[], None] = lambda: None
-        """Ends every session, as a BMC that restarts does. Set by whoever serves it."""
+        self.restart: Callable[[float], None] = lambda seconds: None
+        """Ends every session after a while, as a BMC that restarts does. Set by whoever serves it."""
+        self.emit: Callable[[Session, int, bytes], None] = lambda session, kind, payload: None
+        """Sends a payload by itself. Set by whoever serves it."""
+        with suppress(Unreachable, NoSuchServer):
+            self._on.note(chassis.server().power is Power.ON)
+        chassis.log.listen(self._heard)
 
     # letting in
 
@@ -112,10 +137,10 @@ class Controller:
 
     # reading
 
-    def users(self) -> dict[int, Any]:
+    def users(self) -> dict[int, Account]:
         """Accounts by IPMI's number of them. Number 1 has no name, by the specification, and is never enabled."""
         numbered = {int(id) + 1: account for id, account in self.accounts.by_id.items() if id.isdecimal()}
-        return {user: account for user, account in sorted(numbered.items()) if user < MOST_USERS}
+        return {user: account for user, account in sorted(numbered.items()) if user <= MOST_USERS}
 
     def may_use_ipmi(self, user: int) -> bool:
         return user not in self.setting("barred", [])
@@ -127,8 +152,25 @@ class Controller:
 
     def on_seconds(self) -> float:
         """How long the server has been on in its life, as far as its BMC knows."""
-        since = self.now() - self._on_since if self._on_since is not None else 0.0
-        return float(self.setting("on_seconds", 0.0)) + since
+        return float(self.setting("on_seconds", 0.0)) + self._on.seconds - self._saved_on
+
+    def on_share(self) -> tuple[float, float]:
+        """Which part of the time the server was on, and of how many seconds."""
+        return self._on.share, self._on.watched
+
+    def states(self, sensor: Discrete) -> int:
+        """Bits of the states a sensor is in."""
+        if sensor is sdr.WATCHDOG_SENSOR:
+            return int(bool(self.watchdog.expired))
+        server = self.chassis.server()
+        if sensor is sdr.CD_DRIVE:
+            return int(server.media is not None)
+        return 1 << (0 if self.is_on() else 5)
+
+    @property
+    def mac(self) -> bytes:
+        """Locally administered, and always the same."""
+        return b"\x02" + uuid5(_NAMESPACE, f"mac {self.chassis.name} {self.chassis.address}").bytes[:5]
 
     def setting(self, name: str, default: Any) -> Any:
         return self.chassis.memory.settings.get("ipmi", {}).get(name, default)
@@ -168,6 +210,39 @@ class Controller:
         if not task.cancelled() and isinstance(error := task.exception(), RacklessError):
             self._bus.warn(f"IPMI at {self.chassis.name}: {error}")
 
+    def _spawn_press(self, what: Reset) -> None:
+        self.spawn(self._press(what, what in (Reset.ON, Reset.POWER_CYCLE)))
+
+    def _watchdog_ran_out(self, action: int) -> None:
+        if not self.watchdog.use & _DO_NOT_LOG:
+            self.sel.watchdog(action)
+        if (what := _WATCHDOG_ACTIONS.get(action)) is not None:
+            self.spawn(self._watchdog_acts(what))
+
+    async def _watchdog_acts(self, what: Reset) -> None:
+        if self.is_on():
+            await self._press(what, what is Reset.POWER_CYCLE)
+            self.chassis.cause = Cause.WATCHDOG
+
+    def _heard(self, entry: Entry) -> None:
+        if entry.kind in (Kind.POWERED_ON, Kind.POWERED_OFF):
+            self._on.note(entry.kind is Kind.POWERED_ON)
+        if entry.kind is Kind.POWERED_OFF:
+            self.spawn(self._save_on_time())
+
+    async def _save_on_time(self) -> None:
+        new = self._on.seconds
+        if new - self._saved_on >= _WORTH_SAVING:
+            total, self._saved_on = self.on_seconds(), new
+            await self.keep(on_seconds=total)
+
+    def forget(self) -> None:
+        """What a BMC forgets when it starts anew."""
+        self.watchdog.stop()
+        self.boot = BootScratch()
+        self.enables, self.lan_in_progress, self.sol_in_progress = _SEL_ENABLED, 0, 0
+        self.sel.offset = 0.0
+
     async def identify(self, seconds: float | None) -> None:
         """Light the lamp for so long; None is until further notice, 0 puts it out."""
         if self._identify_off is not None:
@@ -191,6 +266,10 @@ class Controller:
         return 1 if self._identify_off is not None else 2
 
     async def close(self) -> None:
+        self.watchdog.stop()
+        self.chassis.log.forget(self._heard)
+        with suppress(RacklessError):
+            await self._save_on_time()
         if self._identify_off is not None:
             self._identify_off.cancel()
         for task in self._tasks:

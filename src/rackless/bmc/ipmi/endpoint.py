@@ -305,6 +305,9 @@ class Endpoint:
 
     def close(self, session: Session) -> None:
         self.sessions.pop(session.id, None)
+        if session.payload is not None:
+            session.payload.end()
+            session.payload = None
 
     def expire(self) -> list[Session]:
         """End the sessions nobody uses. Returns them."""

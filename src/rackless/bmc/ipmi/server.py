@@ -45,6 +45,7 @@ class Port(asyncio.DatagramProtocol):
         self.controller = controller
         self.endpoint = Endpoint(controller, self, now=now, random=random, suites=suites)
         controller.restart = self._restart
+        controller.emit = self._emit
         self._bus = bus
         self._table = table
         self._transport: asyncio.DatagramTransport | None = None
@@ -66,6 +67,9 @@ class Port(asyncio.DatagramProtocol):
     def send(self, datagram: bytes, peer: Peer) -> None:
         if self._transport is not None:
             self._transport.sendto(datagram, peer)
+
+    def _emit(self, session: Session, kind: int, payload: bytes) -> None:
+        self.send(self.endpoint.seal(session, kind, payload), session.peer)
 
     # what is asked
 
@@ -121,21 +125,25 @@ class Port(asyncio.DatagramProtocol):
     # time
 
     def sweep(self) -> None:
+        """End the sessions nobody uses, and those of users who may not log in any more."""
         self.endpoint.expire()
+        for session in list(self.endpoint.sessions.values()):
+            if self.controller.find(session.login.name.encode()) != session.login:
+                self.endpoint.close(session)
 
-    def _restart(self) -> None:
-        for session in self.endpoint.sessions.values():
-            session.closing = True
-        asyncio.get_running_loop().call_soon(self._forget_sessions)
+    def _restart(self, seconds: float) -> None:
+        sessions = list(self.endpoint.sessions.values())
+        asyncio.get_running_loop().call_later(seconds, self._end, sessions)
 
-    def _forget_sessions(self) -> None:
-        for session in [one for one in self.endpoint.sessions.values() if one.closing]:
+    def _end(self, sessions: list[Session]) -> None:
+        for session in sessions:
             self.endpoint.close(session)
 
     async def close(self) -> None:
         if self._transport is not None:
             self._transport.close()
             self._transport = None
+        self._end(list(self.endpoint.sessions.values()))
         for task in self._work:
             task.cancel()
         await asyncio.gather(*self._work, return_exceptions=True)

@@ -47,6 +47,10 @@ class Payload(Protocol):
 
     def receive(self, payload: bytes) -> list[bytes]: ...
 
+    def end(self) -> None:
+        """The session is gone."""
+        ...
+
 
 @dataclass(slots=True)
 class Window:

@@ -15,6 +15,7 @@ from rackless.bmc.ipmi.server import PORT, IpmiServer
 from rackless.bmc.ipmi.session import Peer
 from rackless.bmc.ipmi.suites import SAFE
 from rackless.events import Bus
+from rackless.ports.console import Consoles
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +29,8 @@ class Ipmi:
     """Cipher suites. Those that do not encrypt must be asked for."""
     mask: str = "255.255.255.0"
     gateway: str = "0.0.0.0"
+    consoles: Consoles | None = None
+    """For Serial over LAN; without them it is switched off."""
 
 
 class Sites:
@@ -59,8 +62,8 @@ class Sites:
     async def _listen(self, chassis: Chassis, number: int) -> None:
         options = self._options
         port = options.port if options.base_port is None else self._free_port(options.base_port + number)
-        lan = Lan(chassis.address, options.mask, options.gateway)
-        controller = Controller(chassis, self._accounts(chassis), self._bus, lan=lan)
+        lan = Lan(chassis.address, options.mask, options.gateway, port)
+        controller = Controller(chassis, self._accounts(chassis), self._bus, lan=lan, consoles=options.consoles)
         await self._server.listen(controller, chassis.address, port)
         self._open[chassis.name] = (chassis.address, port)
 

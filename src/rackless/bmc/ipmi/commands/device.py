@@ -9,6 +9,7 @@ from rackless.bmc.ipmi.command import Call, Command
 from rackless.bmc.ipmi.session import Privilege
 
 _NETFN: Final = 0x06
+_GOODBYE_SECONDS: Final = 1.0
 _SUPPORTS: Final = 0x8F
 """Sensors, their records, the event log, FRU inventory; a chassis."""
 
@@ -27,9 +28,16 @@ def device_id(call: Call) -> bytes:
     return _DEVICE_ID
 
 
-def reset(call: Call) -> bytes:
+def cold_reset(call: Call) -> bytes:
     """The server is not touched. Sessions end, also this one, once it was told so."""
-    call.controller.restart()
+    call.controller.forget()
+    call.controller.restart(0.0)
+    return b""
+
+
+def warm_reset(call: Call) -> bytes:
+    """Sessions end too, but with a moment to say goodbye."""
+    call.controller.restart(_GOODBYE_SECONDS)
     return b""
 
 
@@ -43,8 +51,8 @@ def device_guid(call: Call) -> bytes:
 
 COMMANDS: Final = {
     (_NETFN, 0x01): Command(device_id, Privilege.USER),
-    (_NETFN, 0x02): Command(reset, Privilege.ADMINISTRATOR),
-    (_NETFN, 0x03): Command(reset, Privilege.ADMINISTRATOR),
+    (_NETFN, 0x02): Command(cold_reset, Privilege.ADMINISTRATOR),
+    (_NETFN, 0x03): Command(warm_reset, Privilege.ADMINISTRATOR),
     (_NETFN, 0x04): Command(self_test, Privilege.USER),
     (_NETFN, 0x08): Command(device_guid, Privilege.USER),
 }
