@@ -13,6 +13,7 @@ import json
 from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 
+import orjson
 from aiohttp import hdrs, web
 
 from rackless.bmc.accounts import Account, Session
@@ -265,5 +266,5 @@ def _check_privilege(method: str, resource: Resource, scope: Scope) -> None:
 def _tagged(value: Json) -> Json:
     """With an ETag of what is said, time of day apart."""
     kept = {key: item for key, item in value.items() if key not in _VOLATILE}
-    digest = hashlib.blake2b(json.dumps(kept).encode(), digest_size=12).hexdigest()
+    digest = hashlib.blake2b(orjson.dumps(kept), digest_size=12).hexdigest()
     return {**value, "@odata.etag": f'"{digest}"'}
