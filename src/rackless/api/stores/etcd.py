@@ -69,7 +69,8 @@ class EtcdStore:
 
     async def _ask(self, path: str, body: Any) -> Any:
         problem = ""
-        for gateway in tuple(self._gateways):
+        # A question may be asked again, of the next one or on a new connection; a write only when it was never sent.
+        for gateway in (*self._gateways, self._gateways[0]):
             try:
                 answer = decode(await gateway.ask(f"/v3/{path}", encode(body), _PATIENCE))
             except Unanswered as error:

@@ -36,7 +36,7 @@ class Gateway:
         sent = False
         try:
             async with asyncio.timeout(within):
-                pair = self._idle.pop() if self._idle else await self._connect()
+                pair = self._kept() or await self._connect()
                 reader, writer = pair
                 sent = True
                 writer.write(self._request(path, body))
@@ -85,6 +85,15 @@ class Gateway:
         for _, writer in self._idle:
             writer.close()
         self._idle.clear()
+
+    def _kept(self) -> Pair | None:
+        """An idle connection that the other side has not closed meanwhile, as it does when it restarts."""
+        while self._idle:
+            reader, writer = self._idle.pop()
+            if not reader.at_eof() and not writer.is_closing():
+                return reader, writer
+            writer.close()
+        return None
 
     async def _connect(self) -> Pair:
         return await asyncio.open_connection(self._host, self._port, limit=2**20)
