@@ -174,6 +174,9 @@ class IpmiServer:
             self._sweep()
         return protocol
 
+    def port(self, address: str, port: int = PORT) -> Port:
+        return self._ports[address, port]
+
     async def close(self, address: str, port: int = PORT) -> None:
         if (known := self._ports.pop((address, port), None)) is not None:
             await known.close()

@@ -25,6 +25,8 @@ class Ipmi:
     port: int = PORT
     base_port: int | None = None
     """One port per server from here on, in the order of their names, instead of one address each."""
+    address: str | None = None
+    """The common address of those ports; None is each BMC's own."""
     suites: tuple[int, ...] = SAFE
     """Cipher suites. Those that do not encrypt must be asked for."""
     mask: str = "255.255.255.0"
@@ -59,13 +61,17 @@ class Sites:
         """The address and port of a server's BMC."""
         return self._open[server]
 
+    def controller(self, server: str) -> Controller:
+        return self._server.port(*self.place(server)).controller
+
     async def _listen(self, chassis: Chassis, number: int) -> None:
         options = self._options
         port = options.port if options.base_port is None else self._free_port(options.base_port + number)
-        lan = Lan(chassis.address, options.mask, options.gateway, port)
+        address = options.address or chassis.address
+        lan = Lan(address, options.mask, options.gateway, port)
         controller = Controller(chassis, self._accounts(chassis), self._bus, lan=lan, consoles=options.consoles)
-        await self._server.listen(controller, chassis.address, port)
-        self._open[chassis.name] = (chassis.address, port)
+        await self._server.listen(controller, address, port)
+        self._open[chassis.name] = (address, port)
 
     def _free_port(self, port: int) -> int:
         """A server that comes later does not move the others."""
