@@ -61,6 +61,17 @@ def test_a_session_that_is_not_used_expires() -> None:
     assert accounts.sessions() == []
 
 
+def test_a_session_forgotten_by_its_client_makes_room_for_a_new_one() -> None:
+    now = [0.0]
+    accounts = Accounts([ADMIN], session_limit=2, now=lambda: now[0])
+    _, first = accounts.open_session(ADMIN, "")
+    now[0] = 200
+    _, second = accounts.open_session(ADMIN, "")
+    now[0] = 301
+    _, third = accounts.open_session(ADMIN, "")
+    assert [bool(accounts.by_token(token)) for token in (first, second, third)] == [False, True, True]
+
+
 async def test_too_many_sessions_are_refused_with_a_time_to_come_back(rack: Rack) -> None:
     for _ in range(64):
         await log_in(rack, ADMIN)

@@ -1,10 +1,17 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
+from unittest.mock import patch
 
+import pytest
+from aiohttp import ClientConnectorError, ClientSession
+
+from rackless.bmc.fleet import Bmc
 from rackless.bmc.state import JsonFile, load_memory
-from rackless.ports.hypervisor import Power
-from tests.bmc.conftest import ADMIN, MakeRack, Rack, server
+from rackless.errors import LabError
+from rackless.ports.hypervisor import Power, Unreachable
+from tests.bmc.conftest import ADMIN, Files, MakeRack, Rack, server
 
 SYSTEM = "/redfish/v1/Systems/1"
 
@@ -77,6 +84,53 @@ async def test_a_server_that_is_gone_is_404_and_back_when_it_is_back(rack: Rack)
     assert await rack.reset("On") == 404
 
 
+async def test_one_call_that_was_not_answered_does_not_blind_a_bmc_for_long(rack: Rack) -> None:
+    rack.hypervisor.fail_once("observe", Unreachable("busy"))
+    assert await rack.reset("On") == 204
+
+    async def seen() -> bool:
+        return (await rack.ask("GET", SYSTEM))[0] == 200
+
+    await rack.until(seen)
+    assert await rack.power() == "On"
+
+
+async def test_servers_that_cannot_be_listed_for_a_moment_do_not_blind_everybody(make_rack: MakeRack) -> None:
+    rack = await make_rack(resync_seconds=0.03)
+    rack.hypervisor.fail_once("servers", LabError("a server vanished while it was looked at"))
+    codes = set()
+
+    async def again() -> bool:
+        codes.add((await rack.ask("GET", SYSTEM))[0])
+        return not rack.hypervisor.faults["servers"] and len(rack.hypervisor.called("servers")) >= 5
+
+    await rack.until(again)
+    assert codes == {200}
+
+
+async def test_bmcs_come_and_go_while_the_others_go_on(make_rack: MakeRack, files: Files) -> None:
+    rack = await make_rack(2)
+    files.contents["a.iso"] = b"image"
+    insert = f"{SYSTEM}/VirtualMedia/Cd/Actions/VirtualMedia.InsertMedia"
+    await rack.ask("POST", insert, {"Image": f"{files.url}/a.iso"}, number=1)
+    await rack.ask("PATCH", SYSTEM, {"AssetTag": "kept"})
+    first, second = (Bmc(f"server-{number}", rack.addresses[number]) for number in range(2))
+    third = Bmc("server-2", rack.addresses[1].rpartition(".")[0] + ".9")
+    rack.hypervisor.define([server(2)])
+    assert await rack.fleet.ensure([first, second]) is False
+    assert await rack.fleet.ensure([first, third]) is True
+    assert [one.server for one in rack.fleet.observe()] == ["server-0", "server-2"]
+    assert (await rack.get(f"http://{third.address}:{rack.port}{SYSTEM}"))["Name"] == "server-2"
+    assert (await rack.get(SYSTEM))["AssetTag"] == "kept"
+    with pytest.raises(ClientConnectorError):
+        async with ClientSession() as stranger:
+            await stranger.get(rack.base(1))
+    assert list(rack.media.iterdir()) == []
+    moved = Bmc("server-0", rack.addresses[1])
+    assert await rack.fleet.ensure([moved]) is True
+    assert (await rack.get(SYSTEM, number=1))["AssetTag"] == "kept"
+
+
 async def test_every_bmc_is_its_own_system_one(make_rack: MakeRack) -> None:
     rack = await make_rack(3)
     await rack.reset("On", 1)
@@ -103,6 +157,15 @@ async def test_of_parallel_changes_guarded_by_one_etag_one_wins(rack: Rack) -> N
         *(rack.ask("PATCH", SYSTEM, {"AssetTag": f"tag {number}"}, headers=guard) for number in range(8))
     )
     assert sorted(status for status, _, _ in answers) == [200] + [412] * 7
+
+
+async def test_a_write_that_fails_leaves_the_old_state_and_no_rubbish(tmp_path: Path) -> None:
+    file = JsonFile(tmp_path / "x.json")
+    await file.save({"a": 1})
+    with patch("os.replace", side_effect=OSError("disk full")), pytest.raises(OSError):
+        await file.save({"a": 2})
+    assert file.load() == {"a": 1}
+    assert [one.name for one in tmp_path.iterdir()] == ["x.json"]
 
 
 async def test_a_state_file_that_cannot_be_read_is_set_aside(make_rack: MakeRack) -> None:

@@ -22,6 +22,8 @@ PRIVILEGES: dict[str, frozenset[str]] = {
     "ReadOnly": frozenset({"Login", "ConfigureSelf"}),
 }
 
+_IDLE_SECONDS = 300.0
+
 
 @dataclass(frozen=True, slots=True)
 class Account:
@@ -116,7 +118,7 @@ class Accounts:
         """A new session and its token; the token is told once and never kept."""
         self._expire()
         if len(self._sessions) >= self.session_limit:
-            raise SessionLimit
+            self._make_room()
         token = secrets.token_urlsafe(32)
         session = Session(secrets.token_hex(8), account.username, time.time(), origin, self._now())
         self._sessions[_digest(token)] = session
@@ -146,6 +148,13 @@ class Accounts:
 
     def close_sessions_of(self, username: str) -> None:
         self._sessions = {key: session for key, session in self._sessions.items() if session.username != username}
+
+    def _make_room(self) -> None:
+        """Many clients never log out: the one unused for longest goes, if it was unused for some time."""
+        key, session = min(self._sessions.items(), key=lambda item: item[1].used)
+        if self._now() - session.used < _IDLE_SECONDS:
+            raise SessionLimit
+        del self._sessions[key]
 
     def _expire(self) -> None:
         oldest = self._now() - self.session_timeout

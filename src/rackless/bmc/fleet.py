@@ -1,24 +1,26 @@
-"""All BMCs of a lab in one asyncio process: their listeners, and the one pair of eyes they share.
+"""All BMCs of a lab in one asyncio process: what they remember, what they see, and where they listen.
 
-The fleet listens at every BMC's address and follows the hypervisor's events into the chassis, so that reading never
-costs the hypervisor anything. When the hypervisor goes away every chassis says that it cannot see, until all servers
-were looked at again; a wrong answer is worse than none.
+The one thing the daemon knows of this package. `ensure` adds and takes away BMCs while the others go on.
 """
 
 from __future__ import annotations
 
-import asyncio
 import socket
 import ssl
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import quote
 
 from aiohttp import web
 
 from rackless.bmc.accounts import Account, Accounts
+from rackless.bmc.audit import Audit
 from rackless.bmc.chassis import Chassis
+from rackless.bmc.disk import Disk
+from rackless.bmc.faults import Faults
+from rackless.bmc.ipmi.sites import Ipmi, Sites
 from rackless.bmc.media import Limits, MediaShelf
 from rackless.bmc.redfish.events import record
 from rackless.bmc.redfish.http import HttpServer
@@ -27,15 +29,19 @@ from rackless.bmc.redfish.server import RedfishServer
 from rackless.bmc.redfish.service import Service
 from rackless.bmc.redfish.subscriptions import Subscriptions
 from rackless.bmc.redfish.tree import routes
+from rackless.bmc.sight import Sight
+from rackless.bmc.starts import Starts
 from rackless.bmc.state import BootOverride, JsonFile
-from rackless.errors import MachineError, RacklessError
+from rackless.errors import MachineError
 from rackless.events import Bus
-from rackless.ports.hypervisor import Change, Hypervisor, NoSuchServer, Power, ServerEvent, ServerState, Unreachable
+from rackless.ports.hypervisor import Hypervisor, NoSuchServer, Power, ServerState, Unreachable
+
+_EVERYWHERE = ("0.0.0.0", "::")
 
 
 @dataclass(frozen=True, slots=True)
 class Bmc:
-    """A server's name, and the address its BMC has for itself."""
+    """A server's name, and the address its BMC has for itself, or the aggregate's when it has none."""
 
     server: str
     address: str
@@ -51,6 +57,8 @@ class BmcState:
     boot: BootOverride
     media: str | None
     seen: bool
+    starting: bool = False
+    """It was switched on, and waits until fewer others are starting."""
 
 
 class Fleet:
@@ -67,82 +75,101 @@ class Fleet:
         port: int = 443,
         media_ca: ssl.SSLContext | None = None,
         aggregate: str | None = None,
+        ipmi: Ipmi | None = None,
         media_limits: Limits | None = None,
+        starts: Starts | None = None,
+        faults: Faults | None = None,
+        audit: Path | None = None,
         retry_seconds: float = 1.0,
         resync_seconds: float = 30.0,
         listener: Callable[[str, int], socket.socket] | None = None,
     ) -> None:
+        self._bmcs = tuple(bmcs)
         self._hypervisor = hypervisor
+        self._accounts = tuple(accounts)
+        self._state = state
         self._listener = listener or open_listener
-        self._aggregate = aggregate
-        self._by_uuid: dict[str, Chassis] = {}
         self._bus = bus
         self._tls = tls
         self._port = port
-        self._state = state
-        self._retry_seconds = retry_seconds
-        self._resync_seconds = resync_seconds
-        self._media_ca = media_ca
+        self._trust = media_ca
+        self._aggregate = aggregate
         self._shelf = MediaShelf(media, trust=media_ca, limits=media_limits)
-        self._bmcs = tuple(bmcs)
-        self._accounts = tuple(accounts)
-        self._chassis: dict[str, Chassis] = {}
-        self._services: dict[str, Service] = {}
-        self._runner: web.ServerRunner | None = None
-        self._following: asyncio.Task[None] | None = None
-        self._reactions: set[asyncio.Task[None]] = set()
+        self._starts = starts
+        self.faults = faults or Faults()
+        self._disk = Disk()
+        self._audit = Audit(audit, bus)
         self._swept = False
-        self._seeing = True
+        self._chassis: dict[str, Chassis] = {}
+        self._by_uuid: dict[str, Chassis] = {}
+        self._services: dict[str, Service] = {}
+        self._sites: dict[str, web.SockSite] = {}
+        self._runner: web.ServerRunner | None = None
+        self._sight = Sight(
+            hypervisor,
+            self._chassis,
+            bus,
+            self._know,
+            self._clean_up,
+            retry_seconds=retry_seconds,
+            resync_seconds=resync_seconds,
+        )
+        self.ipmi = Sites(ipmi, bus, lambda chassis: self._services[chassis.address].accounts) if ipmi else None
 
     async def start(self) -> None:
         """Listen at every BMC's address; returns when all answer."""
         self._state.mkdir(parents=True, exist_ok=True, mode=0o700)
-        for bmc in self._bmcs:
-            file = JsonFile(self._state / f"{bmc.server}.json")
-            chassis = Chassis(bmc.server, bmc.address, self._hypervisor, self._shelf, file, self._bus)
-            self._chassis[bmc.server] = chassis
-            self._services[bmc.address] = self._service(bmc.address, {"1": chassis})
+        self._shelf.open()
         if self._aggregate is not None:
             self._services[self._aggregate] = self._service(self._aggregate, self._by_uuid)
-        held = {name: chassis.memory.media for name, chassis in self._chassis.items()}
-        self._shelf.open({name: Path(media.file) for name, media in held.items() if media})
-        with suppress(Unreachable):
-            await self._see_all()
-        self._following = asyncio.create_task(self._follow())
+        for bmc in self._bmcs:
+            self._make(bmc)
+        server = RedfishServer(self._find, routes(), self._bus, faults=self.faults, audit=self._audit)
+        self._runner = web.ServerRunner(HttpServer(server.answer), shutdown_timeout=2.0)
         try:
+            await self._sight.start()
+            await self._runner.setup()
             await self._listen()
         except BaseException:
             await self.stop()
             raise
 
-    def _service(self, address: str, systems: Mapping[str, Chassis]) -> Service:
-        accounts = Accounts(self._accounts, file=JsonFile(self._state / f"accounts-{address}.json"))
-        told = Subscriptions(JsonFile(self._state / f"subscriptions-{address}.json"), self._bus, trust=self._media_ca)
-        service = Service(address, systems, accounts, told, self._port, self._tls is not None)
-        for id, chassis in systems.items():
-            self._tell_subscribers(service, id, chassis)
-        return service
-
-    def _tell_subscribers(self, service: Service, id: str, chassis: Chassis) -> None:
-        origin = f"{ROOT}/Systems/{id}"
-        chassis.log.listen(lambda entry: service.subscriptions.publish(record(entry, origin, chassis.name)))
+    async def ensure(self, bmcs: Iterable[Bmc]) -> bool:
+        """Have exactly these BMCs; the others go on undisturbed. True when something changed."""
+        wanted = {bmc.server: bmc for bmc in bmcs}
+        known = {chassis.name: Bmc(chassis.name, chassis.address) for chassis in self._chassis.values()}
+        gone = [bmc for server, bmc in known.items() if wanted.get(server) != bmc]
+        new = [bmc for server, bmc in wanted.items() if known.get(server) != bmc]
+        for bmc in gone:
+            await self._retire(bmc, forget=bmc.server not in wanted)
+        for bmc in new:
+            self._make(bmc)
+        if new:
+            with suppress(Unreachable):
+                await self._sight.see(bmc.server for bmc in new)
+            await self._listen()
+        return bool(gone or new)
 
     async def stop(self) -> None:
-        if self._following is not None:
-            self._following.cancel()
-        for reaction in self._reactions:
-            reaction.cancel()
-        await asyncio.gather(*([self._following] if self._following else []), *self._reactions, return_exceptions=True)
+        await self._sight.stop()
+        if self.ipmi is not None:
+            await self.ipmi.stop()
         for service in self._services.values():
             await service.close()
         if self._runner is not None:
             await self._runner.cleanup()
         for chassis in self._chassis.values():
             chassis.close()
+        if self._starts is not None:
+            await self._starts.close()
         await self._shelf.close()
+        await self._disk.close()
+        self._audit.close()
+
+    # looking at it
 
     def observe(self) -> list[BmcState]:
-        return [self._observe(chassis) for chassis in self._chassis.values()]
+        return [_observe(chassis) for chassis in self._chassis.values()]
 
     def chassis(self, server: str) -> Chassis:
         return self._chassis[server]
@@ -150,113 +177,111 @@ class Fleet:
     def service(self, address: str) -> Service:
         return self._services[address]
 
-    def _observe(self, chassis: Chassis) -> BmcState:
-        boot = chassis.memory.boot
-        try:
-            return BmcState(chassis.name, chassis.address, chassis.server().power, boot, chassis.drive().url, seen=True)
-        except NoSuchServer:
-            return BmcState(chassis.name, chassis.address, None, boot, None, seen=True)
-        except Unreachable:
-            return BmcState(chassis.name, chassis.address, None, boot, None, seen=False)
+    # making and retiring
 
-    # listening
+    def _make(self, bmc: Bmc) -> None:
+        chassis = Chassis(
+            bmc.server,
+            bmc.address,
+            self._hypervisor,
+            self._shelf,
+            self._file(bmc.server),
+            self._bus,
+            source=bmc.address if bmc.address != self._aggregate else None,
+            starts=self._starts,
+            faults=self.faults,
+        )
+        if (media := chassis.memory.media) is not None:
+            self._shelf.hold(Path(media.file), bmc.server)
+        self._chassis[bmc.server] = chassis
+        if bmc.address != self._aggregate:
+            self._services[bmc.address] = self._service(bmc.address, {"1": chassis})
+
+    def _file(self, name: str) -> JsonFile:
+        return JsonFile(self._state / f"{quote(name, safe='')}.json", self._disk)
+
+    def _service(self, address: str, systems: Mapping[str, Chassis]) -> Service:
+        accounts = Accounts(self._accounts, file=self._file(f"accounts-{address}"))
+        subscriptions = Subscriptions(self._file(f"subscriptions-{address}"), self._bus, trust=self._trust)
+        service = Service(address, systems, accounts, subscriptions, self._port, self._tls is not None)
+        for id, chassis in systems.items():
+            _tell_subscribers(service, id, chassis)
+        return service
+
+    async def _retire(self, bmc: Bmc, *, forget: bool) -> None:
+        chassis = self._chassis.pop(bmc.server)
+        if self.ipmi is not None:
+            await self.ipmi.retire(bmc.server)
+        for id in [id for id, known in self._by_uuid.items() if known is chassis]:
+            del self._by_uuid[id]
+        if bmc.address != self._aggregate:
+            await self._services.pop(bmc.address).close()
+            if (site := self._sites.pop(bmc.address, None)) is not None:
+                await site.stop()
+        chassis.close()
+        if forget:
+            if chassis.memory.media is not None:
+                self._shelf.release(Path(chassis.memory.media.file), bmc.server)
+            own = () if bmc.address == self._aggregate else (f"accounts-{bmc.address}", f"subscriptions-{bmc.address}")
+            for name in (bmc.server, *own):
+                self._file(name).retire()
 
     async def _listen(self) -> None:
-        server = RedfishServer(self._services.get, routes(), self._bus)
-        self._runner = web.ServerRunner(HttpServer(server.answer), shutdown_timeout=2.0)
-        await self._runner.setup()
-        for address in self._services:
+        assert self._runner is not None
+        for address in self._services.keys() - self._sites.keys():
             try:
-                await web.SockSite(
-                    self._runner, self._listener(address, self._port), ssl_context=self._tls, backlog=128
-                ).start()
+                site = web.SockSite(self._runner, self._listener(address, self._port), ssl_context=self._tls)
+                await site.start()
             except OSError as error:
                 raise MachineError(
                     f"the BMC address {address} cannot be listened at",
                     why=f"port {self._port}: {error}",
                     hint="is the address on an interface of this lab, and the port free? `ss -ltnp` shows who has it",
                 ) from error
+            self._sites[address] = site
+        if self.ipmi is not None:
+            await self.ipmi.ensure(self._chassis)
+
+    def _find(self, address: str) -> Service | None:
+        """The service a client came to; one that listens everywhere is met at any address."""
+        found = self._services.get(address)
+        return self._services.get(self._aggregate) if found is None and self._aggregate in _EVERYWHERE else found
 
     # seeing
 
-    async def _follow(self) -> None:
-        """Keep every chassis true, for ever."""
-        while True:
-            try:
-                await self._listen_to_changes()
-            except RacklessError as error:
-                for chassis in self._chassis.values():
-                    chassis.lost_sight()
-                if self._seeing:
-                    self._seeing = False
-                    self._bus.warn(f"the BMCs cannot see their servers: {error}")
-            await asyncio.sleep(self._retry_seconds)
-
-    async def _listen_to_changes(self) -> None:
-        events = aiter(self._hypervisor.events())
-        next_event: asyncio.Task[ServerEvent] = asyncio.ensure_future(anext(events))
-        try:
-            await asyncio.sleep(0)  # be listening before looking, so that nothing falls between
-            await self._see_all()
-            while True:
-                done, _ = await asyncio.wait({next_event}, timeout=self._resync_seconds)
-                if not done:
-                    await self._see_all()
-                    continue
-                try:
-                    event = next_event.result()
-                except StopAsyncIteration:
-                    raise Unreachable("the hypervisor tells nothing any more") from None
-                next_event = asyncio.ensure_future(anext(events))
-                self._react(event)
-        finally:
-            next_event.cancel()
-            with suppress(asyncio.CancelledError, StopAsyncIteration, RacklessError):
-                await next_event
-
-    def _react(self, event: ServerEvent) -> None:
-        chassis = self._chassis.get(event.name)
-        if chassis is not None:
-            task = asyncio.create_task(self._tell(chassis, event.change))
-            self._reactions.add(task)
-            task.add_done_callback(self._reactions.discard)
-
-    async def _tell(self, chassis: Chassis, change: Change) -> None:
-        try:
-            await chassis.changed(change)
-            if (server := chassis.present()) is not None:
-                self._know(chassis, server)
-        except (Unreachable, NoSuchServer):
-            pass  # the first is told by `_follow`, the second seen by the next look
-        except RacklessError as error:
-            self._bus.warn(f"{chassis.name} could not follow its boot override: {error}")
-
     def _know(self, chassis: Chassis, server: ServerState) -> None:
-        """The aggregate finds servers by UUID, which is known when a server is first seen."""
+        """A server was seen: the aggregate finds it by its UUID, and what its drive holds is not swept away."""
         id = str(server.uuid)
-        if self._by_uuid.get(id) is chassis:
-            return
-        for old in [key for key, known in self._by_uuid.items() if known is chassis]:
-            del self._by_uuid[old]
-        self._by_uuid[id] = chassis
-        if self._aggregate is not None:
-            self._tell_subscribers(self._services[self._aggregate], id, chassis)
+        if self._by_uuid.get(id) is not chassis:
+            for old in [key for key, known in self._by_uuid.items() if known is chassis]:
+                del self._by_uuid[old]
+            self._by_uuid[id] = chassis
+            if self._aggregate is not None:
+                _tell_subscribers(self._services[self._aggregate], id, chassis)
+        if not self._swept and server.media is not None:
+            self._shelf.hold(server.media, chassis.name)
 
-    async def _see_all(self) -> None:
-        before = {name: chassis.glances for name, chassis in self._chassis.items()}
-        servers = {server.name: server for server in await self._hypervisor.servers()}
-        for name, chassis in self._chassis.items():
-            server = servers.get(name)
-            if chassis.glances == before[name]:
-                chassis.saw(server)
-            if server is not None:
-                self._know(chassis, server)
-            if not self._swept and server is not None and server.media is not None:
-                self._shelf.hold(server.media, name)
-        self._seeing = True
+    def _clean_up(self) -> None:
+        """Once, when it is known what all drives hold: images that none of them holds are of a former life."""
         if not self._swept:
             self._shelf.sweep()
             self._swept = True
+
+
+def _observe(chassis: Chassis) -> BmcState:
+    boot = chassis.memory.boot
+    try:
+        power, media = chassis.server().power, chassis.drive().url
+        return BmcState(chassis.name, chassis.address, power, boot, media, seen=True, starting=chassis.starting)
+    except NoSuchServer:
+        return BmcState(chassis.name, chassis.address, None, boot, None, seen=True)
+    except Unreachable:
+        return BmcState(chassis.name, chassis.address, None, boot, None, seen=False)
+
+
+def _tell_subscribers(service: Service, id: str, chassis: Chassis) -> None:
+    origin = f"{ROOT}/Systems/{id}"
+    chassis.log.listen(lambda entry: service.subscriptions.publish(record(entry, origin, chassis.name)))
 
 
 def open_listener(address: str, port: int) -> socket.socket:

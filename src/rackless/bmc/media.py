@@ -14,7 +14,6 @@ import shutil
 import ssl
 import tempfile
 from collections import defaultdict
-from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -74,11 +73,9 @@ class MediaShelf:
         self._flights: dict[tuple[str, str, str, bool], _Flight] = {}
         self._seen: dict[str, _Seen] = {}
 
-    def open(self, held: Mapping[str, Path]) -> None:
-        """Take up the shelf as a former life left it. `held` is who has which file."""
+    def open(self) -> None:
+        """Take up the shelf as a former life left it; who holds what is told by `hold`, and then `sweep` cleans up."""
         self.directory.mkdir(parents=True, exist_ok=True)
-        for holder, file in held.items():
-            self.hold(file, holder)
         for partial in self.directory.glob(f"{_PARTIAL}*"):
             partial.unlink()
 
@@ -97,14 +94,16 @@ class MediaShelf:
         password: str | None = None,
         verify: bool = True,
         source: str | None = None,
+        rate: int | None = None,
     ) -> Path:
-        """The file with the bytes at `url`, held for `holder`. `source` is the address to ask from."""
+        """The file with the bytes at `url`, held for `holder`. `source` is the address to ask from; `rate` bytes per
+        second are fetched at most. Who asks for what is being fetched already shares that."""
         key = (url, username or "", password or "", verify)
         flight = self._flights.get(key)
         if flight is None:
             auth = base64.b64encode(f"{username}:{password or ''}".encode()).decode() if username else None
             holders: set[str] = set()
-            task = asyncio.create_task(self._fetch(url, auth, verify, source, holders))
+            task = asyncio.create_task(self._fetch(url, auth, verify, source, rate, holders))
             flight = self._flights[key] = _Flight(holders, task)
             task.add_done_callback(lambda _: self._flights.pop(key, None))
         flight.holders.add(holder)
@@ -139,14 +138,16 @@ class MediaShelf:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _fetch(self, url: str, auth: str | None, verify: bool, source: str | None, holders: set[str]) -> Path:
-        file = await self._transfer(url, auth, verify, source)
+    async def _fetch(
+        self, url: str, auth: str | None, verify: bool, source: str | None, rate: int | None, holders: set[str]
+    ) -> Path:
+        file = await self._transfer(url, auth, verify, source, rate)
         self._holders[file] |= holders
         if not holders:  # everybody who asked went away
             self.release(file, "")
         return file
 
-    async def _transfer(self, url: str, auth: str | None, verify: bool, source: str | None) -> Path:
+    async def _transfer(self, url: str, auth: str | None, verify: bool, source: str | None, rate: int | None) -> Path:
         try:
             address = URL(url)
         except ValueError as error:
@@ -171,14 +172,14 @@ class MediaShelf:
                 aiohttp.ClientSession(connector=connector, timeout=timeout, auto_decompress=False) as client,
                 client.get(address, headers=ask, max_redirects=5) as response,
             ):
-                if response.status == 304 and seen and seen.file in self._holders:
+                if response.status == 304 and seen and seen.file in self._holders and seen.file.exists():
                     return seen.file
                 if response.status != 200:
                     kind = {401: "unauthorized", 403: "unauthorized", 404: "missing", 410: "missing"}
                     raise FetchFailed(
                         kind.get(response.status, "refused"), url, f"the server answered {response.status}"
                     )
-                file = await self._store(url, response)
+                file = await self._store(url, response, rate)
                 self._seen[url] = _Seen(file, response.headers.get("ETag"), response.headers.get("Last-Modified"))
                 return file
         except TimeoutError as error:
@@ -188,7 +189,7 @@ class MediaShelf:
         except OSError as error:
             raise FetchFailed("space", url, str(error)) from error
 
-    async def _store(self, url: str, response: aiohttp.ClientResponse) -> Path:
+    async def _store(self, url: str, response: aiohttp.ClientResponse, rate: int | None) -> Path:
         room = min(self._limits.bytes, shutil.disk_usage(self.directory).free - self._limits.spare_bytes)
         size = response.content_length
         if size is not None and size > room:
@@ -198,7 +199,9 @@ class MediaShelf:
         with tempfile.NamedTemporaryFile(dir=self.directory, prefix=_PARTIAL, delete=False) as partial:
             path = Path(partial.name)
             try:
-                async for chunk in response.content.iter_chunked(_CHUNK):
+                async for chunk in response.content.iter_chunked(min(_CHUNK, rate or _CHUNK)):
+                    if rate:
+                        await asyncio.sleep(len(chunk) / rate)
                     received += len(chunk)
                     if received > room:
                         raise FetchFailed("space", url, f"it is larger than the room for it, {room} bytes")
@@ -208,7 +211,7 @@ class MediaShelf:
                 partial.flush()
                 path.chmod(0o644)  # QEMU may run as a user of its own
                 final = self.directory / f"{digest.hexdigest()}.iso"
-                if final in self._holders:
+                if final in self._holders and final.exists():
                     path.unlink()
                 else:
                     path.rename(final)

@@ -24,6 +24,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "status": (f"{_HERE}.status:status", "Show what is there now."),
     "list": (f"{_HERE}.list:list_labs", "List the labs on this machine."),
     "host": (f"{_HERE}.host:host", "List hosts, show one, take its system off."),
+    "bmc": (f"{_HERE}.bmc:bmc", "Serve BMCs for any libvirt domains; make a lab's BMCs fail."),
     "ssh": (f"{_HERE}.ssh:ssh", "Open a shell on a node, or run a command there."),
     "console": (f"{_HERE}.console:console", "Watch a server's serial console, or type at it."),
     "screenshot": (f"{_HERE}.screenshot:screenshot", "Take a picture of a server's screen."),
@@ -73,7 +74,7 @@ def cli() -> None:
 
 def main() -> None:
     try:
-        code = cli(standalone_mode=False)  # what `ctx.exit(code)` in a command comes back as
+        code = cli(prog_name="rackless", standalone_mode=False)  # what `ctx.exit(code)` in a command comes back as
         sys.exit(code if isinstance(code, int) else 0)
     except click.exceptions.Exit as exit:
         sys.exit(exit.exit_code)

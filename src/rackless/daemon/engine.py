@@ -15,9 +15,13 @@ from pathlib import Path
 from typing import Any
 
 from rackless.bmc.accounts import Account
-from rackless.bmc.fleet import Bmc, Fleet, open_listener
+from rackless.bmc.faults import Fault, Operation, Trouble
+from rackless.bmc.fleet import Bmc, BmcState, Fleet, open_listener
+from rackless.bmc.ipmi.sites import Ipmi
+from rackless.bmc.starts import Starts, default_limit
 from rackless.cluster.reference.recipe import Cluster, Keys, observe_nodes
 from rackless.daemon import prepare
+from rackless.daemon.evidence import BootChain, read_console, read_lease
 from rackless.daemon.keeper import Keeper, KeptProcesses
 from rackless.daemon.stages import STAGES
 from rackless.drivers.clock import SystemClock
@@ -210,6 +214,9 @@ class Engine:
                 bus=self.bus,
                 tls=tls,
                 media_ca=ssl.create_default_context(cafile=authority.certificate),
+                ipmi=Ipmi(),
+                starts=Starts(default_limit(), self.clock, self.hypervisor.processor_seconds),
+                audit=self.paths.logs / "bmc-audit.jsonl",
                 listener=self._open_listener,
             )
             await fleet.start()
@@ -300,6 +307,25 @@ class Engine:
         state = await self.hypervisor.observe(name)
         return {"server": name, "power": state.power.value if state is not None else None}
 
+    def faults(self) -> list[dict[str, Any]]:
+        """What goes wrong at the BMCs because somebody asked for it."""
+        found = self.fleet.faults.list() if self.fleet else []
+        return [{**fault.to_json(), "text": fault.describe()} for fault in found]
+
+    def add_fault(self, wish: dict[str, Any]) -> dict[str, Any]:
+        servers = [server.name for server in self.plan.servers]
+        if self.fleet is None:
+            raise LabError("the lab has no BMCs yet", hint="`rackless up --until bmc` makes them")
+        if wish["server"] is not None and wish["server"] not in servers:
+            raise InputError(f"there is no server {wish['server']}", hint=f"there is: {', '.join(servers)}")
+        operation = Operation(wish["operation"]) if wish["operation"] else None
+        fault = self.fleet.faults.add(Fault(**{**wish, "trouble": Trouble(wish["trouble"]), "operation": operation}))
+        self.bus.info(f"fault {fault.id}: {fault.describe()}")
+        return {**fault.to_json(), "text": fault.describe()}
+
+    def clear_faults(self, ids: list[int]) -> int:
+        return self.fleet.faults.clear(ids) if self.fleet else 0
+
     # the provisioning engine
 
     async def _engine(self) -> None:
@@ -373,8 +399,23 @@ class Engine:
             raise LabError("hosts cannot be provisioned before the engine runs")
         if self.controller is None or self.controller.done():
             ca = self._authority().certificate
-            controller = HostController(self.resources, self.provisioner, self.clock, self.bus, bmc_ca=ca)
+            controller = HostController(
+                self.resources, self.provisioner, self.clock, self.bus, bmc_ca=ca, evidence=self._evidence
+            )
             self.controller = asyncio.create_task(controller.run(), name="hosts")
+
+    def _evidence(self, name: str) -> str:
+        server = self.plan.server(name)
+        if server is None:
+            return ""
+        bmc = next((bmc for bmc in self.fleet.observe() if bmc.server == name), None) if self.fleet else None
+        return BootChain(
+            power=(bmc.power if bmc else None) or "unknown",
+            media=bmc.media if bmc else None,
+            leased=read_lease(Path(f"/var/lib/libvirt/dnsmasq/{self.plan.cluster.bridge}.status"), server.mac),
+            fetched=self.files.fetched(str(server.address)),
+            console=read_console(self.paths.console(name)),
+        ).describe()
 
     # what is there now
 
@@ -408,13 +449,14 @@ class Engine:
                     "role": server.role.value,
                     "address": str(server.address),
                     "bmc": f"https://{server.bmc_address}",
-                    "power": bmcs[server.name].power if server.name in bmcs else None,
+                    "power": _power(bmcs.get(server.name)),
                     "host": hosts[server.name].state.value if server.name in hosts else None,
                     "error": hosts[server.name].error_message if server.name in hosts else "",
                     "node": "up" if nodes.get(server.name) else None,
                 }
                 for server in self.plan.servers
             ],
+            "faults": self.faults(),
             "etcd": None
             if quorum is None
             else {
@@ -440,6 +482,12 @@ class Engine:
 
     def _password(self, what: str) -> str:
         return ensure_password(self.paths.secrets / f"{what}.password")
+
+
+def _power(bmc: BmcState | None) -> str | None:
+    if bmc is None or bmc.power is None:
+        return None
+    return "starting" if bmc.starting else bmc.power.value
 
 
 def _platform(*, kvm: bool) -> Platform:

@@ -48,6 +48,15 @@ async def serve(paths: LabPaths) -> None:
     async def deprovision(arguments: dict[str, Any]) -> None:
         await engine.deprovision(arguments["host"])
 
+    async def faults() -> list[dict[str, Any]]:
+        return engine.faults()
+
+    async def add_fault(arguments: dict[str, Any]) -> dict[str, Any]:
+        return engine.add_fault(arguments)
+
+    async def clear_faults(arguments: dict[str, Any]) -> int:
+        return engine.clear_faults(arguments["ids"])
+
     async def rest(arguments: dict[str, Any]) -> list[str]:
         return await engine.rest(force=arguments["force"])
 
@@ -66,13 +75,21 @@ async def serve(paths: LabPaths) -> None:
         paths.socket,
         bus,
         log=paths.logs / "labd.log",
-        looks={"health": health, "status": engine.status, "hosts": engine.hosts, "observe": engine.observe},
+        looks={
+            "health": health,
+            "status": engine.status,
+            "hosts": engine.hosts,
+            "observe": engine.observe,
+            "faults": faults,
+        },
         works={
             "stage": stage,
             "deprovision": deprovision,
             "rest": rest,
             "retire": retire,
             "power": power,
+            "add-fault": add_fault,
+            "clear-faults": clear_faults,
             "stop": stop,
         },
     )

@@ -6,7 +6,7 @@ import fcntl
 import os
 import shutil
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -177,6 +177,26 @@ async def deprovision(name: str, host: str, roots: Roots, bus: Bus) -> None:
         await ControlClient(paths.socket).work("deprovision", bus, host=host, step=step.id)
 
 
+async def faults(name: str, roots: Roots) -> list[dict[str, Any]]:
+    """What goes wrong at the lab's BMCs because somebody asked for it."""
+    found: list[dict[str, Any]] = await ControlClient(require_lab(name, roots).socket).look("faults")
+    return found
+
+
+async def add_fault(name: str, roots: Roots, **wish: Any) -> dict[str, Any]:
+    paths = require_lab(name, roots)
+    require_root("make BMCs fail")
+    added: dict[str, Any] = await ControlClient(paths.socket).work("add-fault", Bus(), **wish)
+    return added
+
+
+async def clear_faults(name: str, roots: Roots, ids: Iterable[int]) -> int:
+    paths = require_lab(name, roots)
+    require_root("heal BMCs")
+    gone: int = await ControlClient(paths.socket).work("clear-faults", Bus(), ids=list(ids))
+    return gone
+
+
 async def destroy(name: str, roots: Roots, bus: Bus) -> bool:
     """Remove the lab and everything of it; False when there was none."""
     require_root("remove a lab")
@@ -264,7 +284,8 @@ async def _ensure_labd(spec: LabSpec, paths: LabPaths, bus: Bus) -> None:
         ledger.own("folder", paths.run)
         ledger.own("network-namespace", paths.netns)
         paths.state.mkdir(parents=True, exist_ok=True)
-        paths.secrets.mkdir(exist_ok=True, mode=0o700)
+        for folder in paths.private:
+            folder.mkdir(exist_ok=True, mode=0o700)
         paths.run.mkdir(parents=True, exist_ok=True, mode=0o700)
         paths.capabilities.mkdir(parents=True, exist_ok=True)
         write(paths.spec, spec.model_dump_json(indent=2) + "\n")

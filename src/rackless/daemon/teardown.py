@@ -25,8 +25,6 @@ from rackless.run.paths import LabPaths, Roots
 
 async def teardown(paths: LabPaths, bus: Bus) -> None:
     ledger = Ledger(paths.ledger)
-    with bus.step("daemon"):
-        await stop_daemon(paths, bus)
     retire: dict[str, Callable[[Entry], Awaitable[None]]] = {
         "network-namespace": _retire_namespace,
         "folder": _retire_folder,
@@ -112,7 +110,7 @@ async def _retire_namespace(entry: Entry) -> None:
         living = list(namespaces.inhabitants(pin))
         if not living:
             break
-        await asyncio.gather(*(end(pid, within=0.5) for pid in living))
+        await asyncio.gather(*(end(pid, within=0) for pid in living))  # all of it is thrown away: no time for grace
     else:
         raise LabError(f"processes of the lab do not end: {', '.join(map(str, living))}")
     while namespaces.is_mounted(pin):

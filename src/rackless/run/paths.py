@@ -144,6 +144,11 @@ class LabPaths:
         """The root of the lab's file server."""
         return self.state / "files"
 
+    @property
+    def private(self) -> tuple[Path, ...]:
+        """Folders that only root may look into: keys and passwords lie there, or on the disks and ISOs in them."""
+        return (self.secrets, self.disks, self.records, self.bmc, self.media, self.ironic, self.files)
+
     def console(self, server: str) -> Path:
         return self.logs / "console" / f"{server}.log"
 

@@ -106,5 +106,60 @@ def test_the_key_changes_with_the_hardware_and_only_with_it() -> None:
 
 def test_media_goes_into_the_drive_that_is_always_there_and_comes_out_again() -> None:
     xml = domain_xml.render(server(), TCG)
-    assert "boot.iso" in domain_xml.drive_xml(xml, Path("/lab/media/boot.iso"))
-    assert "source" not in domain_xml.drive_xml(xml, None)
+    assert "boot.iso" in str(domain_xml.drive_xml(xml, Path("/lab/media/boot.iso")))
+    assert "source" not in str(domain_xml.drive_xml(xml, None))
+
+
+FOREIGN = """<domain type='kvm'><name>other</name><uuid>6f2d7e0e-8a57-5b0b-9d6c-0123456789ac</uuid>
+<memory unit='KiB'>1048576</memory><vcpu>2</vcpu>
+<os firmware='efi'><type arch='x86_64' machine='{machine}'>hvm</type><boot dev='network'/><boot dev='hd'/></os>
+<devices>
+<disk type='block' device='disk'><source dev='/dev/vg/root'/><target dev='vda' bus='virtio'/></disk>
+<disk type='volume' device='disk'><source pool='p' volume='data'/><target dev='sdc' bus='sata'/></disk>{drives}
+<interface type='bridge'><mac address='02:00:00:00:00:09'/></interface></devices></domain>"""
+SEED = "<disk type='file' device='cdrom'><source file='/seed.iso'/><target dev='sda' bus='sata'/></disk>"
+
+
+def foreign(machine: str = "q35", drives: str = "") -> str:
+    return FOREIGN.format(machine=machine, drives=drives)
+
+
+def test_a_definition_of_somebody_else_is_understood() -> None:
+    parsed = domain_xml.parse(foreign())
+    assert parsed.firmware is Firmware.UEFI
+    assert parsed.boot_first is BootDevice.NETWORK
+    assert [str(path) for path, _ in parsed.disks] == ["/dev/vg/root", "data"]
+    assert parsed.media is None
+
+
+def test_an_order_by_kinds_becomes_one_by_devices_for_one_start() -> None:
+    started = ET.fromstring(domain_xml.with_first(foreign(drives=SEED), BootDevice.CDROM))
+    assert started.findall("os/boot") == []
+    assert domain_xml.places(started, BootDevice.CDROM) == [1]
+    assert domain_xml.places(started, BootDevice.DISK) == [2, 3]
+
+
+def test_the_place_of_a_kind_is_the_place_of_its_first_device() -> None:
+    domain = ET.fromstring(foreign(drives=SEED))
+    assert domain_xml.places(domain, BootDevice.DISK) == [2, None]
+    assert domain_xml.places(domain, BootDevice.CDROM) == [None]
+
+
+@pytest.mark.parametrize(("machine", "bus", "target"), [("pc-q35-8.2", "sata", "sdd"), ("pc-i440fx-8.2", "ide", "hdc")])
+def test_a_server_without_a_drive_gets_one_when_it_needs_one(machine: str, bus: str, target: str) -> None:
+    filled = domain_xml.with_media(foreign(machine), Path("/a.iso"))
+    assert domain_xml.parse(filled).media == Path("/a.iso")
+    drive = domain_xml.media_drive(ET.fromstring(filled))
+    assert drive is not None and (found := drive.find("target")) is not None
+    assert (found.get("bus"), found.get("dev")) == (bus, target)
+    emptied = domain_xml.with_media(filled, None)
+    assert domain_xml.parse(emptied).media is None
+    assert emptied.count("cdrom") == 1
+    assert domain_xml.with_media(foreign(machine), None).count("cdrom") == 0
+
+
+def test_media_go_into_the_first_of_several_drives() -> None:
+    xml = foreign(drives=SEED + SEED.replace("sda", "sdb").replace("seed", "more"))
+    assert domain_xml.parse(xml).media == Path("/seed.iso")
+    assert domain_xml.parse(domain_xml.with_media(xml, None)).media is None
+    assert "/more.iso" in domain_xml.with_media(xml, None)

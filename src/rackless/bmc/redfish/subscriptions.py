@@ -36,8 +36,6 @@ class Wish:
     policy: str = SUSPEND
     prefixes: tuple[str, ...] = ()
     verify: bool = False
-    token: str = ""
-    """What keeps two equal subscriptions apart in the file."""
 
 
 @dataclass
@@ -67,8 +65,11 @@ class Subscriptions:
         self._trust = trust
         self._events = itertools.count(1)
         self._ids = itertools.count(1)
-        for wish in (file.load() or {}).get("subscriptions", []):
-            self._open(Wish(**{**wish, "prefixes": tuple(wish["prefixes"])}))
+        try:
+            for wish in (file.load() or {}).get("subscriptions", []):
+                self._open(Wish(**{**wish, "prefixes": tuple(wish["prefixes"])}))
+        except (TypeError, KeyError):
+            file.set_aside()
 
     def _open(self, wish: Wish) -> Subscription:
         one = Subscription(str(next(self._ids)), wish)
@@ -131,6 +132,10 @@ class Subscriptions:
             self.by_id.pop(one.id, None)
 
     async def close(self) -> None:
+        streams = [one for one in self.by_id.values() if one.wish.destination is None]
+        for stream in streams:
+            del self.by_id[stream.id]
+            _put(stream.queue, {})
         workers = [one.worker for one in self.by_id.values() if one.worker is not None]
         for worker in workers:
             worker.cancel()

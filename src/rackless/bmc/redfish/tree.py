@@ -20,22 +20,23 @@ from rackless.bmc.redfish import (
 )
 from rackless.bmc.redfish.resource import Routes
 
+MODULES = (
+    root,
+    sessions,
+    accounts,
+    systems,
+    hardware,
+    bios,
+    media,
+    managers,
+    enclosure,
+    logs,
+    tasks,
+    events,
+    update,
+    registries,
+)
+
 
 def routes() -> Routes:
-    modules = (
-        root,
-        sessions,
-        accounts,
-        systems,
-        hardware,
-        bios,
-        media,
-        managers,
-        enclosure,
-        logs,
-        tasks,
-        events,
-        update,
-        registries,
-    )
-    return Routes(resource for module in modules for resource in module.RESOURCES)
+    return Routes(resource for module in MODULES for resource in module.RESOURCES)

@@ -68,10 +68,12 @@ def render(found: dict[str, Any], console: Console) -> None:
     for server in found["servers"]:
         if server["error"]:
             console.print(Text.assemble((f"{server['name']}: ", "bold red"), server["error"]))
+    for fault in found.get("faults", ()):
+        console.print(Text.assemble((f"fault {fault['id']}: ", "bold yellow"), fault["text"]))
     if (etcd := found["etcd"]) is not None:
         mark = ("✓ ", "green") if etcd["complete"] else ("✗ ", "red")
         console.print(Text.assemble(mark, "etcd: ", etcd["detail"]))
 
 
 def _power(power: str | None) -> Text:
-    return Text(power or "unknown", "green" if power == "on" else "dim")
+    return Text(power or "unknown", {"on": "green", "starting": "yellow"}.get(power or "", "dim"))

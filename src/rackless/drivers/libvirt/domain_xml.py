@@ -142,7 +142,7 @@ def key_of(xml: str) -> str | None:
 
 def set_order(domain: ET.Element, order: Sequence[BootDevice]) -> None:
     """Give every bootable device its place; devices of one kind follow each other."""
-    for element in domain.findall("devices/*/boot/.."):
+    for element in [*domain.findall("devices/*/boot/.."), *domain.findall("os")]:
         for boot in element.findall("boot"):
             element.remove(boot)
     place = 1
@@ -166,16 +166,29 @@ def order_with_first(device: BootDevice) -> tuple[BootDevice, ...]:
     return (device, *(other for other in ORDER if other is not device))
 
 
+_DEV = {"hd": BootDevice.DISK, "cdrom": BootDevice.CDROM, "network": BootDevice.NETWORK}
+
+
+def places(domain: ET.Element, device: BootDevice) -> list[int | None]:
+    """The place in the boot order of every device of this kind; None where it has none.
+
+    A definition of somebody else may give kinds of devices an order instead of devices: then the first of a kind has it.
+    """
+    elements = bootable(domain, device)
+    kinds = [_DEV.get(boot.get("dev", "")) for boot in domain.findall("os/boot")]
+    if device in kinds:
+        return [kinds.index(device) + 1 if number == 0 else None for number, _ in enumerate(elements)]
+    orders = [element.find("boot") for element in elements]
+    return [int(boot.get("order", "0")) if boot is not None else None for boot in orders]
+
+
 def first_of(domain: ET.Element) -> BootDevice:
-    """Which device a definition boots from first."""
-    places = {
-        device: min(
-            (int(boot.get("order", "99")) for element in bootable(domain, device) for boot in element.findall("boot")),
-            default=99,
-        )
+    """Which device a definition boots from first; the disk, where it does not say."""
+    firsts = {
+        device: min((place for place in places(domain, device) if place is not None), default=99)
         for device in BootDevice
     }
-    return min(places, key=lambda device: places[device])
+    return min(firsts, key=lambda device: firsts[device])
 
 
 def with_first(xml: str, device: BootDevice) -> str:
@@ -184,16 +197,67 @@ def with_first(xml: str, device: BootDevice) -> str:
     return ET.tostring(domain, encoding="unicode")
 
 
-def drive_xml(xml: str, image: Path | None) -> str:
-    """The CD drive of a definition with `image` in it, or empty: what an update of the device takes."""
-    (drive,) = bootable(ET.fromstring(xml), BootDevice.CDROM)
-    for source in drive.findall("source"):
-        drive.remove(source)
-    for backing in drive.findall("backingStore"):
-        drive.remove(backing)
+OWN_DRIVE = "ua-rackless-media"
+"""The alias of a drive that we added to somebody else's definition."""
+
+
+def media_drive(domain: ET.Element) -> ET.Element | None:
+    """The drive virtual media go into: the one we added, else the first there is."""
+    drives = bootable(domain, BootDevice.CDROM)
+    own = (drive for drive in drives if (alias := drive.find("alias")) is not None and alias.get("name") == OWN_DRIVE)
+    return next(own, drives[0] if drives else None)
+
+
+def drive_xml(xml: str, image: Path | None) -> str | None:
+    """The CD drive of a definition with `image` in it, or empty: what an update of the device takes.
+
+    None when the definition has no drive."""
+    drive = media_drive(ET.fromstring(xml))
+    if drive is None:
+        return None
+    _fill(drive, image)
+    return ET.tostring(drive, encoding="unicode")
+
+
+def with_media(xml: str, image: Path | None) -> str:
+    """The whole definition with `image` in its CD drive, which is added where there is none."""
+    domain = ET.fromstring(xml)
+    drive = media_drive(domain)
+    if drive is None and image is not None:
+        drive = _add_drive(domain)
+    if drive is not None:
+        _fill(drive, image)
+    return ET.tostring(domain, encoding="unicode")
+
+
+def _fill(drive: ET.Element, image: Path | None) -> None:
+    for name in ("source", "backingStore"):
+        for element in drive.findall(name):
+            drive.remove(element)
+    drive.set("type", "file")
     if image is not None:
         drive.insert(1, ET.Element("source", file=str(image)))
-    return ET.tostring(drive, encoding="unicode")
+
+
+def _add_drive(domain: ET.Element) -> ET.Element:
+    """On the bus every firmware of this kind of machine boots from."""
+    devices = domain.find("devices")
+    assert devices is not None
+    kind = domain.find("os/type")
+    arch, machine = (kind.get("arch", ""), kind.get("machine", "")) if kind is not None else ("", "")
+    bus = "scsi" if arch not in ("x86_64", "i686") else "sata" if "q35" in machine else "ide"
+    prefix = "hd" if bus == "ide" else "sd"
+    taken = {target.get("dev") for target in devices.findall("disk/target")}
+    name = next(name for letter in "cdefghijklmnopqrstuvwxyzab" if (name := prefix + letter) not in taken)
+    if bus == "scsi" and devices.find("controller[@type='scsi']") is None:
+        _add(devices, "controller", type="scsi", index="0", model="virtio-scsi")
+    drive = _add(devices, "disk", type="file", device="cdrom")
+    if domain.get("type") in ("qemu", "kvm"):
+        _add(drive, "driver", name="qemu", type="raw")
+    _add(drive, "target", dev=name, bus=bus)
+    _add(drive, "readonly")
+    _add(drive, "alias", name=OWN_DRIVE)
+    return drive
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,9 +275,9 @@ class Parsed:
 
 def parse(xml: str) -> Parsed:
     domain = ET.fromstring(xml)
-    drives = bootable(domain, BootDevice.CDROM)
-    media = drives[0].find("source") if drives else None
-    file = media.get("file") if media is not None else None
+    drive = media_drive(domain)
+    media = drive.find("source") if drive is not None else None
+    file = _location(media) if media is not None else None
     factor = {"KiB": 1024, "MiB": 1, "GiB": 1 / 1024}
     memory = domain.find("memory")
     assert memory is not None
@@ -222,16 +286,25 @@ def parse(xml: str) -> Parsed:
         uuid=UUID(domain.findtext("uuid", "")),
         memory_mib=int(int(memory.text or "0") / factor.get(memory.get("unit", "KiB"), 1024)),
         vcpus=int(domain.findtext("vcpu", "1")),
-        firmware=Firmware.UEFI if domain.find("os/loader[@type='pflash']") is not None else Firmware.BIOS,
+        firmware=Firmware.UEFI if _uefi(domain) else Firmware.BIOS,
         macs=tuple(mac.get("address", "") for mac in domain.findall("devices/interface/mac")),
         disks=tuple(
-            (Path(source.get("file", "")), disk.findtext("serial", ""))
+            (Path(_location(source)), disk.findtext("serial", ""))
             for disk in bootable(domain, BootDevice.DISK)
             if (source := disk.find("source")) is not None
         ),
         media=Path(file) if file else None,
         boot_first=first_of(domain),
     )
+
+
+def _uefi(domain: ET.Element) -> bool:
+    return domain.find("os[@firmware='efi']") is not None or domain.find("os/loader[@type='pflash']") is not None
+
+
+def _location(source: ET.Element) -> str:
+    """Whatever says where the bytes are: a file, a device, a volume in a pool, a name on the network."""
+    return next((value for name in ("file", "dev", "volume", "name", "dir") if (value := source.get(name))), "")
 
 
 def _add(parent: ET.Element, tag: str, text: str | None = None, **attributes: str) -> ET.Element:

@@ -26,12 +26,14 @@ from rackless.ports.hypervisor import (
 
 
 class LibvirtHypervisor:
-    def __init__(self, connection: Connection, platform: domain_xml.Platform) -> None:
+    def __init__(self, connection: Connection, platform: domain_xml.Platform | None = None) -> None:
+        """`platform` is needed to define servers, not to drive those there are."""
         self._connection = connection
         self.platform = platform
 
     async def ensure(self, server: Server) -> bool:
         """A running server goes on as it is; its new hardware counts from its next start."""
+        assert self.platform is not None
         xml = domain_xml.render(server, self.platform)
 
         def work(conn: Any) -> bool:
@@ -104,6 +106,13 @@ class LibvirtHypervisor:
 
         await self._connection.call(work)
 
+    async def processor_seconds(self, name: str) -> float:
+        def work(conn: Any) -> float:
+            domain = _find(conn, name)
+            return float(domain.info()[4]) / 1e9 if domain.isActive() else 0.0
+
+        return await self._connection.call(work)
+
     async def insert_media(self, name: str, image: Path) -> None:
         await self._change_media(name, image)
 
@@ -136,14 +145,26 @@ class LibvirtHypervisor:
         def work(conn: Any) -> None:
             api = libvirt()
             domain = _find(conn, name)
-            flags = api.VIR_DOMAIN_AFFECT_CONFIG | api.VIR_DOMAIN_DEVICE_MODIFY_FORCE
-            drive = domain_xml.drive_xml(domain.XMLDesc(api.VIR_DOMAIN_XML_INACTIVE), image)
-            domain.updateDeviceFlags(drive, flags)
-            if domain.isActive():
-                live = domain_xml.drive_xml(domain.XMLDesc(0), image)
-                domain.updateDeviceFlags(live, api.VIR_DOMAIN_AFFECT_LIVE | api.VIR_DOMAIN_DEVICE_MODIFY_FORCE)
+            defined = domain.XMLDesc(api.VIR_DOMAIN_XML_INACTIVE | api.VIR_DOMAIN_XML_SECURE)
+            drive = domain_xml.drive_xml(defined, image)
+            if drive is None or not _update(domain, drive, api.VIR_DOMAIN_AFFECT_CONFIG):
+                conn.defineXML(domain_xml.with_media(defined, image))
+            if domain.isActive() and (live := domain_xml.drive_xml(domain.XMLDesc(0), image)) is not None:
+                _update(domain, live, api.VIR_DOMAIN_AFFECT_LIVE)
 
         await self._connection.call(work)
+
+
+def _update(domain: Any, device: str, scope: int) -> bool:
+    """False where this kind of hypervisor cannot change a device in place (libvirt's own pretend one)."""
+    api = libvirt()
+    try:
+        domain.updateDeviceFlags(device, scope | api.VIR_DOMAIN_DEVICE_MODIFY_FORCE)
+    except api.libvirtError as error:
+        if error.get_error_code() == api.VIR_ERR_NO_SUPPORT:
+            return False
+        raise
+    return True
 
 
 def _changes() -> dict[int, Change]:
@@ -206,16 +227,19 @@ def _restore_order(started: Any, defined: str) -> None:
     the next reset. Two devices cannot have one index, so all are cleared before they are set.
     """
     live = ET.fromstring(started.XMLDesc(0))
+    if live.get("type") not in ("qemu", "kvm"):
+        return
     order = ET.fromstring(defined)
-    places: dict[str, int] = {}
+    wanted: dict[str, int] = {}
     for device in BootDevice:
-        for running, wanted in zip(domain_xml.bootable(live, device), domain_xml.bootable(order, device), strict=True):
-            alias, boot = running.find("alias"), wanted.find("boot")
-            if alias is not None and boot is not None:
-                places[alias.get("name", "")] = int(boot.get("order", "0"))
-    for index in (None, places):
-        for alias_name, place in places.items():
-            _set_index(started, alias_name, -1 if index is None else place)
+        for running, place in zip(domain_xml.bootable(live, device), domain_xml.places(order, device), strict=True):
+            if (alias := running.find("alias")) is not None:
+                wanted[alias.get("name", "")] = -1 if place is None else place
+    for name in wanted:
+        _set_index(started, name, -1)
+    for name, place in wanted.items():
+        if place >= 0:
+            _set_index(started, name, place)
 
 
 def _set_index(domain: Any, alias: str, index: int) -> None:
