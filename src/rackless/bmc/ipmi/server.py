@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import socket
 import time
 from collections.abc import Awaitable, Callable
 from typing import Any, cast
@@ -20,6 +21,7 @@ from rackless.bmc.ipmi.endpoint import Endpoint
 from rackless.bmc.ipmi.session import Peer, Privilege, Session
 from rackless.bmc.ipmi.suites import SAFE
 from rackless.bmc.ipmi.wire import Request
+from rackless.bmc.sockets import MakeSocket
 from rackless.errors import MachineError, RacklessError
 from rackless.events import Bus
 from rackless.ports.hypervisor import NoSuchServer, Unreachable
@@ -151,19 +153,25 @@ class Port(asyncio.DatagramProtocol):
 
 
 class IpmiServer:
-    def __init__(self, bus: Bus, *, suites: tuple[int, ...] = SAFE) -> None:
+    def __init__(self, bus: Bus, *, suites: tuple[int, ...] = SAFE, sockets: MakeSocket = socket.socket) -> None:
         self._bus = bus
         self._suites = suites
+        self._sockets = sockets
         self._ports: dict[Peer, Port] = {}
         self._sweeping: asyncio.TimerHandle | None = None
 
     async def listen(self, controller: Controller, address: str, port: int = PORT) -> Port:
         loop = asyncio.get_running_loop()
+        family = socket.AF_INET6 if ":" in address else socket.AF_INET
+        listener = self._sockets(family, socket.SOCK_DGRAM, 0)
         try:
+            listener.setblocking(False)
+            listener.bind((address, port))
             _, protocol = await loop.create_datagram_endpoint(
-                lambda: Port(controller, self._bus, suites=self._suites), local_addr=(address, port)
+                lambda: Port(controller, self._bus, suites=self._suites), sock=listener
             )
         except OSError as error:
+            listener.close()
             raise MachineError(
                 f"the BMC of {controller.chassis.name} cannot be listened at by IPMI",
                 why=f"UDP {address}, port {port}: {error}",
