@@ -76,7 +76,7 @@ def measure_default() -> dict[str, float]:
 def measure_count(count: int) -> float:
     Path("many.yaml").write_text(
         f"networks: {{cluster: {{cidr: 10.8.0.0/22}}, bmc: {{cidr: 10.9.0.0/22}}}}\n"
-        f"memory_overcommit: true\nservers: {{node: {{count: {count}}}}}\n"
+        f"servers: {{node: {{role: spare, count: {count}}}}}\n"
     )
     seconds = timed("up", "--until", "lab", "-f", "many.yaml")
     timed("destroy", "--yes")
