@@ -123,6 +123,11 @@ class Chassis:
     def blind(self) -> bool:
         return self._blind
 
+    @property
+    def exists(self) -> bool:
+        """False only when it was seen that there is no such server."""
+        return self._blind or self._server is not None
+
     def present(self) -> ServerState | None:
         with suppress(NoSuchServer):
             return self.server()
@@ -172,7 +177,8 @@ class Chassis:
 
     async def changed(self, change: Change) -> None:
         """Something happened to the server, by whoever's hand."""
-        await self.look()
+        if not self._knows(change):
+            await self.look()
         if change in (Change.POWERED_ON, Change.REBOOTED) and bios.pending(self.memory):
             async with self.lock:
                 await self._remember(bios.after_start(self.memory))
@@ -248,6 +254,12 @@ class Chassis:
             self._in_line.cancel()
 
     # inside
+
+    def _knows(self, change: Change) -> bool:
+        """Most changes are of our own making and were seen. Every change is told, so the last one told is the truth."""
+        wanted = {Change.POWERED_ON: Power.ON, Change.POWERED_OFF: Power.OFF}.get(change)
+        server = self._server
+        return not self._blind and server is not None and server.power is wanted
 
     def _note_difference(self, before: ServerState | None, after: ServerState | None) -> None:
         if self.glances == 0 or before == after:
