@@ -112,6 +112,7 @@ class _Following:
         self._announce = announce
         self._known = known
         self._changed: set[str] = set()
+        self._stopped: set[str] = set()
         self._something = asyncio.Event()
 
     async def run(self) -> None:
@@ -123,8 +124,11 @@ class _Following:
         while True:
             with suppress(Unreachable):
                 async for event in self._hypervisor.events():
-                    if event.name not in self._known or event.change in (Change.UNDEFINED, Change.POWERED_OFF):
+                    if event.name not in self._known or event.change is Change.UNDEFINED:
                         self._changed.add(event.name)
+                        self._something.set()
+                    elif event.change is Change.POWERED_OFF:
+                        self._stopped.add(event.name)
                         self._something.set()
             await asyncio.sleep(1)
             self._changed.add("")  # anything may have happened meanwhile
@@ -135,11 +139,17 @@ class _Following:
             await self._something.wait()
             await asyncio.sleep(_GATHER_SECONDS)  # whoever defines one domain defines more
             self._something.clear()
-            names, self._changed = self._changed, set()
+            names, self._changed = self._changed | self._vanished(), set()
             try:
-                await self._look(names)
+                if names:
+                    await self._look(names)
             except Unreachable:
                 self._changed |= names  # `_listen` wakes us when there is somebody to ask again
+
+    def _vanished(self) -> set[str]:
+        """Domains without a definition are gone when they stop; their BMCs have seen it."""
+        stopped, self._stopped = self._stopped & self._known, set()
+        return {name for name in stopped if not self._fleet.chassis(name).exists}
 
     async def _look(self, names: set[str]) -> None:
         if "" in names or len(names) > _FEW:
