@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from rackless.api.definitions.hosts import HOSTS
 from rackless.api.definitions.machines import MACHINES
 
 from .conftest import HOSTS as HOSTS_PATH
-from .conftest import ROOT, Client, Json
+from .conftest import ROOT, Client, Json, widget_definition
 
 REFERENCE = ROOT.parent / "shared" / "data" / "crds"
 if not REFERENCE.exists():
@@ -20,12 +21,13 @@ if not REFERENCE.exists():
 OURS = {each["metadata"]["name"]: each for each in (*HOSTS, *MACHINES)}
 
 
+@functools.cache
 def _reference() -> dict[str, Json]:
     if not REFERENCE.exists():
         pytest.skip("the reference definitions are not beside this checkout")
     found = {}
     for path in sorted(Path(REFERENCE).glob("*.yaml")):
-        for document in yaml.safe_load_all(path.read_text()):
+        for document in yaml.load_all(path.read_text(), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
             if document and document["kind"] == "CustomResourceDefinition":
                 found[document["metadata"]["name"]] = document
     return found
@@ -74,6 +76,16 @@ async def test_every_definition_of_the_field_loads(client: Client) -> None:
     for name, definition in _reference().items():
         if name not in OURS:
             await client.create("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition)
+
+
+async def test_rules_that_are_not_evaluated_are_said_so(client: Client) -> None:
+    definition = widget_definition()
+    definition["metadata"]["name"] = "gadgets.example.com"
+    definition["spec"]["names"] = {"plural": "gadgets", "kind": "Gadget"}
+    schema = definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    schema["properties"]["spec"]["x-kubernetes-validations"] = [{"rule": "self.size > 1"}]
+    await client.create("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition)
+    assert "x-kubernetes-validations are kept but not evaluated" in client.headers["Warning"]
 
 
 def _host(name: str = "w0", **spec: Any) -> Json:

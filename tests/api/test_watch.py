@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ import pytest
 
 from rackless.api.process import Api
 
-from .conftest import WIDGETS, Client, Json, settings, widget, widget_definition
+from .conftest import WIDGETS, Client, Etcd, Json, settings, widget, widget_definition
 
 
 class Watching:
@@ -22,7 +22,7 @@ class Watching:
     def __init__(self, client: Client, path: str = WIDGETS, **query: Any) -> None:
         self._client, self._path, self._query = client, path, {"watch": 1, **query}
 
-    async def events(self) -> AsyncIterator[Json]:
+    async def events(self) -> AsyncGenerator[Json, None]:
         assert self._client.session
         parameters = {key: str(value) for key, value in self._query.items()}
         async with self._client.session.get(self._client.url + self._path, params=parameters) as response:
@@ -125,6 +125,35 @@ async def test_many_writers_and_watchers_agree_across_restarts_and_compaction(
     assert len(first) == 3 * 4 * 12
     assert [revision for _, _, revision in first] == sorted({revision for _, _, revision in first})
     assert all(story == first for story in stories)
+
+
+async def _eventually(client: Client, method: str, path: str, wanted: int, body: Json | None = None) -> None:
+    for _ in range(100):
+        code, answer = await client.call(method, path, body)
+        if code == wanted:
+            return
+        await asyncio.sleep(0.1)
+    raise AssertionError(answer)
+
+
+@pytest.mark.real
+async def test_an_etcd_that_comes_back_is_followed_again_without_a_gap(tmp_path: Path, etcd_process: Etcd) -> None:
+    async with Api(settings(tmp_path, f"etcd:{etcd_process.url}")) as api, Client(api.url, tmp_path / "pki") as client:
+        await client.create("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", widget_definition())
+        await client.create(WIDGETS, widget("before"))
+        events = Watching(client).events()
+        assert _brief([await anext(events)]) == [("ADDED", "before")]
+        etcd_process.stop()
+        code, answer = await client.call("POST", WIDGETS, widget("during"))
+        assert (code, answer["reason"]) == (503, "ServiceUnavailable")
+        await _eventually(client, "GET", "/readyz", 500)
+        await asyncio.to_thread(etcd_process.start)
+        await _eventually(client, "POST", WIDGETS, 201, widget("after"))
+        assert _brief([await anext(events)]) == [("ADDED", "after")]
+        await events.aclose()
+        await _eventually(client, "GET", "/readyz", 200)
+        for _ in range(20):  # connections from before are not used again
+            assert (await client.get(WIDGETS))[0] == 200
 
 
 async def _round(

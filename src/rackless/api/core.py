@@ -31,6 +31,7 @@ class Context:
     warnings: list[str] = field(default_factory=list)
     duplicates: list[str] = field(default_factory=list)
     guard: Callable[[Kind, Writing], None] | None = None
+    manager: str = "unknown"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +63,7 @@ def create(kind: Kind, version: Version, body: Json, namespace: str, context: Co
         body.pop("status", None)
     obj: Json = {"apiVersion": kind.api_version(version.name), "kind": kind.kind, "metadata": metadata}
     obj.update((key, value) for key, value in body.items() if key not in obj)
-    writing = Writing(obj, None, context.caller, context.now)
+    writing = Writing(obj, None, context.caller, context.now, warnings=context.warnings)
     _shape(kind, version, writing, context, report)
     causes = []
     if problem := kind.name_problem(metadata["name"]):
@@ -108,7 +109,7 @@ def replace(
             obj["status"] = old["status"]
     else:
         obj.update((key, value) for key, value in body.items() if key not in obj)
-    writing = Writing(obj, old, context.caller, context.now, subresource)
+    writing = Writing(obj, old, context.caller, context.now, subresource, context.warnings)
     _shape(kind, version, writing, context, report)
     causes = immutable_problems(before, metadata)
     _validate(kind, writing, causes, context)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
 
 from rackless.api.access.pki import Authority
 from rackless.api.access.signing import SIGNERS, certificate_for
@@ -19,6 +20,7 @@ from rackless.api.encoding import decode
 from rackless.api.kinds.access import CERTIFICATE_REQUEST
 from rackless.api.kinds.core import NAMESPACE
 from rackless.api.kinds.custom import CLEANUP, CRD, kind_of
+from rackless.api.kinds.events import EVENT
 from rackless.api.kinds.kind import Kind
 from rackless.api.operations import Objects, Target, now
 from rackless.api.status import Json, Refused
@@ -112,10 +114,22 @@ class Keeper:
                 if store.revision - store.compacted > _MOST_HISTORY:
                     break
             try:
+                await self._drop_old_events()
                 await store.compact(line)
-            except Unreachable:
+            except (Unreachable, Refused):
                 continue
             line = store.revision
+
+    async def _drop_old_events(self) -> None:
+        """Events tell of the last hour, as they do on the real server."""
+        oldest = (datetime.now(UTC) - timedelta(hours=1)).strftime("%Y-%m-%dT%H:%M:%SZ")
+        for entry in self._objects.store.entries(EVENT.bucket):
+            event = decode(entry.data)
+            times = (event.get("lastTimestamp"), event.get("eventTime"), event["metadata"]["creationTimestamp"])
+            series = (event.get("series") or {}).get("lastObservedTime")
+            if max(time for time in (*times, series) if time) < oldest:
+                target = Target(EVENT, EVENT.storage, event["metadata"]["namespace"], event["metadata"]["name"])
+                await self._objects.delete(target, Context(SYSTEM, now()))
 
     async def _retire_all(self, kind: Kind, namespace: str) -> int:
         """Delete every object of a kind (in a namespace); how many are still there."""

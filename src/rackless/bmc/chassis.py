@@ -49,6 +49,16 @@ class Reset(StrEnum):
     PUSH_POWER_BUTTON = "PushPowerButton"
 
 
+class Cause(StrEnum):
+    """Why the server started the last time."""
+
+    UNKNOWN = "unknown"
+    COMMAND = "command"
+    BUTTON = "button"
+    WATCHDOG = "watchdog"
+    GUEST = "guest"
+
+
 class PoweredOff(Exception):
     """Asked of a server that is off, and makes sense only when it is on."""
 
@@ -108,6 +118,10 @@ class Chassis:
         self._restarting: asyncio.Task[None] | None = None
         self._in_line: asyncio.Task[None] | None = None
         self._reset_at = float("-inf")
+        self._start_at = float("-inf")
+        self._told_to_start = False
+        """It was told to start, and the hypervisor has not said yet that it did."""
+        self.cause = Cause.UNKNOWN
 
     # reading: never asks, never writes
 
@@ -136,7 +150,7 @@ class Chassis:
     @property
     def starting(self) -> bool:
         """It was switched on, and waits for its turn to start."""
-        return self._in_line is not None
+        return self._in_line is not None or self._told_to_start
 
     def drive(self) -> Drive:
         file = self.server().media
@@ -177,6 +191,7 @@ class Chassis:
 
     async def changed(self, change: Change) -> None:
         """Something happened to the server, by whoever's hand."""
+        self._note_cause(change)
         if not self._knows(change):
             await self.look()
         if change in (Change.POWERED_ON, Change.REBOOTED) and bios.pending(self.memory):
@@ -255,6 +270,14 @@ class Chassis:
 
     # inside
 
+    def _note_cause(self, change: Change) -> None:
+        """What we did ourselves is told to us too, a moment later."""
+        now = time.monotonic()
+        if change is Change.POWERED_ON and not self._told_to_start and now - self._start_at > _OWN_RESET_SECONDS:
+            self.cause = Cause.BUTTON
+        if change is Change.REBOOTED and now - self._reset_at > _OWN_RESET_SECONDS:
+            self.cause = Cause.GUEST
+
     def _knows(self, change: Change) -> bool:
         """Most changes are of our own making and were seen. Every change is told, so the last one told is the truth."""
         wanted = {Change.POWERED_ON: Power.ON, Change.POWERED_OFF: Power.OFF}.get(change)
@@ -296,7 +319,7 @@ class Chassis:
                 await self._cycle()
             case Reset.FORCE_RESTART:
                 if on and self.memory.boot.effective is None:
-                    self._reset_at = time.monotonic()
+                    self._reset_at, self.cause = time.monotonic(), Cause.COMMAND
                     await self._hypervisor.reset(self.name)
                 else:  # the reset button does not change the boot order of a running machine
                     await self._cycle()
@@ -321,12 +344,15 @@ class Chassis:
     async def _start_now(self) -> None:
         """Start from the device wanted for this start; an override for one start is spent by it."""
         boot = self.memory.boot
+        self._told_to_start, self.cause, self._start_at = True, Cause.COMMAND, time.monotonic()
         try:
             await self._hypervisor.power_on(self.name, boot=boot.effective)
         except BaseException:
             if self._starts is not None:
                 self._starts.release(self.name)
             raise
+        finally:
+            self._told_to_start, self._start_at = False, time.monotonic()
         if self._starts is not None:
             self._starts.started(self.name)
         memory = bios.after_start(self.memory)

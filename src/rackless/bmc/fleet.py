@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import socket
 import ssl
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +20,7 @@ from rackless.bmc.audit import Audit
 from rackless.bmc.chassis import Chassis
 from rackless.bmc.disk import Disk
 from rackless.bmc.faults import Faults
+from rackless.bmc.ipmi.sites import Ipmi, Sites
 from rackless.bmc.media import Limits, MediaShelf
 from rackless.bmc.redfish.events import record
 from rackless.bmc.redfish.http import HttpServer
@@ -74,17 +75,20 @@ class Fleet:
         port: int = 443,
         media_ca: ssl.SSLContext | None = None,
         aggregate: str | None = None,
+        ipmi: Ipmi | None = None,
         media_limits: Limits | None = None,
         starts: Starts | None = None,
         faults: Faults | None = None,
         audit: Path | None = None,
         retry_seconds: float = 1.0,
         resync_seconds: float = 30.0,
+        listener: Callable[[str, int], socket.socket] | None = None,
     ) -> None:
         self._bmcs = tuple(bmcs)
         self._hypervisor = hypervisor
         self._accounts = tuple(accounts)
         self._state = state
+        self._listener = listener or open_listener
         self._bus = bus
         self._tls = tls
         self._port = port
@@ -110,6 +114,7 @@ class Fleet:
             retry_seconds=retry_seconds,
             resync_seconds=resync_seconds,
         )
+        self.ipmi = Sites(ipmi, bus, lambda chassis: self._services[chassis.address].accounts) if ipmi else None
 
     async def start(self) -> None:
         """Listen at every BMC's address; returns when all answer."""
@@ -147,6 +152,8 @@ class Fleet:
 
     async def stop(self) -> None:
         await self._sight.stop()
+        if self.ipmi is not None:
+            await self.ipmi.stop()
         for service in self._services.values():
             await service.close()
         if self._runner is not None:
@@ -203,6 +210,8 @@ class Fleet:
 
     async def _retire(self, bmc: Bmc, *, forget: bool) -> None:
         chassis = self._chassis.pop(bmc.server)
+        if self.ipmi is not None:
+            await self.ipmi.retire(bmc.server)
         for id in [id for id, known in self._by_uuid.items() if known is chassis]:
             del self._by_uuid[id]
         if bmc.address != self._aggregate:
@@ -221,7 +230,7 @@ class Fleet:
         assert self._runner is not None
         for address in self._services.keys() - self._sites.keys():
             try:
-                site = web.SockSite(self._runner, _socket(address, self._port), ssl_context=self._tls)
+                site = web.SockSite(self._runner, self._listener(address, self._port), ssl_context=self._tls)
                 await site.start()
             except OSError as error:
                 raise MachineError(
@@ -230,6 +239,8 @@ class Fleet:
                     hint="is the address on an interface of this lab, and the port free? `ss -ltnp` shows who has it",
                 ) from error
             self._sites[address] = site
+        if self.ipmi is not None:
+            await self.ipmi.ensure(self._chassis)
 
     def _find(self, address: str) -> Service | None:
         """The service a client came to; one that listens everywhere is met at any address."""
@@ -273,7 +284,7 @@ def _tell_subscribers(service: Service, id: str, chassis: Chassis) -> None:
     chassis.log.listen(lambda entry: service.subscriptions.publish(record(entry, origin, chassis.name)))
 
 
-def _socket(address: str, port: int) -> socket.socket:
+def open_listener(address: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -49,5 +49,12 @@ class Log:
     def clear(self) -> None:
         self._entries.clear()
 
+    def remove(self, number: int) -> None:
+        for entry in [one for one in self._entries if one.number == number]:
+            self._entries.remove(entry)
+
     def listen(self, listener: Callable[[Entry], None]) -> None:
         self._listeners.append(listener)
+
+    def forget(self, listener: Callable[[Entry], None]) -> None:
+        self._listeners.remove(listener)

@@ -57,6 +57,8 @@ class Server:
     nics: tuple[Nic, ...]
     nvram: Path
     console_log: Path
+    secure_boot: bool = False
+    tpm: bool = False
 
 
 @dataclass(frozen=True, slots=True)

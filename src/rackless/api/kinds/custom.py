@@ -167,7 +167,18 @@ def _problems(writing: Writing) -> list[Cause]:
         )
     for index, version in enumerate(spec["versions"]):
         found.extend(_version_problems(version, f"spec.versions[{index}]"))
+        if _has_rules(version.get("schema")) and not writing.subresource:
+            writing.warnings.append(
+                f"spec.versions[{index}].schema: x-kubernetes-validations are kept but not evaluated by this server"
+            )
     return found
+
+
+def _has_rules(schema: Any) -> bool:
+    """Whether a schema has rules in CEL anywhere."""
+    if isinstance(schema, dict):
+        return bool(schema.get("x-kubernetes-validations")) or any(map(_has_rules, schema.values()))
+    return isinstance(schema, list) and any(map(_has_rules, schema))
 
 
 def _version_problems(version: Json, at: str) -> list[Cause]:

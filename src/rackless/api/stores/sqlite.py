@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import fcntl
+import os
 import queue
 import sqlite3
 import threading
@@ -95,6 +96,7 @@ class SqliteStore:
             raise LabError(
                 f"{self._path} is served by another process", hint="stop that one, or give this one another --store"
             ) from error
+        os.close(os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600))  # secrets are in it from the first byte on
         connection = self._connect()
         try:
             connection.executescript(_SCHEMA)
@@ -107,7 +109,6 @@ class SqliteStore:
             self._memory.load(connection.execute(_CURRENT))
         finally:
             connection.close()
-        self._path.chmod(0o600)
         self._loop = asyncio.get_running_loop()
         self._thread = threading.Thread(target=self._write_forever, name="sqlite-writer", daemon=True)
         self._thread.start()
@@ -145,6 +146,10 @@ class SqliteStore:
     @property
     def revision(self) -> int:
         return self._memory.revision
+
+    @property
+    def problem(self) -> str:
+        return self._failure
 
     @property
     def compacted(self) -> int:
@@ -203,8 +208,6 @@ class SqliteStore:
     async def write(self, key: str, expected: int, data: bytes | None) -> int:
         while (other := self._pending.get(key)) is not None:
             await asyncio.wait([other])
-        if self._failure:
-            raise Unreachable(self._failure)
         entry = self._memory.get(key)
         if (entry.revision if entry else 0) != expected:
             raise Raced(key)
@@ -282,6 +285,7 @@ class SqliteStore:
         """On the loop: what is durable becomes visible, then its writers hear of it."""
         for write in batch:
             self._pending.pop(write.key, None)
+        self._failure = failure
         if failure:
             for write in batch:
                 if not write.done.cancelled():

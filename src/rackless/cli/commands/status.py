@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -12,27 +12,42 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from rackless.cli.options import lab_options, load_spec
+from rackless.cli.options import json_option, lab_name, lab_options, print_json
 from rackless.daemon import operations
 from rackless.run.paths import Roots
+
+WATCH_EVERY = 2.0
 
 
 @click.command()
 @lab_options
-@click.option("--json", "as_json", is_flag=True, help="One JSON object.")
-def status(file: Path | None, name: str | None, as_json: bool) -> None:
+@click.option("--watch", is_flag=True, help="Show it again every two seconds; Ctrl-C ends it.")
+@json_option("One JSON object; with --watch, one a line.")
+def status(file: Path | None, name: str | None, watch: bool, as_json: bool) -> None:
     """Show what is there now."""
-    lab = name or load_spec(file, None).name
-    found = asyncio.run(operations.status(lab, Roots.from_environment()))
-    if as_json:
-        click.echo(json.dumps(found))
-    else:
-        render(found, Console(highlight=False))
+    lab, roots, console = lab_name(file, name), Roots.from_environment(), Console(highlight=False)
+    while True:
+        found = asyncio.run(operations.status(lab, roots))
+        if watch and console.is_terminal and not as_json:
+            console.clear()
+        if as_json:
+            print_json(found)
+        else:
+            render(found, console)
+        if not watch:
+            return
+        time.sleep(WATCH_EVERY)
 
 
 def render(found: dict[str, Any], console: Console) -> None:
     if found["daemon"] != "running":
-        console.print(Text.assemble(("lab ", "dim"), (found["lab"], "bold"), "  its daemon is not running"))
+        console.print(
+            Text.assemble(
+                ("lab ", "dim"),
+                (found["lab"], "bold"),
+                "  is stopped" if found["daemon"] == "stopped" else "  its daemon is not running",
+            )
+        )
         console.print(Text.assemble(("do: ", "bold cyan"), "`rackless up` starts it and goes on"))
         return
     console.print(Text.assemble(("lab ", "dim"), (found["lab"], "bold"), ("  domain ", "dim"), found["domain"]))

@@ -6,9 +6,11 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from string import ascii_lowercase
 from uuid import UUID
 from xml.etree import ElementTree as ET
 
+from rackless.errors import MachineError
 from rackless.ports.hypervisor import BootDevice, Firmware, Server
 
 NAMESPACE = "https://rackless.invalid/server/1"
@@ -25,6 +27,14 @@ OVMF = (
     ("/usr/share/edk2/x64/OVMF_CODE.4m.fd", "/usr/share/edk2/x64/OVMF_VARS.4m.fd"),
 )
 
+OVMF_SECURE = (
+    # code that insists on signatures, variables with Microsoft's keys
+    ("/usr/share/OVMF/OVMF_CODE_4M.secboot.fd", "/usr/share/OVMF/OVMF_VARS_4M.ms.fd"),
+    ("/usr/share/OVMF/OVMF_CODE.secboot.fd", "/usr/share/OVMF/OVMF_VARS.ms.fd"),
+    ("/usr/share/edk2/ovmf/OVMF_CODE.secboot.fd", "/usr/share/edk2/ovmf/OVMF_VARS.secboot.fd"),
+    ("/usr/share/edk2/x64/OVMF_CODE.secboot.4m.fd", "/usr/share/edk2/x64/OVMF_VARS.4m.fd"),
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Platform:
@@ -34,6 +44,8 @@ class Platform:
     emulator: Path
     ovmf_code: Path
     ovmf_vars: Path
+    secure_code: Path | None = None
+    secure_vars: Path | None = None
 
 
 def render(server: Server, platform: Platform) -> str:
@@ -46,6 +58,8 @@ def render(server: Server, platform: Platform) -> str:
     features = _add(domain, "features")
     _add(features, "acpi")
     _add(features, "apic")
+    if server.secure_boot:
+        _add(features, "smm", state="on")  # so that only the firmware writes its variables
     if platform.kvm:
         _add(domain, "cpu", mode="host-passthrough")
     else:  # a plain old model: emulating what nobody uses halves the speed
@@ -67,7 +81,16 @@ def render(server: Server, platform: Platform) -> str:
 def _os(domain: ET.Element, server: Server, platform: Platform) -> None:
     os = _add(domain, "os")
     _add(os, "type", "hvm", arch="x86_64", machine="q35")
-    if server.firmware is Firmware.UEFI:
+    if server.secure_boot:
+        if platform.secure_code is None:
+            raise MachineError(
+                f"{server.name} wants secure boot, and this machine has no firmware for it",
+                why="OVMF with secure boot was not found where distributions keep it",
+                hint="install the package ovmf (Debian, Ubuntu) or edk2-ovmf (Fedora)",
+            )
+        _add(os, "loader", str(platform.secure_code), readonly="yes", secure="yes", type="pflash")
+        _add(os, "nvram", str(server.nvram), template=str(platform.secure_vars))
+    elif server.firmware is Firmware.UEFI:
         _add(os, "loader", str(platform.ovmf_code), readonly="yes", type="pflash")
         _add(os, "nvram", str(server.nvram), template=str(platform.ovmf_vars))
 
@@ -81,12 +104,12 @@ def _devices(devices: ET.Element, server: Server, platform: Platform) -> None:
         # the lab is thrown away as a whole: the host's page cache is all the durability it needs
         _add(device, "driver", name="qemu", type="qcow2", cache="unsafe", discard="unmap")
         _add(device, "source", file=str(disk.path))
-        _add(device, "target", dev=f"sd{chr(ord('a') + index)}", bus="scsi")
+        _add(device, "target", dev=_drive_name(index), bus="scsi")
         _add(device, "serial", disk.serial)
         _add(device, "address", type="drive", controller="0", bus="0", target="0", unit=str(index))
     drive = _add(devices, "disk", type="file", device="cdrom")
     _add(drive, "driver", name="qemu", type="raw")
-    _add(drive, "target", dev=f"sd{chr(ord('a') + len(server.disks))}", bus="scsi")
+    _add(drive, "target", dev=_drive_name(len(server.disks)), bus="scsi")
     _add(drive, "readonly")
     _add(drive, "address", type="drive", controller="0", bus="0", target="0", unit=str(len(server.disks)))
     for nic in server.nics:
@@ -94,12 +117,21 @@ def _devices(devices: ET.Element, server: Server, platform: Platform) -> None:
         _add(interface, "mac", address=nic.mac)
         _add(interface, "source", bridge=nic.bridge)
         _add(interface, "model", type="virtio")
-    serial = _add(devices, "serial", type="file")
-    _add(serial, "source", path=str(server.console_log), append="on")
+    # a terminal to type at; what it shows is logged, whether or not somebody looks
+    serial = _add(devices, "serial", type="pty")
+    _add(serial, "log", file=str(server.console_log), append="on")
     _add(serial, "target", port="0")
+    _add(_add(devices, "video"), "model", type="vga")
+    if server.tpm:
+        tpm = _add(devices, "tpm", model="tpm-crb")
+        _add(tpm, "backend", type="emulator", version="2.0")
     rng = _add(devices, "rng", model="virtio")
     _add(rng, "backend", "/dev/urandom", model="random")
     _add(devices, "memballoon", model="none")
+
+
+def _drive_name(index: int) -> str:
+    return f"sd{ascii_lowercase[index]}"
 
 
 def key_of(xml: str) -> str | None:

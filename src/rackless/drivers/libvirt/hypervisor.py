@@ -13,7 +13,6 @@ from xml.etree import ElementTree as ET
 from rackless.drivers.libvirt import domain_xml
 from rackless.drivers.libvirt.binding import libvirt, libvirt_qemu
 from rackless.drivers.libvirt.connection import LOST, REBOOT, Connection
-from rackless.errors import LabError
 from rackless.ports.hypervisor import (
     BootDevice,
     Change,
@@ -35,20 +34,19 @@ class LibvirtHypervisor:
         self._eyes = _Eyes()
 
     async def ensure(self, server: Server) -> bool:
+        """A running server goes on as it is; its new hardware counts from its next start."""
         assert self.platform is not None
         xml = domain_xml.render(server, self.platform)
 
         def work(conn: Any) -> bool:
             domain = _lookup(conn, server.name)
+            fresh = xml
             if domain is not None:
-                if domain_xml.key_of(domain.XMLDesc(libvirt().VIR_DOMAIN_XML_INACTIVE)) == domain_xml.key_of(xml):
+                defined = domain.XMLDesc(libvirt().VIR_DOMAIN_XML_INACTIVE)
+                if domain_xml.key_of(defined) == domain_xml.key_of(xml):
                     return False
-                if domain.isActive():
-                    raise LabError(
-                        f"server {server.name} is running and its hardware would change",
-                        hint="power it off first, or destroy the lab and make it anew",
-                    )
-            conn.defineXML(xml)
+                fresh = domain_xml.with_first(xml, domain_xml.parse(defined).boot_first)
+            conn.defineXML(fresh)
             return True
 
         return await self._connection.call(work)

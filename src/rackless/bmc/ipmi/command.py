@@ -1,0 +1,80 @@
+"""What a command is: something to do, the privilege it needs, and how it says no.
+
+The tables in `commands/` are made of these. A command gets a `Call` and returns its data, at once or when it is done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import TYPE_CHECKING
+
+from rackless.bmc.ipmi.session import Peer, Privilege, Session
+
+if TYPE_CHECKING:
+    from rackless.bmc.ipmi.controller import Controller
+    from rackless.bmc.ipmi.endpoint import Endpoint
+
+
+class Code(IntEnum):
+    """Completion codes (table 5-2). Those below 0xC0 mean something else for each command."""
+
+    OK = 0x00
+    BUSY = 0xC0
+    INVALID_COMMAND = 0xC1
+    OUT_OF_SPACE = 0xC4
+    RESERVATION_CANCELLED = 0xC5
+    LENGTH_INVALID = 0xC7
+    OUT_OF_RANGE = 0xC9
+    TOO_MANY_BYTES = 0xCA
+    NOT_PRESENT = 0xCB
+    INVALID_FIELD = 0xCC
+    ILLEGAL = 0xCD
+    NO_RESPONSE = 0xCE
+    INSUFFICIENT_PRIVILEGE = 0xD4
+    NOT_IN_THIS_STATE = 0xD5
+    UNSPECIFIED = 0xFF
+
+
+class Refused(Exception):
+    def __init__(self, code: int) -> None:
+        super().__init__(f"completion code {code:#04x}")
+        self.code = code
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One request, at one BMC, by whoever has the session."""
+
+    controller: Controller
+    endpoint: Endpoint
+    data: bytes
+    peer: Peer
+    caller: Session | None
+    """None outside a session: only commands that need no privilege see that."""
+
+    @property
+    def session(self) -> Session:
+        if self.caller is None:
+            raise Refused(Code.INSUFFICIENT_PRIVILEGE)
+        return self.caller
+
+    def need(self, least: int, most: int | None = None) -> bytes:
+        """The data, when it has the length it must have."""
+        if not least <= len(self.data) <= (least if most is None else most):
+            raise Refused(Code.LENGTH_INVALID)
+        return self.data
+
+
+Run = Callable[[Call], bytes | Awaitable[bytes]]
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    run: Run
+    privilege: Privilege
+
+
+Table = Mapping[tuple[int, int], Command]
+"""By network function and command."""

@@ -1,0 +1,190 @@
+"""Chassis commands: power, boot device, lamp and policy."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from rackless.bmc.chassis import Cause, Reset
+from rackless.bmc.ipmi.command import Call, Code, Command, Refused
+from rackless.bmc.ipmi.session import Privilege
+from rackless.bmc.state import BootOverride, Memory, When
+from rackless.ports.hypervisor import BootDevice, Firmware, Power
+
+_NETFN: Final = 0x00
+_CONTROLS: Final = {
+    0: Reset.FORCE_OFF,
+    1: Reset.ON,
+    2: Reset.POWER_CYCLE,
+    3: Reset.FORCE_RESTART,
+    4: Reset.NMI,
+    5: Reset.GRACEFUL_SHUTDOWN,
+}
+_ONLY_WHEN_ON: Final = (Reset.POWER_CYCLE, Reset.FORCE_RESTART, Reset.NMI)
+_POLICIES: Final = 0x07
+"""Stay off, as before, always on."""
+_IDENTIFY_SECONDS: Final = 15
+
+
+def capabilities(call: Call) -> bytes:
+    return bytes((0x00, 0x20, 0x20, 0x20, 0x20, 0x20))
+
+
+def status(call: Call) -> bytes:
+    controller = call.controller
+    on = controller.is_on()
+    by_command = controller.chassis.cause is Cause.COMMAND
+    return bytes(
+        (
+            on | controller.setting("policy", 0) << 5,
+            0x10 if on and by_command else 0,
+            0x40 | controller.identifying << 4,
+            0x00,
+        )
+    )
+
+
+async def control(call: Call) -> bytes:
+    what = _CONTROLS.get(call.need(1)[0] & 0x0F)
+    if what is None:
+        raise Refused(Code.INVALID_FIELD)
+    if what in _ONLY_WHEN_ON and not call.controller.is_on():
+        raise Refused(Code.NOT_IN_THIS_STATE)
+    await call.controller.press(what)
+    return b""
+
+
+async def identify(call: Call) -> bytes:
+    data = call.need(0, 2)
+    forever = len(data) > 1 and data[1] & 1
+    await call.controller.identify(None if forever else data[0] if data else _IDENTIFY_SECONDS)
+    return b""
+
+
+async def set_policy(call: Call) -> bytes:
+    policy = call.need(1)[0] & 0x07
+    if policy > 3:
+        raise Refused(Code.INVALID_FIELD)
+    if policy < 3:
+        await call.controller.keep(policy=policy)
+    return bytes((_POLICIES,))
+
+
+_CAUSES: Final = {Cause.UNKNOWN: 0x0, Cause.COMMAND: 0x1, Cause.BUTTON: 0x3, Cause.WATCHDOG: 0x4, Cause.GUEST: 0xB}
+
+
+def restart_cause(call: Call) -> bytes:
+    cause = call.controller.chassis.cause
+    return bytes((_CAUSES[cause], 0x01 if cause is Cause.COMMAND else 0x00))
+
+
+def power_on_hours(call: Call) -> bytes:
+    minutes = int(call.controller.on_seconds() // 60)
+    return bytes((1,)) + min(minutes, 0xFFFFFFFF).to_bytes(4, "little")
+
+
+# boot parameters
+
+_DEVICES: Final = {
+    0x0: None,
+    0x1: BootDevice.NETWORK,
+    0x2: BootDevice.DISK,
+    0x5: BootDevice.CDROM,
+    0x8: BootDevice.CDROM,  # the "remote" CD is the one there is
+}
+_SELECTORS: Final = {BootDevice.NETWORK: 0x1, BootDevice.DISK: 0x2, BootDevice.CDROM: 0x5}
+_VALID, _PERSISTENT, _EFI = 0x80, 0x40, 0x20
+_NOT_SUPPORTED: Final = 0x80
+
+
+async def set_boot_option(call: Call) -> bytes:
+    data = call.need(1, 18)
+    scratch, value = call.controller.boot, data[1:]
+    if not value:  # only marks the parameter as locked
+        return b""
+    match data[0] & 0x7F:
+        case 0:
+            scratch.in_progress = value[0] & 0x03
+        case 3:
+            scratch.clearing = value[0] & 0x1F
+        case 4 if len(value) == 2:
+            scratch.acknowledge = bytes((0, scratch.acknowledge[1] & ~value[0] | value[1] & value[0]))
+        case 5 if len(value) == 5:
+            await _set_boot_flags(call, value)
+        case 6 if len(value) == 9:
+            scratch.initiator = value
+        case 4 | 5 | 6:
+            raise Refused(Code.LENGTH_INVALID)
+        case _:
+            raise Refused(_NOT_SUPPORTED)
+    return b""
+
+
+async def _set_boot_flags(call: Call, flags: bytes) -> None:
+    """What the server cannot do is refused: a screen for its set-up, say, which nobody could see."""
+    selector = flags[1] >> 2 & 0x0F
+    if selector not in _DEVICES:
+        raise Refused(Code.INVALID_FIELD)
+    efi = bool(flags[0] & _EFI)
+    if efi and call.controller.chassis.server().firmware is Firmware.BIOS:
+        raise Refused(Code.INVALID_FIELD)
+    device = _DEVICES[selector] if flags[0] & _VALID else None
+    when = When.CONTINUOUS if flags[0] & _PERSISTENT else When.ONCE
+
+    def changed(memory: Memory) -> Memory:
+        settings = {**memory.settings, "ipmi": {**memory.settings.get("ipmi", {}), "efi": efi}}
+        return replace(memory, boot=BootOverride(device, when) if device else BootOverride(), settings=settings)
+
+    await call.controller.chassis.update(changed)
+
+
+def get_boot_option(call: Call) -> bytes:
+    data = call.need(3)
+    scratch = call.controller.boot
+    match data[0] & 0x7F:
+        case 0:
+            value = bytes((scratch.in_progress,))
+        case 1 | 2:
+            value = b"\x00"  # there is no service partition
+        case 3:
+            value = bytes((scratch.clearing,))
+        case 4:
+            value = scratch.acknowledge
+        case 5:
+            value = _boot_flags(call)
+        case 6:
+            value = scratch.initiator
+        case _:
+            raise Refused(_NOT_SUPPORTED)
+    return bytes((0x01, data[0] & 0x7F)) + value
+
+
+def _boot_flags(call: Call) -> bytes:
+    chassis = call.controller.chassis
+    server, boot = chassis.server(), chassis.memory.boot
+    device = boot.effective
+    efi = call.controller.setting("efi", server.firmware is Firmware.UEFI)
+    flags = _EFI if efi else 0
+    if device is None:
+        return bytes((flags, 0, 0, 0, 0))
+    flags |= _VALID | (_PERSISTENT if boot.when is When.CONTINUOUS else 0)
+    return bytes((flags, _SELECTORS[device] << 2, 0, 0, 0))
+
+
+def acpi_power_state(call: Call) -> bytes:
+    on = call.controller.chassis.server().power is Power.ON
+    return bytes((0x00 if on else 0x05, 0x00))
+
+
+COMMANDS: Final = {
+    (_NETFN, 0x00): Command(capabilities, Privilege.USER),
+    (_NETFN, 0x01): Command(status, Privilege.USER),
+    (_NETFN, 0x02): Command(control, Privilege.OPERATOR),
+    (_NETFN, 0x04): Command(identify, Privilege.OPERATOR),
+    (_NETFN, 0x06): Command(set_policy, Privilege.OPERATOR),
+    (_NETFN, 0x07): Command(restart_cause, Privilege.USER),
+    (_NETFN, 0x08): Command(set_boot_option, Privilege.OPERATOR),
+    (_NETFN, 0x09): Command(get_boot_option, Privilege.OPERATOR),
+    (_NETFN, 0x0F): Command(power_on_hours, Privilege.USER),
+    (0x06, 0x07): Command(acpi_power_state, Privilege.USER),
+}

@@ -1,0 +1,277 @@
+"""The IPMI side of one BMC: what it remembers beyond the chassis, and what it does on its own time.
+
+Commands act on this object. It reads and changes the server only through the chassis, which Redfish shares, and keeps
+what must survive in the chassis's memory. It knows no packets.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Any
+from uuid import UUID, uuid5
+
+from rackless.bmc.accounts import Account, Accounts
+from rackless.bmc.chassis import Cause, Chassis, Reset
+from rackless.bmc.ipmi import sdr
+from rackless.bmc.ipmi.ontime import OnTime
+from rackless.bmc.ipmi.sdr import Discrete
+from rackless.bmc.ipmi.sel import EventLog
+from rackless.bmc.ipmi.session import Login, Peer, Privilege, Session
+from rackless.bmc.ipmi.suites import KEY_LENGTH, password_key
+from rackless.bmc.ipmi.watchdog import Watchdog
+from rackless.bmc.log import Entry, Kind
+from rackless.bmc.state import Memory
+from rackless.errors import RacklessError
+from rackless.events import Bus
+from rackless.ports.console import Consoles
+from rackless.ports.hypervisor import NoSuchServer, Power, Unreachable
+
+_NAMESPACE = UUID("4f0c2f6e-8c7c-5d0a-8a86-9e4c1d7b6a52")
+ROLES = {
+    "Administrator": Privilege.ADMINISTRATOR,
+    "Operator": Privilege.OPERATOR,
+    "ReadOnly": Privilege.USER,
+}
+MOST_USERS = 16
+_WORTH_SAVING = 1.0
+_SEL_ENABLED = 0x08
+_DO_NOT_LOG = 0x80
+_WATCHDOG_ACTIONS = {1: Reset.FORCE_RESTART, 2: Reset.FORCE_OFF, 3: Reset.POWER_CYCLE}
+_PATIENCE = 0.5
+"""So long a client waits for what it started; after that it is told yes, and a failure is told in the event log."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lan:
+    """The BMC's place in the network, as it is told to clients."""
+
+    address: str
+    mask: str = "255.255.255.0"
+    gateway: str = "0.0.0.0"
+    port: int = 623
+
+
+@dataclass
+class BootScratch:
+    """Boot parameters that are only kept and read back; the flags themselves are the chassis's boot override."""
+
+    in_progress: int = 0
+    clearing: int = 0x08
+    acknowledge: bytes = b"\x00\x00"
+    initiator: bytes = bytes(9)
+
+
+class Controller:
+    def __init__(
+        self,
+        chassis: Chassis,
+        accounts: Accounts,
+        bus: Bus,
+        *,
+        lan: Lan | None = None,
+        consoles: Consoles | None = None,
+        now: Callable[[], float] = time.monotonic,
+        wall: Callable[[], float] = time.time,
+    ) -> None:
+        self.chassis = chassis
+        self.accounts = accounts
+        self.lan = lan or Lan(chassis.address)
+        self.now = now
+        self.wall = wall
+        self.boot = BootScratch()
+        self._bus = bus
+        self.sel = EventLog(chassis.log, wall)
+        self.watchdog = Watchdog(self._watchdog_ran_out, lambda: self._spawn_press(Reset.NMI))
+        self.enables = _SEL_ENABLED
+        self.consoles = consoles
+        self.lan_in_progress = 0
+        self.sol_in_progress = 0
+        self._on = OnTime(now)
+        self._saved_on = 0.0
+        self._guid: UUID | None = None
+        self._starting = 0
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._identify_off: asyncio.TimerHandle | None = None
+        self.restart: Callable[[float], None] = lambda seconds: None
+        """Ends every session after a while, as a BMC that restarts does. Set by whoever serves it."""
+        self.emit: Callable[[Session, int, bytes], None] = lambda session, kind, payload: None
+        """Sends a payload by itself. Set by whoever serves it."""
+        with suppress(Unreachable, NoSuchServer):
+            self._on.note(chassis.server().power is Power.ON)
+        chassis.log.listen(self._heard)
+
+    # letting in
+
+    @property
+    def guid(self) -> bytes:
+        return self.uuid.bytes[::-1]
+
+    @property
+    def uuid(self) -> UUID:
+        """The server's; one of our own as long as the server was never seen."""
+        if self._guid is None:
+            with suppress(Unreachable, NoSuchServer):
+                self._guid = self.chassis.server().uuid
+        return self._guid or uuid5(_NAMESPACE, self.chassis.name)
+
+    @property
+    def group_key(self) -> bytes | None:
+        key = bytes.fromhex(self.setting("group_key", ""))
+        return key.ljust(KEY_LENGTH, b"\0") if any(key) else None
+
+    def find(self, name: bytes) -> Login | None:
+        for user, account in self.users().items():
+            if account.username.encode() == name:
+                key = password_key(account.password)
+                if not account.enabled or key is None or not self.may_use_ipmi(user):
+                    return None
+                return Login(user, account.username, ROLES[account.role], key)
+        return None
+
+    def refused(self, name: str, peer: Peer, why: str) -> None:
+        self._bus.info(f"IPMI at {self.chassis.name}: {peer[0]} was not let in as {name!r}: {why}")
+
+    # reading
+
+    def users(self) -> dict[int, Account]:
+        """Accounts by IPMI's number of them. Number 1 has no name, by the specification, and is never enabled."""
+        numbered = {int(id) + 1: account for id, account in self.accounts.by_id.items() if id.isdecimal()}
+        return {user: account for user, account in sorted(numbered.items()) if user <= MOST_USERS}
+
+    def may_use_ipmi(self, user: int) -> bool:
+        return user not in self.setting("barred", [])
+
+    def is_on(self) -> bool:
+        """A server that waits for its turn to start is on: that is what was asked, and what comes."""
+        on = self.chassis.server().power is Power.ON
+        return on or self._starting > 0 or self.chassis.starting
+
+    def on_seconds(self) -> float:
+        """How long the server has been on in its life, as far as its BMC knows."""
+        return float(self.setting("on_seconds", 0.0)) + self._on.seconds - self._saved_on
+
+    def on_share(self) -> tuple[float, float]:
+        """Which part of the time the server was on, and of how many seconds."""
+        return self._on.share, self._on.watched
+
+    def states(self, sensor: Discrete) -> int:
+        """Bits of the states a sensor is in."""
+        if sensor is sdr.WATCHDOG_SENSOR:
+            return int(bool(self.watchdog.expired))
+        server = self.chassis.server()
+        if sensor is sdr.CD_DRIVE:
+            return int(server.media is not None)
+        return 1 << (0 if self.is_on() else 5)
+
+    @property
+    def mac(self) -> bytes:
+        """Locally administered, and always the same."""
+        return b"\x02" + uuid5(_NAMESPACE, f"mac {self.chassis.name} {self.chassis.address}").bytes[:5]
+
+    def setting(self, name: str, default: Any) -> Any:
+        return self.chassis.memory.settings.get("ipmi", {}).get(name, default)
+
+    # changing
+
+    async def keep(self, **changes: Any) -> None:
+        def changed(memory: Memory) -> Memory:
+            ours = {**memory.settings.get("ipmi", {}), **changes}
+            return replace(memory, settings={**memory.settings, "ipmi": ours})
+
+        await self.chassis.update(changed)
+
+    async def press(self, what: Reset) -> None:
+        """Do it; who asked waits a moment for the outcome, not for ever."""
+        starts = what in (Reset.ON, Reset.POWER_CYCLE)
+        task = self.spawn(self._press(what, starts))
+        done, _ = await asyncio.wait({task}, timeout=_PATIENCE)
+        if done and (error := task.exception()) is not None:
+            raise error
+
+    async def _press(self, what: Reset, starts: bool) -> None:
+        self._starting += starts
+        try:
+            await self.chassis.reset(what)
+        finally:
+            self._starting -= starts
+
+    def spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._finished)
+        return task
+
+    def _finished(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and isinstance(error := task.exception(), RacklessError):
+            self._bus.warn(f"IPMI at {self.chassis.name}: {error}")
+
+    def _spawn_press(self, what: Reset) -> None:
+        self.spawn(self._press(what, what in (Reset.ON, Reset.POWER_CYCLE)))
+
+    def _watchdog_ran_out(self, action: int) -> None:
+        if not self.watchdog.use & _DO_NOT_LOG:
+            self.sel.watchdog(action)
+        if (what := _WATCHDOG_ACTIONS.get(action)) is not None:
+            self.spawn(self._watchdog_acts(what))
+
+    async def _watchdog_acts(self, what: Reset) -> None:
+        if self.is_on():
+            await self._press(what, what is Reset.POWER_CYCLE)
+            self.chassis.cause = Cause.WATCHDOG
+
+    def _heard(self, entry: Entry) -> None:
+        if entry.kind in (Kind.POWERED_ON, Kind.POWERED_OFF):
+            self._on.note(entry.kind is Kind.POWERED_ON)
+        if entry.kind is Kind.POWERED_OFF:
+            self.spawn(self._save_on_time())
+
+    async def _save_on_time(self) -> None:
+        new = self._on.seconds
+        if new - self._saved_on >= _WORTH_SAVING:
+            await self.keep(on_seconds=float(self.setting("on_seconds", 0.0)) + new - self._saved_on)
+            self._saved_on = new
+
+    def forget(self) -> None:
+        """What a BMC forgets when it starts anew."""
+        self.watchdog.stop()
+        self.boot = BootScratch()
+        self.enables, self.lan_in_progress, self.sol_in_progress = _SEL_ENABLED, 0, 0
+        self.sel.offset = 0.0
+
+    async def identify(self, seconds: float | None) -> None:
+        """Light the lamp for so long; None is until further notice, 0 puts it out."""
+        if self._identify_off is not None:
+            self._identify_off.cancel()
+            self._identify_off = None
+        await self._light(seconds is None or seconds > 0)
+        if seconds:
+            loop = asyncio.get_running_loop()
+            self._identify_off = loop.call_later(seconds, lambda: self.spawn(self._light(False)))
+
+    async def _light(self, lit: bool) -> None:
+        await self.chassis.update(
+            lambda memory: replace(memory, settings={**memory.settings, "locate": lit}),
+        )
+
+    @property
+    def identifying(self) -> int:
+        """0 not, 1 for a while, 2 until further notice."""
+        if not self.chassis.memory.settings.get("locate"):
+            return 0
+        return 1 if self._identify_off is not None else 2
+
+    async def close(self) -> None:
+        self.watchdog.stop()
+        self.chassis.log.forget(self._heard)
+        with suppress(RacklessError):
+            await self._save_on_time()
+        if self._identify_off is not None:
+            self._identify_off.cancel()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)

@@ -1,0 +1,50 @@
+"""Consoles in memory: `ports.console.Consoles` without servers. What is said to a server and by it is in plain sight."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from dataclasses import dataclass, field
+
+from rackless.ports.console import Heard, NoConsole, Write
+
+
+@dataclass
+class FakeConsoles:
+    servers: set[str]
+    typed: defaultdict[str, bytearray] = field(default_factory=lambda: defaultdict(bytearray))
+    echo: bool = False
+    """Say what is typed, as a guest's terminal does."""
+    _listeners: defaultdict[str, set[asyncio.Queue[bytes]]] = field(default_factory=lambda: defaultdict(set))
+
+    def attach(self, server: str) -> tuple[Heard, Write]:
+        if server not in self.servers:
+            raise NoConsole(f"{server} has no console")
+        queue: asyncio.Queue[bytes] = asyncio.Queue()
+        self._listeners[server].add(queue)
+
+        def write(text: bytes) -> None:
+            self.typed[server] += text
+            if self.echo:
+                self.say(server, text)
+
+        return self._listen(server, queue), write
+
+    def listeners(self, server: str) -> int:
+        return len(self._listeners[server])
+
+    def say(self, server: str, text: bytes) -> None:
+        for queue in self._listeners[server]:
+            queue.put_nowait(text)
+
+    def close(self, server: str) -> None:
+        """The server is taken away: whoever listens hears the end."""
+        self.servers.discard(server)
+        self.say(server, b"")
+
+    async def _listen(self, server: str, queue: asyncio.Queue[bytes]) -> Heard:
+        try:
+            while text := await queue.get():
+                yield text
+        finally:
+            self._listeners[server].discard(queue)
