@@ -25,7 +25,7 @@ import pytest
 
 from rackless.drivers.libvirt.binding import libvirt
 from rackless.drivers.libvirt.domain_xml import OVMF
-from tests.real import guests
+from tests.real import bootable
 from tests.real.private_libvirtd import PrivateLibvirtd, private_libvirtd
 
 pytestmark = pytest.mark.real
@@ -117,7 +117,7 @@ def box(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Box]:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    disk = guests.disk(tmp_path, "FROMDISK", uefi=uefi)
+    disk = bootable.disk(tmp_path, "FROMDISK", uefi=uefi)
     with private_libvirtd(tmp_path / "libvirtd") as daemon:
         uri = daemon.uri("qemu:///system")
         connection = libvirt().open(uri)
@@ -163,7 +163,7 @@ def files(tmp_path: Path) -> Iterator[str]:
 
 def test_a_guest_boots_from_an_inserted_image_once_and_then_from_disk(box: Box, files: str, tmp_path: Path) -> None:
     uefi = box.get()["Boot"]["BootSourceOverrideMode"] == "UEFI"
-    image = guests.iso(tmp_path, "FROMISO", uefi=uefi)
+    image = bootable.iso(tmp_path, "FROMISO", uefi=uefi)
     image.rename(tmp_path / "www/boot.iso")
     insert = f"{box.system}/VirtualMedia/Cd/Actions/VirtualMedia.InsertMedia"
     assert box.ask("POST", insert, {"Image": f"{files}/boot.iso"})[0] == 204
