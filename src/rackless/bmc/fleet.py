@@ -205,7 +205,7 @@ class Fleet:
                 ) from error
             self._sites[address] = site
         if self.ipmi is not None:
-            await self.ipmi.ensure(self._chassis)
+            self.ipmi.ensure(self._chassis)
 
     # seeing
 
