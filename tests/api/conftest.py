@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+import io
 import shutil
 import socket
 import ssl
 import subprocess
+import tempfile
 import time
 import urllib.request
 from collections.abc import AsyncIterator, Iterator
@@ -129,7 +131,7 @@ class Client:
             headers["Accept"] = accept
         import orjson
 
-        data = body if isinstance(body, bytes) or body is None else orjson.dumps(body)
+        data = body if isinstance(body, bytes | io.BytesIO) or body is None else orjson.dumps(body)
         async with self.session.request(
             method, self.url + path, data=data, headers=headers, params={k: str(v) for k, v in query.items()}
         ) as response:
@@ -158,8 +160,11 @@ def settings(tmp_path: Path, store: str = "", **more: Any) -> Settings:
 
 @pytest.fixture
 async def api(tmp_path: Path) -> AsyncIterator[Api]:
-    async with Api(settings(tmp_path)) as running:
-        yield running
+    """An API whose file is in memory where the machine has such a place: the disk is not what these tests are about."""
+    memory = "/dev/shm" if Path("/dev/shm").is_dir() else None
+    with tempfile.TemporaryDirectory(dir=memory, prefix="rackless-test-") as folder:
+        async with Api(settings(tmp_path, f"sqlite:{folder}/objects.db")) as running:
+            yield running
 
 
 @pytest.fixture
@@ -194,29 +199,47 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
+class Etcd:
+    """A real etcd that can be stopped and started again."""
+
+    def __init__(self, program: Path, folder: Path) -> None:
+        self._program, self._folder = program, folder
+        self.url, self._peer = (f"http://127.0.0.1:{free_port()}" for _ in range(2))
+
+    def start(self) -> None:
+        with (self._folder / "etcd.log").open("ab") as log:
+            self.process = subprocess.Popen(
+                [self._program, "--data-dir", self._folder / "etcd", "--listen-client-urls", self.url,
+                 "--advertise-client-urls", self.url, "--listen-peer-urls", self._peer,
+                 "--initial-advertise-peer-urls", self._peer, "--initial-cluster", f"default={self._peer}",
+                 "--log-level", "error"],
+                stdout=log, stderr=log,
+            )  # fmt: skip
+        for _ in range(200):
+            try:
+                with urllib.request.urlopen(f"{self.url}/health", timeout=1) as answer:
+                    if b"true" in answer.read():
+                        return
+            except OSError:
+                time.sleep(0.1)
+        raise AssertionError((self._folder / "etcd.log").read_text())
+
+    def stop(self) -> None:
+        self.process.terminate()
+        self.process.wait()
+
+
 @pytest.fixture
-def etcd(tmp_path: Path) -> Iterator[str]:
+def etcd_process(tmp_path: Path) -> Iterator[Etcd]:
     program = debian_program("etcd-server", "usr/bin/etcd")
     if program is None:
         pytest.skip("etcd-server cannot be had here")
-    client_url, peer_url = (f"http://127.0.0.1:{free_port()}" for _ in range(2))
-    with (tmp_path / "etcd.log").open("wb") as log:
-        process = subprocess.Popen(
-            [program, "--data-dir", tmp_path / "etcd", "--listen-client-urls", client_url,
-             "--advertise-client-urls", client_url, "--listen-peer-urls", peer_url,
-             "--initial-advertise-peer-urls", peer_url, "--initial-cluster", f"default={peer_url}",
-             "--log-level", "error"],
-            stdout=log, stderr=log,
-        )  # fmt: skip
-    try:
-        for _ in range(100):
-            try:
-                with urllib.request.urlopen(f"{client_url}/health", timeout=1) as answer:
-                    if b"true" in answer.read():
-                        break
-            except OSError:
-                time.sleep(0.1)
-        yield client_url
-    finally:
-        process.terminate()
-        process.wait()
+    found = Etcd(program, tmp_path)
+    found.start()
+    yield found
+    found.stop()
+
+
+@pytest.fixture
+def etcd(etcd_process: Etcd) -> str:
+    return etcd_process.url

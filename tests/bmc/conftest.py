@@ -135,7 +135,7 @@ async def make_rack(tmp_path: Path) -> AsyncIterator[MakeRack]:
             bus, notes, port = Bus(), [], free_port()
 
             def note(event: Event) -> None:
-                if isinstance(event, Note):
+                if isinstance(event, Note) and event.level != "progress":
                     notes.append(event.message)
 
             bus.subscribe(note)

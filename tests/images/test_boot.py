@@ -1,7 +1,7 @@
 """The images really boot: the agent reports to (a stand-in for) Ironic, and Ignition configures a node.
 
-Everything runs in a network namespace of its own, with QEMU's user-mode network. Images are kept in the folder that
-RACKLESS_TEST_CACHE names, if it names one.
+Everything runs in a network namespace of its own, with QEMU's user-mode network. The images are those of the machine's
+cache, which `rackless prepare` fills.
 """
 
 import asyncio
@@ -21,6 +21,7 @@ from rackless.drivers.process import LocalProcesses
 from rackless.errors import GaveUp
 from rackless.events import Bus
 from rackless.images.catalogue import ensure_deploy_image, ensure_node_image
+from rackless.run.paths import Roots
 
 NEEDED = ("qemu-system-x86_64", "qemu-img", "xorrisofs", "unshare", "apt-get", "mcopy", "mkfs.vfat", "mke2fs", "lz4")
 FIRMWARE = Path("/usr/share/OVMF/OVMF_CODE_4M.fd")
@@ -36,8 +37,8 @@ pytestmark = [
 
 
 @pytest.fixture(scope="module")
-def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return Path(os.environ.get("RACKLESS_TEST_CACHE") or tmp_path_factory.mktemp("cache"))
+def cache() -> Path:
+    return Roots.from_environment().cache / "images"
 
 
 async def boot(folder: Path, words: list[str], booted: Callable[[], bool], within: float) -> None:

@@ -455,3 +455,44 @@ async def test_a_host_with_no_bmc_is_unmanaged() -> None:
     )
     async with site.controlled():
         await site.until_state("lone", state=State.UNMANAGED)
+
+
+async def test_an_engine_that_lost_its_memory_adopts_what_is_there_and_installs_nothing_again() -> None:
+    site = Site()
+    await site.add("a")
+    async with site.controlled():
+        await site.until("a", lambda host: host.status.state is State.PROVISIONED)
+        site.provisioner.forget()
+        site.provisioner.started.clear()
+        await site.clock.run(site.clock.sleep(300))
+    assert (await site.host("a")).status.state is State.PROVISIONED
+    works = [work for _, work in site.provisioner.started]
+    assert "adopt" in works and not {"inspect", "prepare", "provision"} & set(works)
+    assert site.provisioner.hosts["a"].image == IMAGE
+
+
+async def test_an_adoption_that_fails_is_named_and_tried_again() -> None:
+    site = Site()
+    await site.add("a")
+    async with site.controlled():
+        await site.until("a", lambda host: host.status.state is State.PROVISIONED)
+        site.provisioner.forget()
+        site.provisioner.faults.append(Fault("adopt", "a", "no such image"))
+        failed = await site.until("a", lambda host: host.status.error_type is not None)
+        assert (failed.status.error_type, failed.status.error_message) == (ErrorKind.ADOPTION, "no such image")
+        mended = await site.until("a", lambda host: host.status.error_type is None)
+        assert mended.status.state is State.PROVISIONED
+
+
+async def test_a_failure_carries_what_was_seen_of_the_host() -> None:
+    site = Site()
+    await site.add("a")
+    site.provisioner.faults.append(Fault("inspect", "a", "timed out"))
+    controller = HostController(
+        site.resources, site.provisioner, site.clock, site.bus, evidence=lambda name: f"{name}: power off"
+    )
+    running = asyncio.create_task(controller.run())
+    failed = await site.until("a", lambda host: host.status.error_type is not None)
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+    assert failed.status.error_message == "timed out\na: power off"

@@ -78,8 +78,11 @@ class PretendHost:
             "rules": self.run("ip", "rule").stdout,
             "routes": self.run("ip", "route", "show", "table", "all").stdout,
             "forwarding": self.run("cat", "/proc/sys/net/ipv4/ip_forward").stdout,
+            # without the pins of other people's namespaces, which come and go
             "mounts": sorted(
-                line.split(" ", 3)[3] for line in self.run("cat", "/proc/self/mountinfo").stdout.splitlines()
+                line.split(" ", 3)[3]
+                for line in self.run("cat", "/proc/self/mountinfo").stdout.splitlines()
+                if " - nsfs " not in line or str(self.folder) in line
             ),
             "files": {
                 place: sorted(str(path.relative_to(place)) for path in Path(place).glob(pattern))
@@ -90,6 +93,23 @@ class PretendHost:
             },
             "etc": {name: Path("/etc", name).read_text() for name in ("passwd", "group", "resolv.conf", "hosts")},
         }  # fmt: skip
+
+
+def leaked_secrets(state: Path) -> list[str]:
+    """Secrets of a lab in its logs, or in a file that others than root can read."""
+    passwords = [path.read_bytes().strip() for path in (state / "secrets").glob("*.password")]
+    leaks = []
+    for folder, _, names in os.walk(state):
+        closed = any(parent.stat().st_mode & 0o001 == 0 for parent in (Path(folder), *Path(folder).parents[:-1])
+                     if parent.is_relative_to(state))  # fmt: skip
+        logs = Path(folder).is_relative_to(state / "logs")
+        for path in (Path(folder, name) for name in names):
+            if not path.is_file() or not (logs or (not closed and path.stat().st_mode & 0o004)):
+                continue
+            content = path.read_bytes()
+            if b"PRIVATE KEY-----" in content or any(password in content for password in passwords):
+                leaks.append(str(path.relative_to(state)))
+    return leaks
 
 
 @pytest.fixture

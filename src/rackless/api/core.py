@@ -7,6 +7,7 @@ store, wait or speak HTTP; `operations` runs them again when somebody else wrote
 from __future__ import annotations
 
 import uuid
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -29,6 +30,8 @@ class Context:
     validation: FieldValidation = "Warn"
     warnings: list[str] = field(default_factory=list)
     duplicates: list[str] = field(default_factory=list)
+    guard: Callable[[Kind, Writing], None] | None = None
+    manager: str = "unknown"
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,12 +63,12 @@ def create(kind: Kind, version: Version, body: Json, namespace: str, context: Co
         body.pop("status", None)
     obj: Json = {"apiVersion": kind.api_version(version.name), "kind": kind.kind, "metadata": metadata}
     obj.update((key, value) for key, value in body.items() if key not in obj)
-    writing = Writing(obj, None, context.caller, context.now)
+    writing = Writing(obj, None, context.caller, context.now, warnings=context.warnings)
     _shape(kind, version, writing, context, report)
     causes = []
     if problem := kind.name_problem(metadata["name"]):
         causes.append(status.invalid_value("metadata.name", metadata["name"], problem))
-    _validate(kind, writing, causes)
+    _validate(kind, writing, causes, context)
     return obj
 
 
@@ -106,10 +109,10 @@ def replace(
             obj["status"] = old["status"]
     else:
         obj.update((key, value) for key, value in body.items() if key not in obj)
-    writing = Writing(obj, old, context.caller, context.now, subresource)
+    writing = Writing(obj, old, context.caller, context.now, subresource, context.warnings)
     _shape(kind, version, writing, context, report)
     causes = immutable_problems(before, metadata)
-    _validate(kind, writing, causes)
+    _validate(kind, writing, causes, context)
     if kind.generation and _wanted(obj, version) != _wanted(old, version):
         metadata["generation"] = before.get("generation", 0) + 1
     removed = "deletionTimestamp" in metadata and not metadata.get("finalizers") and _releasable(obj)
@@ -250,9 +253,11 @@ def _shape(kind: Kind, version: Version, writing: Writing, context: Context, rep
         raise status.invalid(kind.kind, kind.group, str(name), finished(report.causes))
 
 
-def _validate(kind: Kind, writing: Writing, causes: list[Cause]) -> None:
+def _validate(kind: Kind, writing: Writing, causes: list[Cause], context: Context) -> None:
     causes.extend(metadata_problems(writing.new["metadata"]))
     if kind.problems:
         causes.extend(kind.problems(writing))
     if causes:
         raise status.invalid(kind.kind, kind.group, writing.new["metadata"]["name"], causes)
+    if context.guard:
+        context.guard(kind, writing)

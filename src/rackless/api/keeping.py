@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
 
 from rackless.api.access.pki import Authority
 from rackless.api.access.signing import SIGNERS, certificate_for
@@ -18,13 +19,13 @@ from rackless.api.core import Context, Outcome
 from rackless.api.encoding import decode
 from rackless.api.kinds.access import CERTIFICATE_REQUEST
 from rackless.api.kinds.core import NAMESPACE
-from rackless.api.kinds.custom import CRD, kind_of
+from rackless.api.kinds.custom import CLEANUP, CRD, kind_of
+from rackless.api.kinds.events import EVENT
 from rackless.api.kinds.kind import Kind
 from rackless.api.operations import Objects, Target, now
 from rackless.api.status import Json, Refused
 from rackless.api.stores.port import Change, Unreachable
 
-_CLEANUP = "customresourcecleanup.apiextensions.k8s.io"
 _MOST_HISTORY = 100_000
 
 
@@ -75,7 +76,7 @@ class Keeper:
 
     def _offer(self, key: str, data: bytes) -> None:
         interesting = key.startswith(CERTIFICATE_REQUEST.bucket) or b'"deletionTimestamp"' in data
-        if (interesting or (key.startswith(CRD.bucket) and _CLEANUP.encode() not in data)) and key not in self._waiting:
+        if interesting and key not in self._waiting:
             self._waiting.add(key)
             self._queue.put_nowait(key)
 
@@ -113,10 +114,22 @@ class Keeper:
                 if store.revision - store.compacted > _MOST_HISTORY:
                     break
             try:
+                await self._drop_old_events()
                 await store.compact(line)
-            except Unreachable:
+            except (Unreachable, Refused):
                 continue
             line = store.revision
+
+    async def _drop_old_events(self) -> None:
+        """Events tell of the last hour, as they do on the real server."""
+        oldest = (datetime.now(UTC) - timedelta(hours=1)).strftime("%Y-%m-%dT%H:%M:%SZ")
+        for entry in self._objects.store.entries(EVENT.bucket):
+            event = decode(entry.data)
+            times = (event.get("lastTimestamp"), event.get("eventTime"), event["metadata"]["creationTimestamp"])
+            series = (event.get("series") or {}).get("lastObservedTime")
+            if max(time for time in (*times, series) if time) < oldest:
+                target = Target(EVENT, EVENT.storage, event["metadata"]["namespace"], event["metadata"]["name"])
+                await self._objects.delete(target, Context(SYSTEM, now()))
 
     async def _retire_all(self, kind: Kind, namespace: str) -> int:
         """Delete every object of a kind (in a namespace); how many are still there."""
@@ -151,23 +164,15 @@ class Keeper:
         await self._objects.change(Target(NAMESPACE, NAMESPACE.storage, "", name, "finalize"), release)
 
     async def _end_definition(self, obj: Json) -> None:
-        """A definition holds a finalizer of ours from the start; when it ends, its objects go first."""
-        finalizers = obj["metadata"].get("finalizers") or []
-        target = Target(CRD, CRD.storage, "", obj["metadata"]["name"])
-        ending = "deletionTimestamp" in obj["metadata"]
-        if ending and await self._retire_all(kind_of(obj), ""):
-            return
-        if ending is not (_CLEANUP in finalizers):
+        """When a definition ends, its objects go first."""
+        if "deletionTimestamp" not in obj["metadata"] or await self._retire_all(kind_of(obj), ""):
             return
 
-        def mark(old: Json) -> Outcome:
-            names = [f for f in old["metadata"].get("finalizers") or () if f != _CLEANUP]
-            if "deletionTimestamp" not in old["metadata"]:
-                names.append(_CLEANUP)
-            new = {**old, "metadata": {**old["metadata"], "finalizers": names}}
-            return Outcome(new, removed="deletionTimestamp" in old["metadata"] and not names)
+        def release(old: Json) -> Outcome:
+            left = [f for f in old["metadata"].get("finalizers") or () if f != CLEANUP]
+            return Outcome({**old, "metadata": {**old["metadata"], "finalizers": left}}, removed=not left)
 
-        await self._objects.change(target, mark)
+        await self._objects.change(Target(CRD, CRD.storage, "", obj["metadata"]["name"]), release)
 
     async def _sign(self, obj: Json) -> None:
         status = obj.get("status") or {}

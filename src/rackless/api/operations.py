@@ -14,12 +14,14 @@ from datetime import UTC, datetime
 from typing import Any
 
 from rackless.api import core, status
+from rackless.api.applying.apply import Application, applied, owned_from_the_start, tracked
+from rackless.api.applying.fields import whole_schema
 from rackless.api.core import Context, Outcome
 from rackless.api.encoding import as_version, decode, encode, rendered, stored
 from rackless.api.kinds.core import NAMESPACE
 from rackless.api.kinds.kind import Kind, Version
 from rackless.api.registry import Registry
-from rackless.api.status import Json, bad_request
+from rackless.api.status import Json, Refused, bad_request
 from rackless.api.stores.port import Compacted, Entry, Raced, Store
 from rackless.api.watching import Filter, Hub
 
@@ -58,6 +60,7 @@ class Objects:
         self.store = store
         self.registry = registry
         self.hub = hub
+        self._opened = store.revision  # before it, `changed` says nothing
 
     # -- reading -------------------------------------------------------------------------------------------------
 
@@ -78,13 +81,13 @@ class Objects:
 
     async def get(self, target: Target, revision: str = "") -> Entry:
         if revision != "0":
-            await self._at_least(revision)
+            await self.at_least(revision)
         entry = self.store.get(target.key)
         if entry is None:
             raise status.not_found(target.kind.plural, target.kind.group, target.name)
         return entry
 
-    async def _at_least(self, revision: str) -> int:
+    async def at_least(self, revision: str) -> int:
         """Memory as new as the client asks: what is current now, or at least a revision it has seen."""
         if revision in ("", "0"):
             return await self.store.fresh() if not revision else self.store.revision
@@ -104,24 +107,12 @@ class Objects:
         after = ""
         if token:
             at, after = _read_token(token)
-            await self._at_least(str(at))
-            unchanged = self.store.changed(kind.bucket) <= at and at >= self._opened
-            entries = (
-                self.store.entries(kind.bucket, wanted.namespace)
-                if unchanged
-                else await self._entries_at(kind, wanted, at)
-            )
+            entries = await self._entries_at(kind, wanted, at)
         elif match == "Exact":
             at = int(revision)
-            await self._at_least(revision)
-            unchanged = self.store.changed(kind.bucket) <= at and at >= self._opened
-            entries = (
-                self.store.entries(kind.bucket, wanted.namespace)
-                if unchanged
-                else await self._entries_at(kind, wanted, at)
-            )
+            entries = await self._entries_at(kind, wanted, at)
         else:
-            at = await self._at_least(revision)
+            at = await self.at_least(revision)
             entries = self.store.entries(kind.bucket, wanted.namespace)
         if wanted.fields is not None:
             entries = [entry for entry in entries if wanted.takes_key(entry.key)]
@@ -136,6 +127,9 @@ class Objects:
         return Page(entries, at, _token(at, entries[-1].key), None if wanted.looks_inside or wanted.fields else rest)
 
     async def _entries_at(self, kind: Kind, wanted: Filter, at: int) -> list[Entry]:
+        await self.at_least(str(at))
+        if self.store.changed(kind.bucket) <= at and at >= self._opened:
+            return self.store.entries(kind.bucket, wanted.namespace)
         try:
             return await self.store.entries_at(kind.bucket, wanted.namespace, at)
         except Compacted as error:
@@ -157,13 +151,6 @@ class Objects:
             if index % 500 == 499:
                 await asyncio.sleep(0)
         return found
-
-    @property
-    def _opened(self) -> int:
-        """Before this revision `changed` says nothing."""
-        return self._opened_at
-
-    _opened_at: int = 0
 
     # -- writing -------------------------------------------------------------------------------------------------
 
@@ -255,7 +242,8 @@ class Objects:
         raw = encode(body)
 
         def decide(old: Json) -> Outcome:
-            return core.replace(kind, version, old, decode(raw), target.namespace, target.subresource, context)
+            outcome = core.replace(kind, version, old, decode(raw), target.namespace, target.subresource, context)
+            return _with_owners(target, old, outcome, context)
 
         return (await self.change(target, decide, dry=dry))[0], False
 
@@ -272,9 +260,63 @@ class Objects:
             if isinstance(named, dict):
                 named["name"] = target.name
             context.warnings.clear()
-            return core.replace(kind, version, old, body, target.namespace, target.subresource, context, patched=True)
+            outcome = core.replace(
+                kind, version, old, body, target.namespace, target.subresource, context, patched=True
+            )
+            return _with_owners(target, old, outcome, context)
 
         return (await self.change(target, decide, dry=dry))[0]
+
+    async def apply(
+        self, target: Target, config: Any, context: Context, *, force: bool, dry: bool
+    ) -> tuple[bytes, bool]:
+        """Server-side apply. The second value says whether the object was created by it."""
+        kind, version = target.kind, target.version
+        if not isinstance(config, dict) or not isinstance(config.get("metadata") or {}, dict):
+            raise bad_request("an applied configuration must be an object with metadata")
+        config["metadata"] = {"name": target.name, **(config.get("metadata") or {})}
+        if config["metadata"]["name"] != target.name:
+            raise bad_request(
+                f"the name of the object ({config['metadata']['name']}) does not match the name on the URL "
+                f"({target.name})"
+            )
+        raw = encode(config)
+        without = ("status",) if version.status and not target.subresource else ()
+        if target.subresource == "status":
+            without = tuple(name for name in config if name not in ("apiVersion", "kind", "metadata", "status"))
+        application = Application(
+            whole_schema(version.schema), kind.api_version(version.name), context.manager, target.subresource, without,
+            context.now, force,
+        )  # fmt: skip
+        if self.store.get(target.key) is None and not target.subresource:
+            try:
+                return await self._apply_new(target, application, raw, context, dry), True
+            except Refused as refused:
+                if refused.reason != "AlreadyExists":
+                    raise
+
+        def decide(old: Json) -> Outcome:
+            wanted = decode(raw)
+            seen = wanted["metadata"].pop("resourceVersion", None)
+            if seen and seen != old["metadata"]["resourceVersion"]:
+                raise status.conflict(kind.plural, kind.group, target.name)
+            body = applied(application, old, wanted)
+            context.warnings.clear()
+            return core.replace(kind, version, old, body, target.namespace, target.subresource, context, patched=True)
+
+        return (await self.change(target, decide, dry=dry))[0], False
+
+    async def _apply_new(
+        self, target: Target, application: Application, raw: bytes, context: Context, dry: bool
+    ) -> bytes:
+        config = decode(raw)
+        owners = owned_from_the_start(application, config)
+        config["metadata"].pop("resourceVersion", None)
+        config["metadata"].pop("managedFields", None)
+        self._check_namespace(target.kind, target.namespace, config)
+        obj = core.create(target.kind, target.version, config, target.namespace, context)
+        obj["metadata"]["managedFields"] = owners
+        return await self.put_new(target.kind, target.version, target.namespace, obj, dry=dry)
 
     async def delete(
         self,
@@ -294,6 +336,18 @@ class Objects:
             ),
             dry=dry,
         )
+
+
+def _with_owners(target: Target, old: Json, outcome: Outcome, context: Context) -> Outcome:
+    """Fields that a write changed belong to who wrote, where owners are kept at all."""
+    if "managedFields" in old["metadata"]:
+        owners = tracked(
+            whole_schema(target.version.schema), outcome.obj["apiVersion"], old, outcome.obj, context.manager,
+            target.subresource, context.now,
+        )  # fmt: skip
+        if owners is not None:
+            outcome.obj["metadata"]["managedFields"] = owners
+    return outcome
 
 
 def _token(revision: int, key: str) -> str:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import signal
+from collections.abc import Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,16 +15,21 @@ from aiohttp import web
 from rackless.api.access.authentication import Tokens
 from rackless.api.access.pki import Authority, ensure_kubeconfig
 from rackless.api.access.rbac import Authorizer
-from rackless.api.bootstrap import ensure_defaults
+from rackless.api.bootstrap import ensure_defaults, ensure_definitions
+from rackless.api.definitions.host_rules import host_problems
+from rackless.api.definitions.hosts import HOSTS
+from rackless.api.definitions.machines import MACHINES
 from rackless.api.edge.resources import Resources
 from rackless.api.edge.server import Edge, tls_context
 from rackless.api.keeping import Keeper
 from rackless.api.kinds.builtin import BUILTIN
 from rackless.api.operations import Objects
 from rackless.api.registry import Registry
-from rackless.api.stores.port import Store
+from rackless.api.stores.port import Store, Unreachable
 from rackless.api.watching import Hub
 from rackless.errors import InputError, MachineError
+
+RULES = {"baremetalhosts.metal3.io": host_problems}
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +45,8 @@ class Settings:
     names: tuple[str, ...] = field(default=())
     """More names and addresses the serving certificate is for."""
     compact_every: float = 300.0
+    kinds: bool = True
+    """Whether the kinds of hosts and machines are defined from the start."""
 
 
 def open_store(description: str) -> Store:
@@ -76,22 +85,36 @@ class Api:
     async def _open(self, stack: AsyncExitStack) -> None:
         settings = self._settings
         store = open_store(settings.store)
-        await store.open()
+        try:
+            await store.open()
+        except Unreachable as error:
+            raise MachineError(
+                f"the store {settings.store} cannot be opened", why=str(error), hint="see that it runs, and start again"
+            ) from error
         stack.push_async_callback(store.close)
-        registry = Registry(BUILTIN)
+        registry = Registry(BUILTIN, RULES)
         registry.follow(store)
         objects = self.objects = Objects(store, registry, Hub(store))
-        objects._opened_at = store.revision
         await ensure_defaults(objects)
+        if settings.kinds:
+            await ensure_definitions(objects, (*HOSTS, *MACHINES))
         authority = Authority(settings.pki)
         authorizer = Authorizer(store)
         tokens = Tokens(store, authority.ensure_token_key)
         hosts = [settings.address, "127.0.0.1", "localhost", "kubernetes", "kubernetes.default.svc", *settings.names]
         context = tls_context(*authority.ensure_serving(hosts), authority.certificate_file)
-        edge = Edge(Resources(objects, authorizer, tokens), registry, authorizer, tokens, lambda: "", settings.address)
+        edge = Edge(
+            Resources(objects, authorizer, tokens),
+            registry,
+            authorizer,
+            tokens,
+            lambda: store.problem,
+            settings.address,
+        )
         runner = web.ServerRunner(web.Server(edge, access_log=None), shutdown_timeout=0.5)
         await runner.setup()
         stack.push_async_callback(runner.cleanup)
+        stack.callback(objects.hub.close)
         site = web.TCPSite(runner, settings.address, settings.port, ssl_context=context, backlog=1024)
         try:
             await site.start()
@@ -108,13 +131,17 @@ class Api:
         keeper.start()
 
 
-async def serve(settings: Settings, started: asyncio.Future[str] | None = None) -> None:
-    """Until SIGTERM or SIGINT."""
+async def serve(settings: Settings, started: Callable[[str], None]) -> None:
+    """Until SIGTERM or SIGINT; `started` hears the URL."""
+    # What is there when we are up stays; looking through it again and again would cost as much as serving.
+    gc.disable()
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     async with Api(settings) as api:
-        if started:
-            started.set_result(api.url)
+        started(api.url)
+        gc.freeze()
+        gc.set_threshold(20_000, 50, 100)
+        gc.enable()
         await stop.wait()

@@ -6,11 +6,11 @@ Follows the store by subscription; definitions are decoded when they are first n
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from rackless.api.encoding import decode
 from rackless.api.kinds.custom import CRD, kind_of
-from rackless.api.kinds.kind import Kind, Version
+from rackless.api.kinds.kind import Kind, Problems, Version
 from rackless.api.stores.port import Change, Store
 
 _VERSION = re.compile(r"v(\d+)(?:(alpha|beta)(\d+))?")
@@ -26,8 +26,9 @@ def version_rank(name: str) -> tuple[int, int, int, str]:
 
 
 class Registry:
-    def __init__(self, builtin: Iterable[Kind]) -> None:
+    def __init__(self, builtin: Iterable[Kind], rules: Mapping[str, Problems] | None = None) -> None:
         self._builtin = tuple(builtin)
+        self._rules = rules or {}
         self._custom: dict[str, tuple[int, Kind]] = {}
         self._by_path: dict[tuple[str, str, str], tuple[Kind, Version]] = {}
         self._by_kind: dict[tuple[str, str], Kind] = {}
@@ -36,7 +37,7 @@ class Registry:
 
     def follow(self, store: Store) -> None:
         for entry in store.entries(CRD.bucket):
-            self._custom[entry.key] = (entry.revision, kind_of(decode(entry.data)))
+            self._custom[entry.key] = (entry.revision, kind_of(decode(entry.data), self._rules))
         self._rebuild()
         store.subscribe(self._changed)
 
@@ -49,7 +50,7 @@ class Registry:
             if change.deleted:
                 self._custom.pop(change.key, None)
             else:
-                self._custom[change.key] = (change.revision, kind_of(decode(change.data)))
+                self._custom[change.key] = (change.revision, kind_of(decode(change.data), self._rules))
         if touched:
             self._rebuild()
 

@@ -91,6 +91,12 @@ class Watcher:
         self.queue: deque[Event] = deque()
         self._wake = asyncio.Event()
         self._overrun = False
+        self.ended = False
+
+    def end(self) -> None:
+        """The server stops: clients come back to the next one."""
+        self.ended = True
+        self._wake.set()
 
     def offer(self, event: Event) -> None:
         if len(self.queue) >= _LONGEST_QUEUE:
@@ -101,7 +107,7 @@ class Watcher:
 
     async def batch(self, within: float) -> list[tuple[str, Event]]:
         """What came since the last time; empty when nothing came in time."""
-        if not self.queue:
+        if not self.queue and not self.ended:
             self._wake.clear()
             try:
                 async with asyncio.timeout(within):
@@ -139,6 +145,12 @@ class Hub:
             for watcher in self._watchers.get(bucket_of(change.key), ()):
                 watcher.offer(event)
 
+    def close(self) -> None:
+        """End every watch."""
+        for group in self._watchers.values():
+            for watcher in group:
+                watcher.end()
+
     async def watch(self, bucket: str, wanted: Filter, after: int) -> tuple[Watcher, Callable[[], None]]:
         """A watcher of everything after a revision, and how to end it. Raises Compacted when that is too far back."""
         watcher = Watcher(bucket, wanted)
@@ -166,5 +178,5 @@ class Hub:
 async def batches(watcher: Watcher, deadline: float, tick: float) -> AsyncIterator[list[tuple[str, Event]]]:
     """Batches until the deadline of the loop's clock; an empty one at every tick without news."""
     loop = asyncio.get_running_loop()
-    while (left := deadline - loop.time()) > 0:
+    while (left := deadline - loop.time()) > 0 and not (watcher.ended and not watcher.queue):
         yield await watcher.batch(min(left, tick))

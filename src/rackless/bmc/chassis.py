@@ -18,9 +18,12 @@ from pathlib import Path
 from yarl import URL
 
 from rackless.bmc import bios
+from rackless.bmc.faults import Faults, Operation, Trouble
 from rackless.bmc.log import Kind, Log
-from rackless.bmc.media import MediaShelf
+from rackless.bmc.media import FetchFailed, MediaShelf
+from rackless.bmc.starts import Starts
 from rackless.bmc.state import BootOverride, InsertedMedia, JsonFile, Memory, When, load_memory
+from rackless.errors import RacklessError
 from rackless.events import Bus
 from rackless.ports.hypervisor import (
     Change,
@@ -86,6 +89,9 @@ class Chassis:
         file: JsonFile,
         bus: Bus,
         *,
+        source: str | None = None,
+        starts: Starts | None = None,
+        faults: Faults | None = None,
         graceful_seconds: float = 300.0,
     ) -> None:
         self.name = name
@@ -105,10 +111,15 @@ class Chassis:
         """How often the server was seen, to know whether a look at all servers is older than one at this."""
         self._off = asyncio.Event()
         self._graceful_seconds = graceful_seconds
+        self._source = source
+        """The address images are asked for from."""
+        self._starts = starts
+        self._faults = faults or Faults()
         self._restarting: asyncio.Task[None] | None = None
+        self._in_line: asyncio.Task[None] | None = None
         self._reset_at = float("-inf")
         self._start_at = float("-inf")
-        self.starting = False
+        self._told_to_start = False
         """It was told to start, and the hypervisor has not said yet that it did."""
         self.cause = Cause.UNKNOWN
 
@@ -126,10 +137,20 @@ class Chassis:
     def blind(self) -> bool:
         return self._blind
 
+    @property
+    def exists(self) -> bool:
+        """False only when it was seen that there is no such server."""
+        return self._blind or self._server is not None
+
     def present(self) -> ServerState | None:
         with suppress(NoSuchServer):
             return self.server()
         return None
+
+    @property
+    def starting(self) -> bool:
+        """It was switched on, and waits for its turn to start."""
+        return self._in_line is not None or self._told_to_start
 
     def drive(self) -> Drive:
         file = self.server().media
@@ -147,6 +168,8 @@ class Chassis:
         self.glances += 1
         if server is None or server.power is Power.OFF:
             self._off.set()
+            if self._starts is not None:
+                self._starts.stopped(self.name)
         else:
             self._off.clear()
 
@@ -169,7 +192,8 @@ class Chassis:
     async def changed(self, change: Change) -> None:
         """Something happened to the server, by whoever's hand."""
         self._note_cause(change)
-        await self.look()
+        if not self._knows(change):
+            await self.look()
         if change in (Change.POWERED_ON, Change.REBOOTED) and bios.pending(self.memory):
             async with self.lock:
                 await self._remember(bios.after_start(self.memory))
@@ -181,9 +205,14 @@ class Chassis:
     async def reset(self, what: Reset) -> None:
         async with self.lock:
             server = self.server()
+            if self._faults.strike(Trouble.STUCK_POWER, self.name, Operation.POWER):
+                return
             self._forget_restart()
+            on = server.power is Power.ON
+            if self._in_line is not None and await self._keeps_place(what, on):
+                return
             try:
-                await self._press(what, server.power is Power.ON)
+                await self._press(what, on)
             finally:
                 with suppress(Unreachable):
                     await self.look()
@@ -205,10 +234,14 @@ class Chassis:
         """Fetch the image and put it into the drive, whatever was in it. Fetching does not hold the lock."""
         self.server()
         shown, username, password = _credentials(url, username, password)
+        if self._faults.strike(Trouble.FAILING_MEDIA, self.name, Operation.MEDIA):
+            raise FetchFailed("unreachable", shown, "a fault was asked for")
+        slow = self._faults.strike(Trouble.SLOW_DOWNLOAD, self.name, Operation.MEDIA)
         holder = f"{self.name}:{id(asyncio.current_task())}"
         file = await self._shelf.fetch(
-            shown, holder, username=username, password=password, verify=verify, source=self.address
-        )
+            shown, holder, username=username, password=password, verify=verify, source=self._source,
+            rate=slow.rate if slow else None,
+        )  # fmt: skip
         try:
             async with self.lock:
                 before = self.server().media
@@ -232,16 +265,24 @@ class Chassis:
 
     def close(self) -> None:
         self._forget_restart()
+        if self._in_line is not None:
+            self._in_line.cancel()
 
     # inside
 
     def _note_cause(self, change: Change) -> None:
         """What we did ourselves is told to us too, a moment later."""
         now = time.monotonic()
-        if change is Change.POWERED_ON and not self.starting and now - self._start_at > _OWN_RESET_SECONDS:
+        if change is Change.POWERED_ON and not self._told_to_start and now - self._start_at > _OWN_RESET_SECONDS:
             self.cause = Cause.BUTTON
         if change is Change.REBOOTED and now - self._reset_at > _OWN_RESET_SECONDS:
             self.cause = Cause.GUEST
+
+    def _knows(self, change: Change) -> bool:
+        """Most changes are of our own making and were seen. Every change is told, so the last one told is the truth."""
+        wanted = {Change.POWERED_ON: Power.ON, Change.POWERED_OFF: Power.OFF}.get(change)
+        server = self._server
+        return not self._blind and server is not None and server.power is wanted
 
     def _note_difference(self, before: ServerState | None, after: ServerState | None) -> None:
         if self.glances == 0 or before == after:
@@ -294,15 +335,53 @@ class Chassis:
                 await self._hypervisor.interrupt(self.name)
 
     async def _start(self) -> None:
+        """Start, at once or when it is this server's turn."""
+        if self._starts is None or self._starts.take(self.name):
+            await self._start_now()
+        elif self._in_line is None:
+            self._in_line = asyncio.create_task(self._start_in_turn(self._starts))
+
+    async def _start_now(self) -> None:
         """Start from the device wanted for this start; an override for one start is spent by it."""
         boot = self.memory.boot
-        self.starting, self.cause, self._start_at = True, Cause.COMMAND, time.monotonic()
+        self._told_to_start, self.cause, self._start_at = True, Cause.COMMAND, time.monotonic()
         try:
             await self._hypervisor.power_on(self.name, boot=boot.effective)
+        except BaseException:
+            if self._starts is not None:
+                self._starts.release(self.name)
+            raise
         finally:
-            self.starting, self._start_at = False, time.monotonic()
+            self._told_to_start, self._start_at = False, time.monotonic()
+        if self._starts is not None:
+            self._starts.started(self.name)
         memory = bios.after_start(self.memory)
         await self._remember(replace(memory, boot=BootOverride()) if boot.when is When.ONCE else memory)
+
+    async def _start_in_turn(self, starts: Starts) -> None:
+        try:
+            await starts.wait(self.name)
+            try:
+                async with self.lock:
+                    await self._start_now()
+                    await self.look()
+            except asyncio.CancelledError:
+                starts.release(self.name)
+                raise
+        except RacklessError as error:
+            self._bus.warn(f"{self.name} could not be started when it was its turn: {error}")
+            self.log.add(Kind.CHANGED, f"{self.name} could not be started.", warning=True)
+        finally:
+            self._in_line = None
+
+    async def _keeps_place(self, what: Reset, on: bool) -> bool:
+        """The server waits for its turn to start, and another command comes: True when that changes nothing."""
+        if not on and what not in (Reset.FORCE_OFF, Reset.GRACEFUL_SHUTDOWN, Reset.PUSH_POWER_BUTTON, Reset.NMI):
+            return True
+        if what is not Reset.NMI and self._in_line is not None:
+            self._in_line.cancel()
+            await asyncio.gather(self._in_line, return_exceptions=True)
+        return what is Reset.PUSH_POWER_BUTTON and not on
 
     async def _cycle(self) -> None:
         await self._hypervisor.power_off(self.name)

@@ -7,15 +7,19 @@ from __future__ import annotations
 
 import socket
 import ssl
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import quote
 
 from aiohttp import web
 
 from rackless.bmc.accounts import Account, Accounts
+from rackless.bmc.audit import Audit
 from rackless.bmc.chassis import Chassis
+from rackless.bmc.disk import Disk
+from rackless.bmc.faults import Faults
 from rackless.bmc.ipmi.sites import Ipmi, Sites
 from rackless.bmc.media import Limits, MediaShelf
 from rackless.bmc.redfish.events import record
@@ -26,15 +30,18 @@ from rackless.bmc.redfish.service import Service
 from rackless.bmc.redfish.subscriptions import Subscriptions
 from rackless.bmc.redfish.tree import routes
 from rackless.bmc.sight import Sight
+from rackless.bmc.starts import Starts
 from rackless.bmc.state import BootOverride, JsonFile
 from rackless.errors import MachineError
 from rackless.events import Bus
 from rackless.ports.hypervisor import Hypervisor, NoSuchServer, Power, ServerState, Unreachable
 
+_EVERYWHERE = ("0.0.0.0", "::")
+
 
 @dataclass(frozen=True, slots=True)
 class Bmc:
-    """A server's name, and the address its BMC has for itself."""
+    """A server's name, and the address its BMC has for itself, or the aggregate's when it has none."""
 
     server: str
     address: str
@@ -50,6 +57,8 @@ class BmcState:
     boot: BootOverride
     media: str | None
     seen: bool
+    starting: bool = False
+    """It was switched on, and waits until fewer others are starting."""
 
 
 class Fleet:
@@ -68,19 +77,28 @@ class Fleet:
         aggregate: str | None = None,
         ipmi: Ipmi | None = None,
         media_limits: Limits | None = None,
+        starts: Starts | None = None,
+        faults: Faults | None = None,
+        audit: Path | None = None,
         retry_seconds: float = 1.0,
         resync_seconds: float = 30.0,
+        listener: Callable[[str, int], socket.socket] | None = None,
     ) -> None:
         self._bmcs = tuple(bmcs)
         self._hypervisor = hypervisor
         self._accounts = tuple(accounts)
         self._state = state
+        self._listener = listener or open_listener
         self._bus = bus
         self._tls = tls
         self._port = port
         self._trust = media_ca
         self._aggregate = aggregate
         self._shelf = MediaShelf(media, trust=media_ca, limits=media_limits)
+        self._starts = starts
+        self.faults = faults or Faults()
+        self._disk = Disk()
+        self._audit = Audit(audit, bus)
         self._swept = False
         self._chassis: dict[str, Chassis] = {}
         self._by_uuid: dict[str, Chassis] = {}
@@ -106,7 +124,7 @@ class Fleet:
             self._services[self._aggregate] = self._service(self._aggregate, self._by_uuid)
         for bmc in self._bmcs:
             self._make(bmc)
-        server = RedfishServer(self._services.get, routes(), self._bus)
+        server = RedfishServer(self._find, routes(), self._bus, faults=self.faults, audit=self._audit)
         self._runner = web.ServerRunner(HttpServer(server.answer), shutdown_timeout=2.0)
         try:
             await self._sight.start()
@@ -128,7 +146,7 @@ class Fleet:
             self._make(bmc)
         if new:
             with suppress(Unreachable):
-                await self._sight.see_all()
+                await self._sight.see(bmc.server for bmc in new)
             await self._listen()
         return bool(gone or new)
 
@@ -142,7 +160,11 @@ class Fleet:
             await self._runner.cleanup()
         for chassis in self._chassis.values():
             chassis.close()
+        if self._starts is not None:
+            await self._starts.close()
         await self._shelf.close()
+        await self._disk.close()
+        self._audit.close()
 
     # looking at it
 
@@ -158,18 +180,29 @@ class Fleet:
     # making and retiring
 
     def _make(self, bmc: Bmc) -> None:
-        file = JsonFile(self._state / f"{bmc.server}.json")
-        chassis = Chassis(bmc.server, bmc.address, self._hypervisor, self._shelf, file, self._bus)
+        chassis = Chassis(
+            bmc.server,
+            bmc.address,
+            self._hypervisor,
+            self._shelf,
+            self._file(bmc.server),
+            self._bus,
+            source=bmc.address if bmc.address != self._aggregate else None,
+            starts=self._starts,
+            faults=self.faults,
+        )
         if (media := chassis.memory.media) is not None:
             self._shelf.hold(Path(media.file), bmc.server)
         self._chassis[bmc.server] = chassis
-        self._services[bmc.address] = self._service(bmc.address, {"1": chassis})
+        if bmc.address != self._aggregate:
+            self._services[bmc.address] = self._service(bmc.address, {"1": chassis})
+
+    def _file(self, name: str) -> JsonFile:
+        return JsonFile(self._state / f"{quote(name, safe='')}.json", self._disk)
 
     def _service(self, address: str, systems: Mapping[str, Chassis]) -> Service:
-        accounts = Accounts(self._accounts, file=JsonFile(self._state / f"accounts-{address}.json"))
-        subscriptions = Subscriptions(
-            JsonFile(self._state / f"subscriptions-{address}.json"), self._bus, trust=self._trust
-        )
+        accounts = Accounts(self._accounts, file=self._file(f"accounts-{address}"))
+        subscriptions = Subscriptions(self._file(f"subscriptions-{address}"), self._bus, trust=self._trust)
         service = Service(address, systems, accounts, subscriptions, self._port, self._tls is not None)
         for id, chassis in systems.items():
             _tell_subscribers(service, id, chassis)
@@ -181,21 +214,23 @@ class Fleet:
             await self.ipmi.retire(bmc.server)
         for id in [id for id, known in self._by_uuid.items() if known is chassis]:
             del self._by_uuid[id]
-        await self._services.pop(bmc.address).close()
-        if (site := self._sites.pop(bmc.address, None)) is not None:
-            await site.stop()
+        if bmc.address != self._aggregate:
+            await self._services.pop(bmc.address).close()
+            if (site := self._sites.pop(bmc.address, None)) is not None:
+                await site.stop()
         chassis.close()
         if forget:
             if chassis.memory.media is not None:
                 self._shelf.release(Path(chassis.memory.media.file), bmc.server)
-            for name in (bmc.server, f"accounts-{bmc.address}", f"subscriptions-{bmc.address}"):
-                JsonFile(self._state / f"{name}.json").retire()
+            own = () if bmc.address == self._aggregate else (f"accounts-{bmc.address}", f"subscriptions-{bmc.address}")
+            for name in (bmc.server, *own):
+                self._file(name).retire()
 
     async def _listen(self) -> None:
         assert self._runner is not None
         for address in self._services.keys() - self._sites.keys():
             try:
-                site = web.SockSite(self._runner, _socket(address, self._port), ssl_context=self._tls)
+                site = web.SockSite(self._runner, self._listener(address, self._port), ssl_context=self._tls)
                 await site.start()
             except OSError as error:
                 raise MachineError(
@@ -206,6 +241,11 @@ class Fleet:
             self._sites[address] = site
         if self.ipmi is not None:
             self.ipmi.ensure(self._chassis)
+
+    def _find(self, address: str) -> Service | None:
+        """The service a client came to; one that listens everywhere is met at any address."""
+        found = self._services.get(address)
+        return self._services.get(self._aggregate) if found is None and self._aggregate in _EVERYWHERE else found
 
     # seeing
 
@@ -231,7 +271,8 @@ class Fleet:
 def _observe(chassis: Chassis) -> BmcState:
     boot = chassis.memory.boot
     try:
-        return BmcState(chassis.name, chassis.address, chassis.server().power, boot, chassis.drive().url, seen=True)
+        power, media = chassis.server().power, chassis.drive().url
+        return BmcState(chassis.name, chassis.address, power, boot, media, seen=True, starting=chassis.starting)
     except NoSuchServer:
         return BmcState(chassis.name, chassis.address, None, boot, None, seen=True)
     except Unreachable:
@@ -243,7 +284,7 @@ def _tell_subscribers(service: Service, id: str, chassis: Chassis) -> None:
     chassis.log.listen(lambda entry: service.subscriptions.publish(record(entry, origin, chassis.name)))
 
 
-def _socket(address: str, port: int) -> socket.socket:
+def open_listener(address: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -94,14 +94,16 @@ class MediaShelf:
         password: str | None = None,
         verify: bool = True,
         source: str | None = None,
+        rate: int | None = None,
     ) -> Path:
-        """The file with the bytes at `url`, held for `holder`. `source` is the address to ask from."""
+        """The file with the bytes at `url`, held for `holder`. `source` is the address to ask from; `rate` bytes per
+        second are fetched at most. Who asks for what is being fetched already shares that."""
         key = (url, username or "", password or "", verify)
         flight = self._flights.get(key)
         if flight is None:
             auth = base64.b64encode(f"{username}:{password or ''}".encode()).decode() if username else None
             holders: set[str] = set()
-            task = asyncio.create_task(self._fetch(url, auth, verify, source, holders))
+            task = asyncio.create_task(self._fetch(url, auth, verify, source, rate, holders))
             flight = self._flights[key] = _Flight(holders, task)
             task.add_done_callback(lambda _: self._flights.pop(key, None))
         flight.holders.add(holder)
@@ -136,14 +138,16 @@ class MediaShelf:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _fetch(self, url: str, auth: str | None, verify: bool, source: str | None, holders: set[str]) -> Path:
-        file = await self._transfer(url, auth, verify, source)
+    async def _fetch(
+        self, url: str, auth: str | None, verify: bool, source: str | None, rate: int | None, holders: set[str]
+    ) -> Path:
+        file = await self._transfer(url, auth, verify, source, rate)
         self._holders[file] |= holders
         if not holders:  # everybody who asked went away
             self.release(file, "")
         return file
 
-    async def _transfer(self, url: str, auth: str | None, verify: bool, source: str | None) -> Path:
+    async def _transfer(self, url: str, auth: str | None, verify: bool, source: str | None, rate: int | None) -> Path:
         try:
             address = URL(url)
         except ValueError as error:
@@ -175,7 +179,7 @@ class MediaShelf:
                     raise FetchFailed(
                         kind.get(response.status, "refused"), url, f"the server answered {response.status}"
                     )
-                file = await self._store(url, response)
+                file = await self._store(url, response, rate)
                 self._seen[url] = _Seen(file, response.headers.get("ETag"), response.headers.get("Last-Modified"))
                 return file
         except TimeoutError as error:
@@ -185,7 +189,7 @@ class MediaShelf:
         except OSError as error:
             raise FetchFailed("space", url, str(error)) from error
 
-    async def _store(self, url: str, response: aiohttp.ClientResponse) -> Path:
+    async def _store(self, url: str, response: aiohttp.ClientResponse, rate: int | None) -> Path:
         room = min(self._limits.bytes, shutil.disk_usage(self.directory).free - self._limits.spare_bytes)
         size = response.content_length
         if size is not None and size > room:
@@ -195,7 +199,9 @@ class MediaShelf:
         with tempfile.NamedTemporaryFile(dir=self.directory, prefix=_PARTIAL, delete=False) as partial:
             path = Path(partial.name)
             try:
-                async for chunk in response.content.iter_chunked(_CHUNK):
+                async for chunk in response.content.iter_chunked(min(_CHUNK, rate or _CHUNK)):
+                    if rate:
+                        await asyncio.sleep(len(chunk) / rate)
                     received += len(chunk)
                     if received > room:
                         raise FetchFailed("space", url, f"it is larger than the room for it, {room} bytes")

@@ -7,7 +7,7 @@ is worse than none. All servers are also looked at now and then, for what no eve
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 
 from rackless.bmc.chassis import Chassis
@@ -17,6 +17,8 @@ from rackless.ports.hypervisor import Change, Hypervisor, NoSuchServer, ServerEv
 
 _PATIENCE = 3
 """So often in a row may the hypervisor refuse to show its servers before we call ourselves blind."""
+
+_FEW = 8
 
 Seen = Callable[[Chassis, ServerState], None]
 
@@ -43,12 +45,12 @@ class Sight:
         self._following: asyncio.Task[None] | None = None
         self._reactions: set[asyncio.Task[None]] = set()
         self._blind = False
+        self._looked = asyncio.Event()
 
     async def start(self) -> None:
         """Returns when the servers were seen, or cannot be for now."""
-        with suppress(Unreachable):
-            await self.see_all()
         self._following = asyncio.create_task(self._follow())
+        await self._looked.wait()
 
     async def stop(self) -> None:
         tasks = [*self._reactions, *([self._following] if self._following else [])]
@@ -68,6 +70,17 @@ class Sight:
                 self._seen(chassis, server)
         self._all_seen()
 
+    async def see(self, names: Iterable[str]) -> None:
+        """Look at these, one by one when they are few."""
+        wanted = [self._chassis[name] for name in names]
+        if len(wanted) > _FEW:
+            await self.see_all()
+            return
+        for chassis in wanted:
+            await chassis.look()
+            if (server := chassis.present()) is not None:
+                self._seen(chassis, server)
+
     async def _follow(self) -> None:
         """Keep every chassis true, for ever."""
         failures = 0
@@ -82,6 +95,7 @@ class Sight:
                     self._lose(error)
             else:
                 failures = 0
+            self._looked.set()
             await asyncio.sleep(self._retry_seconds)
 
     def _lose(self, error: RacklessError) -> None:
@@ -98,6 +112,7 @@ class Sight:
         try:
             await asyncio.sleep(0)  # be listening before looking, so that nothing falls between
             await self.see_all()
+            self._looked.set()
             looked = clock.time()
             while True:
                 await asyncio.wait({coming}, timeout=self._retry_seconds)

@@ -1,21 +1,20 @@
 """What a BMC remembers when its process dies: one small JSON file each, never half written.
 
 `Memory` is one BMC's durable state as a frozen value; a change is a new value that is on disk before anybody is told
-it happened. `JsonFile` is the crash-safe file below it. This module knows no protocol and no hypervisor.
+it happened. `JsonFile` is the file below it, made durable by `disk`. This module knows no protocol and no hypervisor.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
-import os
-import tempfile
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+from rackless.bmc.disk import Disk
 from rackless.ports.hypervisor import BootDevice
 
 
@@ -72,14 +71,12 @@ class Memory:
 
 
 class JsonFile:
-    """One JSON object in one private file: readers see the old one or the new one, whenever the process dies.
+    """One JSON object in one private file: readers see the old one or the new one, whenever the process or the machine dies."""
 
-    It does not wait for the disk: on a machine that builds images a sync takes seconds, and a client waits for the
-    answer. A power cut may cost the last seconds; what it leaves half written is set aside at the next start.
-    """
-
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, disk: Disk | None = None) -> None:
         self.path = path
+        self._disk = disk or Disk()
+        self._saving = asyncio.Lock()
 
     def load(self) -> dict[str, Any] | None:
         """None when there is none. A file that is not JSON is set aside and counts as none."""
@@ -98,20 +95,14 @@ class JsonFile:
     async def save(self, value: Mapping[str, Any]) -> None:
         text = json.dumps(value, separators=(",", ":"))
         # A caller that goes away must not leave us between the file and what memory says it holds.
-        await asyncio.shield(asyncio.to_thread(self._write, text))
+        await asyncio.shield(self._save(text.encode()))
 
     def retire(self) -> None:
         self.path.unlink(missing_ok=True)
 
-    def _write(self, text: str) -> None:
-        handle, name = tempfile.mkstemp(dir=self.path.parent, prefix=f".{self.path.name}.")
-        try:
-            with os.fdopen(handle, "w") as file:
-                file.write(text)
-            os.replace(name, self.path)
-        except BaseException:
-            os.unlink(name)
-            raise
+    async def _save(self, content: bytes) -> None:
+        async with self._saving:
+            await self._disk.replace(self.path, content)
 
 
 def load_memory(file: JsonFile) -> Memory:

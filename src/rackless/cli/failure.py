@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import sys
+
 from rich.console import Console
 from rich.text import Text
 
@@ -17,3 +20,9 @@ def show(error: RacklessError, console: Console | None = None) -> None:
         console.print(Text.assemble(("log: ", "dim"), error.log))
     if error.hint:
         console.print(Text.assemble(("do: ", "bold cyan"), error.hint))
+
+
+def show_json(error: RacklessError) -> None:
+    """The same for programs: the last line of the output."""
+    words = {"kind": type(error).__name__, "what": error.what, "why": error.why, "hint": error.hint, "log": error.log}
+    sys.stdout.write(json.dumps({"error": {**words, "exit_code": error.exit_code}}) + "\n")

@@ -13,18 +13,37 @@ import click
 from rackless import __version__
 from rackless.errors import RacklessError, known
 
+_HERE = "rackless.cli.commands"
 COMMANDS: dict[str, tuple[str, str]] = {
     # name: (module:attribute, help shown in the list)
-    "up": ("rackless.cli.commands.up:up", "Make the lab, or go on making it."),
-    "status": ("rackless.cli.commands.status:status", "Show what is there now."),
-    "ssh": ("rackless.cli.commands.ssh:ssh", "Open a shell on a node, or run a command there."),
-    "host": ("rackless.cli.commands.host:host", "List hosts, show one, take its system off."),
-    "check": ("rackless.cli.commands.check:check", "Check an install-config before its installer does."),
-    "install-config": ("rackless.cli.commands.install_config:install_config", "Write an install-config for the lab."),
-    "explain": ("rackless.cli.commands.explain:explain", "Explain a field of an install-config or a lab."),
-    "prepare": ("rackless.cli.commands.prepare:prepare", "Get this machine ready: packages, Ironic, images."),
-    "destroy": ("rackless.cli.commands.destroy:destroy", "Remove the lab and leave nothing behind."),
-    "api": ("rackless.cli.commands.api:api", "Serve the lab's Kubernetes objects without a cluster."),
+    "init": (f"{_HERE}.init:init", "Write a lab.yaml that fits this machine."),
+    "doctor": (f"{_HERE}.doctor:doctor", "Say what this machine can do and what it lacks."),
+    "validate": (f"{_HERE}.validate:validate", "Check the lab's description."),
+    "plan": (f"{_HERE}.plan:plan", "Show what `up` would do, and why."),
+    "up": (f"{_HERE}.up:up", "Make the lab, or go on making it."),
+    "status": (f"{_HERE}.status:status", "Show what is there now."),
+    "list": (f"{_HERE}.list:list_labs", "List the labs on this machine."),
+    "host": (f"{_HERE}.host:host", "List hosts, show one, take its system off."),
+    "bmc": (f"{_HERE}.bmc:bmc", "Serve BMCs for any libvirt domains; make a lab's BMCs fail."),
+    "ssh": (f"{_HERE}.ssh:ssh", "Open a shell on a node, or run a command there."),
+    "console": (f"{_HERE}.console:console", "Watch a server's serial console, or type at it."),
+    "screenshot": (f"{_HERE}.screenshot:screenshot", "Take a picture of a server's screen."),
+    "power": (f"{_HERE}.power:power", "Switch a server on or off."),
+    "capture": (f"{_HERE}.capture:capture", "Record the packets of a server."),
+    "exec": (f"{_HERE}.inside:exec_inside", "Run a command inside the lab."),
+    "shell": (f"{_HERE}.inside:shell", "Open a shell inside the lab."),
+    "logs": (f"{_HERE}.logs:logs", "Show the logs of the lab's parts."),
+    "events": (f"{_HERE}.events:events", "Show what happened to the lab."),
+    "gather": (f"{_HERE}.gather:gather", "Make an archive for a bug report, without secrets."),
+    "down": (f"{_HERE}.down:down", "Stop the lab and keep everything."),
+    "destroy": (f"{_HERE}.destroy:destroy", "Remove the lab and leave nothing behind."),
+    "explain": (f"{_HERE}.explain:explain", "Explain a field of an install-config or a lab."),
+    "check": (f"{_HERE}.check:check", "Check an install-config before its installer does."),
+    "install-config": (f"{_HERE}.install_config:install_config", "Write an install-config for the lab."),
+    "api": (f"{_HERE}.api:api", "Serve the lab's Kubernetes objects without a cluster."),
+    "prepare": (f"{_HERE}.prepare:prepare", "Get this machine ready: packages, Ironic, images."),
+    "uninstall": (f"{_HERE}.uninstall:uninstall", "Remove what labs share: images, environments."),
+    "completion": (f"{_HERE}.completion:completion", "Print completions for a shell."),
 }
 
 
@@ -55,7 +74,7 @@ def cli() -> None:
 
 def main() -> None:
     try:
-        code = cli(standalone_mode=False)  # what `ctx.exit(code)` in a command comes back as
+        code = cli(prog_name="rackless", standalone_mode=False)  # what `ctx.exit(code)` in a command comes back as
         sys.exit(code if isinstance(code, int) else 0)
     except click.exceptions.Exit as exit:
         sys.exit(exit.exit_code)
@@ -68,7 +87,7 @@ def main() -> None:
             raise
         from rackless.cli import failure
 
-        failure.show(ours)
+        failure.show_json(ours) if "--json" in sys.argv else failure.show(ours)
         sys.exit(ours.exit_code)
     except (KeyboardInterrupt, click.exceptions.Abort):
         sys.exit(130)

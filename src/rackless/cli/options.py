@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,20 @@ def lab_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return click.option("--name", help="The lab's name, instead of the one in the file.")(command)
 
 
+def json_option(help: str = "One JSON object.") -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    return click.option("--json", "as_json", is_flag=True, help=help)
+
+
 def load_spec(file: Path | None, name: str | None) -> LabSpec:
     if file is None and DEFAULT_FILE.exists():
         file = DEFAULT_FILE
     return load(file, name=name)
+
+
+def lab_name(file: Path | None, name: str | None) -> str:
+    """The name of a lab that is there already; its file is read only to find that."""
+    return name or load_spec(file, None).name
+
+
+def print_json(value: Any) -> None:
+    click.echo(json.dumps(value, default=str))

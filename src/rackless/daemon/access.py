@@ -3,26 +3,46 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
 
 from rackless.cluster.reference.recipe import Keys
 from rackless.daemon.operations import require_lab, require_root
+from rackless.drivers.process import identity
 from rackless.errors import InputError, LabError
 from rackless.plan.addressing import plan_lab
-from rackless.run.paths import Roots
+from rackless.plan.model import PlannedServer
+from rackless.run.paths import LabPaths, Roots
 from rackless.spec.lab import LabSpec
 
 USER = "core"
+
+
+def inside_command(lab: str, command: Sequence[str], roots: Roots) -> list[str]:
+    """A command in the lab's namespaces: its networks, its resolver, its libvirt; in the folder we are in."""
+    paths = require_lab(lab, roots)
+    require_root("enter a lab")
+    holder = _holder(paths)
+    here = Path.cwd()
+    hidden = any(here.is_relative_to(folder) for folder in ("/run", "/var/lib", "/var/log", "/var/cache"))
+    wd = "/" if hidden else str(here)
+    return ["nsenter", f"--target={holder}", "--mount", "--net", f"--wdns={wd}", "--", *command]
+
+
+def find_server(lab: str, server: str, paths: LabPaths) -> PlannedServer:
+    plan = plan_lab(LabSpec.model_validate_json(paths.spec.read_text()))
+    found = plan.server(server)
+    if found is None:
+        known = ", ".join(s.name for s in plan.servers)
+        raise InputError(f"the lab {lab} has no server {server}", why=f"it has {known}", hint="name one of those")
+    return found
 
 
 def ssh_command(lab: str, server: str, command: Sequence[str], roots: Roots) -> list[str]:
     """ssh to a node, from inside the lab's network namespace, with the lab's key and the host key we gave the node."""
     paths = require_lab(lab, roots)
     require_root("enter a lab")
-    plan = plan_lab(LabSpec.model_validate_json(paths.spec.read_text()))
-    target = plan.server(server)
-    if target is None:
-        known = ", ".join(s.name for s in plan.servers)
-        raise InputError(f"the lab {lab} has no server {server}", why=f"it has {known}", hint="name one of those")
+    target = find_server(lab, server, paths)
     keys = Keys(paths.secrets / "cluster")
     if not keys.admin.exists() or not keys.known_hosts.exists():
         raise LabError(f"{server} has no system yet", hint="`rackless up` provisions it")
@@ -47,3 +67,12 @@ def ssh_command(lab: str, server: str, command: Sequence[str], roots: Roots) -> 
         f"{USER}@{target.address}",
         *(["--", *command] if command else []),
     ]
+
+
+def _holder(paths: LabPaths) -> int:
+    with suppress(FileNotFoundError, ValueError):
+        text = paths.holder_pid.read_text()
+        pid = int(text.split()[0])
+        if identity(pid) == text:
+            return pid
+    raise LabError(f"the lab {paths.name} is not running", hint="`rackless up` starts it")

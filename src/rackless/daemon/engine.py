@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import shutil
+import socket
 import ssl
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
@@ -14,10 +15,13 @@ from pathlib import Path
 from typing import Any
 
 from rackless.bmc.accounts import Account
-from rackless.bmc.fleet import Bmc, Fleet
+from rackless.bmc.faults import Fault, Operation, Trouble
+from rackless.bmc.fleet import Bmc, BmcState, Fleet, open_listener
 from rackless.bmc.ipmi.sites import Ipmi
+from rackless.bmc.starts import Starts, default_limit
 from rackless.cluster.reference.recipe import Cluster, Keys, observe_nodes
 from rackless.daemon import prepare
+from rackless.daemon.evidence import BootChain, read_console, read_lease
 from rackless.daemon.keeper import Keeper, KeptProcesses
 from rackless.daemon.stages import STAGES
 from rackless.drivers.clock import SystemClock
@@ -25,19 +29,24 @@ from rackless.drivers.ironic.config import IronicConfig
 from rackless.drivers.ironic.provisioner import IronicProvisioner
 from rackless.drivers.ironic.service import IronicService
 from rackless.drivers.libvirt.connection import Connection
-from rackless.drivers.libvirt.domain_xml import OVMF, Platform
+from rackless.drivers.libvirt.domain_xml import OVMF, OVMF_SECURE, Platform
 from rackless.drivers.libvirt.hypervisor import LibvirtHypervisor
 from rackless.drivers.libvirt.networks import LibvirtNetworks
-from rackless.drivers.netlink.links import NetlinkLinks
-from rackless.errors import LabError, MachineError
+from rackless.drivers.netlink.links import NetlinkLinks, furnish_leg
+from rackless.drivers.netlink.room import Room
+from rackless.errors import GaveUp, InputError, LabError, MachineError
 from rackless.events import Bus
 from rackless.lab import libvirtd
 from rackless.lab.certificates import Authority
 from rackless.lab.files import FileServer
+from rackless.lab.firewall import ensure_rules, render_bmcs, render_lab
 from rackless.lab.networks import ensure_networks
+from rackless.lab.ntp import TimeServer
 from rackless.lab.secrets import ensure_password
-from rackless.lab.servers import ensure_servers
+from rackless.lab.servers import ensure_servers, retire_server
 from rackless.plan.addressing import plan_lab
+from rackless.ports.fabric import Leg
+from rackless.ports.hypervisor import Power, Unreachable
 from rackless.ports.provisioner import Image
 from rackless.provisioning.baremetalhost import KIND, State, read
 from rackless.provisioning.controller import HostController
@@ -50,6 +59,7 @@ from rackless.spec.lab import LabSpec
 
 USERNAME = "admin"
 DEPROVISION_WITHIN = 1800.0
+SHUT_DOWN_WITHIN = 60.0
 
 
 class Engine:
@@ -64,6 +74,8 @@ class Engine:
         self.networks = LibvirtNetworks(self.connection)
         self.hypervisor = LibvirtHypervisor(self.connection, _platform(kvm=self._kvm()))
         self.libvirtd: Keeper | None = None
+        self.bmc_room: Room | None = None
+        self.time = TimeServer(str(self.plan.gateway.ip))
         self.fleet: Fleet | None = None
         self.files = FileServer(paths.files, str(self.plan.gateway.ip))
         self.ironic: IronicService | None = None
@@ -101,21 +113,30 @@ class Engine:
 
     async def stop(self) -> None:
         """End what we keep running; the servers run on."""
+        await self._stop_provisioning()
+        await self.files.stop()
+        self.time.stop()
+        if self.fleet is not None:
+            await self.fleet.stop()
+            self.fleet = None
+        if self.bmc_room is not None:
+            self.bmc_room.close()
+            self.bmc_room = None
+        await self.connection.close()
+        if self.libvirtd is not None:
+            await self.libvirtd.stop()
+
+    async def _stop_provisioning(self) -> None:
         if self.controller is not None:
             self.controller.cancel()
             await asyncio.gather(self.controller, return_exceptions=True)
             self.controller = None
         if self.provisioner is not None:
             await self.provisioner.close()
+            self.provisioner = None
         if self.ironic is not None:
             await self.ironic.stop()
-        await self.files.stop()
-        if self.fleet is not None:
-            await self.fleet.stop()
-            self.fleet = None
-        await self.connection.close()
-        if self.libvirtd is not None:
-            await self.libvirtd.stop()
+            self.ironic = None
 
     # lab
 
@@ -124,7 +145,35 @@ class Engine:
         await self._ensure_libvirtd()
         self.hypervisor.platform = _platform(kvm=self._kvm())
         await ensure_networks(self.plan, self.links, self.networks, self.bus)
+        await self._ensure_bmc_site()
+        await self.time.start()
         await ensure_servers(self.plan, self.paths, self.hypervisor, self.processes, self.bus)
+
+    async def _ensure_bmc_site(self) -> None:
+        """Routed BMCs live in a namespace of their own, behind a router on the cluster network."""
+        route, router = self.plan.bmc_route, self.plan.bmc_site.router
+        if route is None or router is None:
+            if self.plan.bmc_site.allow:
+                await ensure_rules(render_lab(self.plan), self.processes)
+            return
+        with self.bus.step("BMC router") as step:
+            if self.bmc_room is None:
+                self.bmc_room = Room("bmc")
+            leg = Leg("bmc-up", self.plan.cluster.bridge, "router", router, gateway=self.plan.gateway.ip)
+            bmcs, room = self.plan.bmc, self.bmc_room
+            changed = await self.links.ensure_leg(leg, room.path)
+            await room.acall(lambda: furnish_leg(leg, bmcs))
+            changed |= await self.links.ensure_route(route)
+            await ensure_rules(render_lab(self.plan), self.processes)
+            await ensure_rules(render_bmcs(self.plan), self.processes, room.path)
+            if not changed:
+                step.unchanged()
+
+    def _open_listener(self, address: str, port: int) -> socket.socket:
+        """A BMC listens where it lives."""
+        if self.bmc_room is not None:
+            return self.bmc_room.call(lambda: open_listener(address, port))
+        return open_listener(address, port)
 
     async def _ensure_libvirtd(self) -> None:
         with self.bus.step("libvirtd") as step:
@@ -166,9 +215,116 @@ class Engine:
                 tls=tls,
                 media_ca=ssl.create_default_context(cafile=authority.certificate),
                 ipmi=Ipmi(),
+                starts=Starts(default_limit(), self.clock, self.hypervisor.processor_seconds),
+                audit=self.paths.logs / "bmc-audit.jsonl",
+                listener=self._open_listener,
             )
             await fleet.start()
             self.fleet = fleet
+        await self._wake()
+
+    # stopping for a while, and going on
+
+    async def rest(self, *, force: bool) -> list[str]:
+        """Stop everything, the servers too, and remember which of them were on."""
+        async with self._busy:
+            await self._stop_provisioning()
+            running = [state.name for state in await self.hypervisor.servers() if state.power is Power.ON]
+            write(self.paths.resting, "\n".join(running))
+            if not force:
+                await asyncio.gather(*(self._shut_down(name) for name in running))
+            for name in running:
+                await self.hypervisor.power_off(name)
+            return running
+
+    async def _shut_down(self, name: str) -> None:
+        """Ask its system; a server without one does not hear, and is switched off after a while."""
+
+        async def off() -> tuple[bool, str]:
+            state = await self.hypervisor.observe(name)
+            return state is None or state.power is Power.OFF, "still on"
+
+        with self.bus.step(f"{name}: shutting down") as step:
+            await self.hypervisor.shut_down(name)
+            try:
+                await until(off, what=f"{name} to shut down", within=SHUT_DOWN_WITHIN, every=0.5, clock=self.clock)
+            except GaveUp:
+                step.detail = f"did not within {SHUT_DOWN_WITHIN:.0f} s; switched off"
+
+    async def _wake(self) -> None:
+        """Switch on what was on before the rest."""
+        with suppress(FileNotFoundError):
+            for name in self.paths.resting.read_text().split():
+                if self.plan.server(name) is not None:
+                    await self.hypervisor.power_on(name)
+            self.paths.resting.unlink()
+
+    async def retire(self, names: list[str]) -> None:
+        """Take servers away for good: their hosts in good order first, when the lab provisions them."""
+        for name in names:
+            server = self.plan.server(name)
+            if server is None:
+                continue
+            with self.bus.step(f"{name}: taken away"):
+                async with self._busy:
+                    if await self.resources.get(KIND, name) is not None:
+                        await self._retire_host(name)
+                    await retire_server(server, self.plan, self.paths, self.hypervisor)
+                    (self.paths.bmc / f"{name}.json").unlink(missing_ok=True)
+
+    async def _retire_host(self, name: str) -> None:
+        if self.ironic is None:
+            await self._engine()
+        self._start_controller()
+        await self.resources.delete(KIND, name)
+
+        async def gone() -> tuple[bool, str]:
+            record = await self.resources.get(KIND, name)
+            return record is None, read(record).status.state.value if record is not None else "gone"
+
+        await until(gone, what=f"the host {name} to be deleted", within=DEPROVISION_WITHIN, every=1, clock=self.clock)
+
+    async def power(self, name: str, action: str) -> dict[str, Any]:
+        """The power button of one server. A provisioned host is kept as said here: its record says so from now on."""
+        if self.plan.server(name) is None:
+            known = ", ".join(server.name for server in self.plan.servers)
+            raise InputError(f"there is no server {name}", why=f"there is {known}", hint="name one of those")
+        if action in ("on", "off", "shutdown"):
+            record = await self.resources.get(KIND, name)
+            if record is not None and read(record).status.state is State.PROVISIONED:
+                record["spec"]["online"] = action == "on"
+                await self.resources.apply(record)
+        match action:
+            case "on":
+                await self.hypervisor.power_on(name)
+            case "off":
+                await self.hypervisor.power_off(name)
+            case "shutdown":
+                await self.hypervisor.shut_down(name)
+            case "cycle":
+                await self.hypervisor.power_off(name)
+                await self.hypervisor.power_on(name)
+        state = await self.hypervisor.observe(name)
+        return {"server": name, "power": state.power.value if state is not None else None}
+
+    def faults(self) -> list[dict[str, Any]]:
+        """What goes wrong at the BMCs because somebody asked for it."""
+        found = self.fleet.faults.list() if self.fleet else []
+        return [{**fault.to_json(), "text": fault.describe()} for fault in found]
+
+    def add_fault(self, wish: dict[str, Any]) -> dict[str, Any]:
+        servers = [server.name for server in self.plan.servers]
+        if self.fleet is None:
+            raise LabError("the lab has no BMCs yet", hint="`rackless up --until bmc` makes them")
+        if wish["server"] is not None and wish["server"] not in servers:
+            raise InputError(f"there is no server {wish['server']}", hint=f"there is: {', '.join(servers)}")
+        operation = Operation(wish["operation"]) if wish["operation"] else None
+        fault = self.fleet.faults.add(Fault(**{**wish, "trouble": Trouble(wish["trouble"]), "operation": operation}))
+        self.bus.info(f"fault {fault.id}: {fault.describe()}")
+        return {**fault.to_json(), "text": fault.describe()}
+
+    def clear_faults(self, ids: list[int]) -> int:
+        return self.fleet.faults.clear(ids) if self.fleet else 0
 
     # the provisioning engine
 
@@ -243,10 +399,40 @@ class Engine:
             raise LabError("hosts cannot be provisioned before the engine runs")
         if self.controller is None or self.controller.done():
             ca = self._authority().certificate
-            controller = HostController(self.resources, self.provisioner, self.clock, self.bus, bmc_ca=ca)
+            controller = HostController(
+                self.resources, self.provisioner, self.clock, self.bus, bmc_ca=ca, evidence=self._evidence
+            )
             self.controller = asyncio.create_task(controller.run(), name="hosts")
 
+    def _evidence(self, name: str) -> str:
+        server = self.plan.server(name)
+        if server is None:
+            return ""
+        bmc = next((bmc for bmc in self.fleet.observe() if bmc.server == name), None) if self.fleet else None
+        return BootChain(
+            power=(bmc.power if bmc else None) or "unknown",
+            media=bmc.media if bmc else None,
+            leased=read_lease(Path(f"/var/lib/libvirt/dnsmasq/{self.plan.cluster.bridge}.status"), server.mac),
+            fetched=self.files.fetched(str(server.address)),
+            console=read_console(self.paths.console(name)),
+        ).describe()
+
     # what is there now
+
+    async def observe(self) -> dict[str, Any]:
+        """What the planner needs to know of the lab as it is."""
+        try:
+            servers = {state.name: state.power.value for state in await self.hypervisor.servers()}
+            networks = await self.networks.active()
+        except Unreachable:  # not made yet, or restarting
+            servers, networks = {}, set()
+        links = await self.links.names()
+        bmc = self.bmc_room is not None or "bmc" in links
+        return {
+            "servers": servers,
+            "networks": sorted(networks | links | ({"bmc"} if bmc else set())),
+            "stages": list(STAGES[: self._reached() + 1]),
+        }
 
     async def status(self) -> dict[str, Any]:
         bmcs = {bmc.server: bmc for bmc in self.fleet.observe()} if self.fleet else {}
@@ -263,13 +449,14 @@ class Engine:
                     "role": server.role.value,
                     "address": str(server.address),
                     "bmc": f"https://{server.bmc_address}",
-                    "power": bmcs[server.name].power if server.name in bmcs else None,
+                    "power": _power(bmcs.get(server.name)),
                     "host": hosts[server.name].state.value if server.name in hosts else None,
                     "error": hosts[server.name].error_message if server.name in hosts else "",
                     "node": "up" if nodes.get(server.name) else None,
                 }
                 for server in self.plan.servers
             ],
+            "faults": self.faults(),
             "etcd": None
             if quorum is None
             else {
@@ -297,13 +484,22 @@ class Engine:
         return ensure_password(self.paths.secrets / f"{what}.password")
 
 
+def _power(bmc: BmcState | None) -> str | None:
+    if bmc is None or bmc.power is None:
+        return None
+    return "starting" if bmc.starting else bmc.power.value
+
+
 def _platform(*, kvm: bool) -> Platform:
     emulator = shutil.which("qemu-system-x86_64")
-    firmware = next(((Path(code), Path(vars)) for code, vars in OVMF if Path(code).exists()), None)
+    firmware, secure = (
+        next(((Path(code), Path(vars)) for code, vars in places if Path(code).exists() and Path(vars).exists()), None)
+        for places in (OVMF, OVMF_SECURE)
+    )
     if emulator is None or firmware is None:
         raise MachineError(
             "QEMU or its UEFI firmware is not installed",
             why=f"qemu-system-x86_64: {emulator or 'not found'}; OVMF: {firmware or 'not found'}",
             hint="run `rackless prepare`, which installs what is missing",
         )
-    return Platform(kvm, Path(emulator), *firmware)
+    return Platform(kvm, Path(emulator), *firmware, *(secure or ()))

@@ -11,7 +11,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from rackless import events
+from rackless import __version__, events
+from rackless.daemon.build import fingerprint
 from rackless.daemon.control import ControlServer
 from rackless.daemon.engine import Engine
 from rackless.errors import RacklessError
@@ -47,15 +48,50 @@ async def serve(paths: LabPaths) -> None:
     async def deprovision(arguments: dict[str, Any]) -> None:
         await engine.deprovision(arguments["host"])
 
+    async def faults() -> list[dict[str, Any]]:
+        return engine.faults()
+
+    async def add_fault(arguments: dict[str, Any]) -> dict[str, Any]:
+        return engine.add_fault(arguments)
+
+    async def clear_faults(arguments: dict[str, Any]) -> int:
+        return engine.clear_faults(arguments["ids"])
+
+    async def rest(arguments: dict[str, Any]) -> list[str]:
+        return await engine.rest(force=arguments["force"])
+
+    async def retire(arguments: dict[str, Any]) -> None:
+        await engine.retire(arguments["servers"])
+
+    async def power(arguments: dict[str, Any]) -> dict[str, Any]:
+        return await engine.power(arguments["server"], arguments["action"])
+
+    build = fingerprint()
+
     async def health() -> dict[str, Any]:
-        return {"pid": os.getpid()}
+        return {"pid": os.getpid(), "version": __version__, "build": build}
 
     control = ControlServer(
         paths.socket,
         bus,
         log=paths.logs / "labd.log",
-        looks={"health": health, "status": engine.status, "hosts": engine.hosts},
-        works={"stage": stage, "deprovision": deprovision, "stop": stop},
+        looks={
+            "health": health,
+            "status": engine.status,
+            "hosts": engine.hosts,
+            "observe": engine.observe,
+            "faults": faults,
+        },
+        works={
+            "stage": stage,
+            "deprovision": deprovision,
+            "rest": rest,
+            "retire": retire,
+            "power": power,
+            "add-fault": add_fault,
+            "clear-faults": clear_faults,
+            "stop": stop,
+        },
     )
     await control.start()
     restoring = asyncio.create_task(_restore(engine, bus))

@@ -56,10 +56,12 @@ def load_supplies(path: Path) -> Supplies:
     return Supplies(**folders, node_sha256=found["node_sha256"], kvm=found["kvm"])
 
 
-async def prepare_machine(roots: Roots, bus: Bus, *, install: bool = True, images: bool = True) -> Supplies | None:
+async def prepare_machine(
+    roots: Roots, bus: Bus, *, install: bool = True, images: bool = True, packages: Sequence[str] = ()
+) -> Supplies | None:
     """Packages first; then, unless only a bare lab is wanted, Ironic and the images side by side."""
     with bus.step("this machine"):
-        await ensure_packages(PACKAGES, bus, install=install)
+        await ensure_packages((*PACKAGES, *packages), bus, install=install)
         if not images:
             return None
         processes = LocalProcesses()
@@ -76,7 +78,7 @@ async def ensure_packages(wanted: Sequence[str], bus: Bus, *, install: bool) -> 
     """Install the Debian packages that are missing; never upgrade, never remove."""
     processes = LocalProcesses()
     with bus.step("packages") as step:
-        missing = await _missing(wanted, processes)
+        missing = await missing_packages(wanted)
         if not missing:
             step.unchanged()
             return
@@ -95,8 +97,8 @@ async def ensure_packages(wanted: Sequence[str], bus: Bus, *, install: bool) -> 
         step.detail = f"installed {' '.join(missing)}"
 
 
-async def _missing(wanted: Sequence[str], processes: LocalProcesses) -> list[str]:
-    done = await processes.run(
+async def missing_packages(wanted: Sequence[str]) -> list[str]:
+    done = await LocalProcesses().run(
         ["dpkg-query", "--show", "--showformat=${Package} ${db:Status-Status}\n", *wanted], check=False
     )
     present = {line.split()[0] for line in done.stdout.splitlines() if line.endswith(" installed")}

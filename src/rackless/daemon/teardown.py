@@ -11,7 +11,9 @@ import shutil
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
+from rackless.daemon import uplink
 from rackless.daemon.control import ControlClient
 from rackless.drivers import namespaces
 from rackless.drivers.process import end, identity
@@ -23,12 +25,10 @@ from rackless.run.paths import LabPaths, Roots
 
 async def teardown(paths: LabPaths, bus: Bus) -> None:
     ledger = Ledger(paths.ledger)
-    with bus.step("daemon"):
-        await _stop_daemon(paths, bus)
-        await end_daemon(paths)
     retire: dict[str, Callable[[Entry], Awaitable[None]]] = {
         "network-namespace": _retire_namespace,
         "folder": _retire_folder,
+        uplink.KIND: uplink.retire_uplink,
     }
     for entry in reversed(ledger.entries()):
         with bus.step(f"{entry.kind} {entry.id}"):
@@ -43,22 +43,65 @@ async def teardown(paths: LabPaths, bus: Bus) -> None:
     ledger.close()
 
 
-async def _stop_daemon(paths: LabPaths, bus: Bus) -> None:
+async def stop_daemon(paths: LabPaths, bus: Bus) -> None:
     """Let labd end what it keeps, when it can be asked; whatever does not end then is ended by force."""
     client = ControlClient(paths.socket)
     with suppress(RacklessError, TimeoutError):
         async with asyncio.timeout(20):
             if await client.alive():
                 await client.work("stop", bus)
+    await end_daemon(paths)
 
 
 async def end_daemon(paths: LabPaths) -> None:
-    """End a holder, and with it its labd, that no longer answers."""
+    """End a holder, and with it its labd; one that is ending by itself is given the time to."""
     with suppress(FileNotFoundError, ValueError):
         text = paths.holder_pid.read_text()
         pid = int(text.split()[0])
         if identity(pid) == text:
             await end(pid, within=10)
+
+
+async def retire_namespace(paths: LabPaths) -> None:
+    """The network namespace and all that lives in it; the lab's folders stay."""
+    ledger = Ledger(paths.ledger)
+    for entry in reversed(ledger.entries()):
+        if entry.kind == uplink.KIND:
+            await uplink.retire_uplink(entry)
+            ledger.strike(entry)
+        elif entry.kind == "network-namespace":
+            await _retire_namespace(entry)
+            ledger.strike(entry)
+
+
+def owned(paths: LabPaths) -> list[dict[str, Any]]:
+    """What the ledger lists, in the order in which it goes, with what is in it now."""
+    found: list[dict[str, Any]] = []
+    for entry in reversed(Ledger(paths.ledger).entries()):
+        detail: dict[str, Any] = {"kind": entry.kind, "id": entry.id}
+        if entry.kind == "folder":
+            detail["bytes"] = used_bytes(Path(entry.id))
+        elif entry.kind == "network-namespace":
+            detail["processes"] = [
+                {"pid": pid, "command": _command(pid)} for pid in sorted(namespaces.inhabitants(Path(entry.id)))
+            ]
+        found.append(detail)
+    return found
+
+
+def used_bytes(folder: Path) -> int:
+    """What a folder takes on the disk; thin files count as much as is in them."""
+    total = 0
+    for path in folder.rglob("*"):
+        with suppress(OSError):
+            total += path.lstat().st_blocks * 512
+    return total
+
+
+def _command(pid: int) -> str:
+    with suppress(OSError):
+        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
+    return ""
 
 
 async def _retire_namespace(entry: Entry) -> None:
@@ -67,7 +110,7 @@ async def _retire_namespace(entry: Entry) -> None:
         living = list(namespaces.inhabitants(pin))
         if not living:
             break
-        await asyncio.gather(*(end(pid, within=0.5) for pid in living))
+        await asyncio.gather(*(end(pid, within=0) for pid in living))  # all of it is thrown away: no time for grace
     else:
         raise LabError(f"processes of the lab do not end: {', '.join(map(str, living))}")
     while namespaces.is_mounted(pin):

@@ -19,10 +19,23 @@ from rackless.run.files import write
 PATIENCE = 10.0
 
 
+def remembered_kvm(cache: Path) -> tuple[bool, str] | None:
+    """What the last probe found since this machine was booted; None when there was none."""
+    try:
+        known = json.loads((cache / "acceleration.json").read_text())
+        return (bool(known["kvm"]), str(known["says"])) if known.get("boot") == _boot_id() else None
+    except (OSError, ValueError, KeyError):
+        return None
+
+
+def _boot_id() -> str:
+    return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+
+
 async def probe_kvm(kernel: Path, cache: Path, processes: Processes, bus: Bus, device: Path = Path("/dev/kvm")) -> bool:
     with bus.step("acceleration") as step:
-        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-        key = hashlib.sha256(f"{boot} {kernel} {device}".encode()).hexdigest()[:16]
+        boot = _boot_id()
+        key = hashlib.sha256(f"2 {boot} {kernel} {device}".encode()).hexdigest()[:16]
         remembered = cache / "acceleration.json"
         try:
             known = json.loads(remembered.read_text())
@@ -33,7 +46,7 @@ async def probe_kvm(kernel: Path, cache: Path, processes: Processes, bus: Bus, d
             return bool(known["kvm"])
         kvm, says = await _boot(kernel, processes, device)
         step.detail = says
-        write(remembered, json.dumps({"key": key, "kvm": kvm, "says": says}) + "\n")
+        write(remembered, json.dumps({"key": key, "boot": boot, "kvm": kvm, "says": says}) + "\n")
         return kvm
 
 

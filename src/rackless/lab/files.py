@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from aiohttp import web
+from aiohttp.typedefs import Handler
 
 PORT = 6180
 """Where Metal3 serves its images too."""
@@ -16,6 +17,7 @@ class FileServer:
         self.address = address
         self.port = port
         self._runner: web.AppRunner | None = None
+        self._fetched: dict[str, dict[str, None]] = {}
 
     @property
     def url(self) -> str:
@@ -25,11 +27,21 @@ class FileServer:
         if self._runner is not None:
             return
         self._root.mkdir(parents=True, exist_ok=True)
-        app = web.Application()
+        app = web.Application(middlewares=[self._note])
         app.router.add_static("/", self._root, follow_symlinks=True)
         self._runner = web.AppRunner(app, access_log=None)
         await self._runner.setup()
         await web.TCPSite(self._runner, self.address, self.port).start()
+
+    def fetched(self, client: str) -> list[str]:
+        """The files this client asked for, in the order it first did."""
+        return list(self._fetched.get(client, {}))
+
+    @web.middleware
+    async def _note(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        if request.remote:
+            self._fetched.setdefault(request.remote, {})[request.path] = None
+        return await handler(request)
 
     async def stop(self) -> None:
         if self._runner is not None:

@@ -16,8 +16,12 @@ HOST_PACKAGES = (
     "ovmf",
     "dnsmasq-base",
     "iproute2",
+    "nftables",
 )
 """libvirt's daemon and drivers, but not the `-system` packages, which would start a libvirt on the host."""
+
+TPM_PACKAGES = ("swtpm", "swtpm-tools")
+"""Wanted only by labs whose servers have a TPM."""
 
 LIBVIRTD_CONF = """\
 listen_tls = 0
@@ -38,6 +42,8 @@ security_driver = "none"
 namespaces = []
 cgroup_controllers = []
 stdio_handler = "file"
+swtpm_user = "root"
+swtpm_group = "root"
 """
 
 

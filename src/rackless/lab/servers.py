@@ -3,33 +3,48 @@
 from __future__ import annotations
 
 import hashlib
+from pathlib import Path
 
 from rackless.events import Bus
 from rackless.plan.addressing import LabPlan, PlannedServer
-from rackless.ports.hypervisor import Disk, Firmware, Hypervisor, Nic, Server
+from rackless.ports.hypervisor import Disk, Hypervisor, Nic, Power, Server
 from rackless.ports.process import Processes
 from rackless.run.paths import LabPaths
 
 
 def hardware(server: PlannedServer, plan: LabPlan, paths: LabPaths) -> Server:
+    folder = disk_folder(plan, paths)
     return Server(
         name=server.name,
         uuid=server.uuid,
         memory_mib=server.memory_mib,
         vcpus=server.vcpus,
-        firmware=Firmware.UEFI,
-        disks=(Disk(paths.disks / f"{server.name}.qcow2", server.disk_bytes, _serial(plan.name, server.name)),),
-        nics=(Nic(server.mac, plan.cluster.bridge),),
-        nvram=paths.disks / f"{server.name}.nvram",
+        firmware=server.firmware,
+        disks=tuple(
+            Disk(folder / f"{name}.qcow2", size, _serial(plan.name, name))
+            for name, size in zip(_disk_names(server), server.disks, strict=True)
+        ),
+        nics=tuple(Nic(nic.mac, nic.bridge) for nic in server.nics),
+        nvram=folder / f"{server.name}.nvram",
         console_log=paths.console(server.name),
+        secure_boot=server.secure_boot,
+        tpm=server.tpm,
     )
+
+
+def disk_folder(plan: LabPlan, paths: LabPaths) -> Path:
+    return plan.storage / plan.name if plan.storage is not None else paths.disks
+
+
+def _disk_names(server: PlannedServer) -> list[str]:
+    return [server.name, *(f"{server.name}-disk{index}" for index in range(1, len(server.disks)))]
 
 
 async def ensure_servers(
     plan: LabPlan, paths: LabPaths, hypervisor: Hypervisor, processes: Processes, bus: Bus
 ) -> None:
     with bus.step(f"{len(plan.servers)} servers") as step:
-        paths.disks.mkdir(parents=True, exist_ok=True)
+        disk_folder(plan, paths).mkdir(parents=True, exist_ok=True)
         # an agent prints its one-time tokens there
         paths.console("").parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         changed = False
@@ -37,9 +52,21 @@ async def ensure_servers(
             server = hardware(planned, plan, paths)
             for disk in server.disks:
                 changed |= await _ensure_disk(disk, processes)
-            changed |= await hypervisor.ensure(server)
+            if await hypervisor.ensure(server):
+                changed = True
+                state = await hypervisor.observe(server.name)
+                if state is not None and state.power is Power.ON:
+                    bus.warn(f"{server.name} runs on as it was; its new hardware counts from its next start")
         if not changed:
             step.unchanged()
+
+
+async def retire_server(server: PlannedServer, plan: LabPlan, paths: LabPaths, hypervisor: Hypervisor) -> None:
+    """The box, its disks and its console's log."""
+    await hypervisor.retire(server.name)
+    box = hardware(server, plan, paths)
+    for path in (*(disk.path for disk in box.disks), box.nvram, box.console_log):
+        path.unlink(missing_ok=True)
 
 
 async def _ensure_disk(disk: Disk, processes: Processes) -> bool:

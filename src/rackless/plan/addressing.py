@@ -3,113 +3,124 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
-from ipaddress import IPv4Address, IPv4Interface, IPv4Network
+from ipaddress import IPv4Interface
 from uuid import UUID, uuid5
 
-from rackless.ports.fabric import Bridge, Network, Record, Reservation, Veth
-from rackless.spec.check import FIRST_SERVER
-from rackless.spec.lab import LabSpec, Role
+from rackless.plan.model import CLUSTER_BRIDGE, BmcSite, LabPlan, PlannedNic, PlannedServer, interface, with_prefix
+from rackless.plan.networks import plan_cluster, plan_provisioning
+from rackless.ports.fabric import Bridge, Veth, Vlan
+from rackless.ports.hypervisor import Firmware
+from rackless.spec.check import API_VIP, BMC_ROUTER, BOOTSTRAP, FIRST_SERVER, INGRESS_VIP, numbers
+from rackless.spec.lab import LabSpec
+from rackless.spec.networks import BmcAccess, Provisioning
+from rackless.spec.servers import ServerGroup
 
-INGRESS_VIP = 4
-API_VIP = 5
-BOOTSTRAP = 9
+__all__ = ["API_VIP", "BOOTSTRAP", "FIRST_SERVER", "INGRESS_VIP", "LabPlan", "PlannedNic", "PlannedServer", "plan_lab"]
+
 _NAMESPACE = UUID("5d3b6f0a-3c1e-5a7e-9d55-7261636b6c73")
-
-
-@dataclass(frozen=True, slots=True)
-class PlannedServer:
-    name: str
-    role: Role
-    uuid: UUID
-    mac: str
-    address: IPv4Address
-    bmc_address: IPv4Address
-    memory_mib: int
-    vcpus: int
-    disk_bytes: int
-    fqdn: str
-
-
-@dataclass(frozen=True, slots=True)
-class LabPlan:
-    """Everything that follows from a spec before anything is made."""
-
-    name: str
-    domain: str
-    gateway: IPv4Interface
-    api_vip: IPv4Address
-    ingress_vip: IPv4Address
-    servers: tuple[PlannedServer, ...]
-    cluster: Network
-    baremetal: Bridge
-    cable: Veth
-    bmc: Bridge
-
-    def server(self, name: str) -> PlannedServer | None:
-        return next((server for server in self.servers if server.name == name), None)
-
-    @property
-    def control_planes(self) -> tuple[PlannedServer, ...]:
-        return tuple(server for server in self.servers if server.role is Role.CONTROL_PLANE)
 
 
 def plan_lab(spec: LabSpec) -> LabPlan:
     domain = f"{spec.name}.{spec.domain}"
-    cluster, bmc = spec.networks.cluster.cidr, spec.networks.bmc.cidr
-    gateway = _interface(cluster, 1)
+    wanted = spec.networks
+    cluster = wanted.cluster.cidr
     servers = tuple(_servers(spec, domain))
-    api_vip, ingress_vip = cluster[API_VIP], cluster[INGRESS_VIP]
+    api_vip = wanted.cluster.api_vip or cluster[API_VIP]
+    ingress_vip = wanted.cluster.ingress_vip or cluster[INGRESS_VIP]
+    bootstrap_mac = wanted.cluster.bootstrap.mac or derive_bootstrap_mac(spec.name)
+    provisioning = wanted.provisioning.mode
+    site = BmcSite(
+        wanted.bmc.cidr,
+        with_prefix(wanted.bmc.router or cluster[BMC_ROUTER], cluster)
+        if wanted.bmc.access is BmcAccess.ROUTED
+        else None,
+        wanted.bmc.allow,
+    )
     return LabPlan(
         name=spec.name,
         domain=domain,
-        gateway=gateway,
+        gateway=interface(cluster, 1),
         api_vip=api_vip,
         ingress_vip=ingress_vip,
+        bootstrap_mac=bootstrap_mac,
+        bootstrap_address=wanted.cluster.bootstrap.address or cluster[BOOTSTRAP],
         servers=servers,
-        cluster=Network(
-            name="cluster",
-            bridge="virbr0",
-            gateway=gateway,
-            domain=domain,
-            reservations=tuple(Reservation(s.mac, s.name, s.address) for s in servers),
-            records=(
-                Record(gateway.ip, (f"gateway.{domain}",)),
-                Record(api_vip, (f"api.{domain}", f"api-int.{domain}")),
-                Record(ingress_vip, (f"*.apps.{domain}",)),
-                *(Record(s.address, (s.fqdn,)) for s in servers),
-            ),
-        ),
+        cluster=plan_cluster(spec, domain, servers, bootstrap_mac, site),
         baremetal=Bridge("baremetal"),
-        cable=Veth("baremetal-up", "baremetal-down", bridge="virbr0", peer_bridge="baremetal"),
-        bmc=Bridge("bmc", (_interface(bmc, 1), *(IPv4Interface(f"{s.bmc_address}/32") for s in servers))),
+        cable=Veth("baremetal-up", "baremetal-down", bridge=CLUSTER_BRIDGE, peer_bridge="baremetal"),
+        bmc=Bridge("bmc", (interface(site.network, 1), *(IPv4Interface(f"{s.bmc_address}/32") for s in servers))),
+        bmc_site=site,
+        provisioning=Bridge("provisioning", (interface(wanted.provisioning.cidr, 1),))
+        if provisioning is Provisioning.MANAGED
+        else None,
+        provisioning_dhcp=plan_provisioning(spec, domain, servers) if provisioning is Provisioning.UNMANAGED else None,
+        extra=tuple(Bridge(n, (interface(e.cidr, 1),)) for n, e in wanted.extra.items() if e.vlan is None),
+        vlans=tuple(
+            Vlan(n, CLUSTER_BRIDGE, e.vlan, interface(e.cidr, 1)) for n, e in wanted.extra.items() if e.vlan is not None
+        ),
+        uplink=wanted.uplink,
+        storage=spec.storage,
     )
 
 
 def _servers(spec: LabSpec, domain: str) -> list[PlannedServer]:
     servers: list[PlannedServer] = []
     macs: set[str] = set()
+    places = numbers(spec)
     for prefix, group in spec.servers.items():
         for index in range(group.count):
             name = f"{prefix}-{index}"
-            number = FIRST_SERVER + len(servers)
-            mac = _mac(spec.name, name, macs)
-            macs.add(mac)
+            number = places[name]
+            nics = _nics(spec, group, name, number, macs)
+            (first,) = [nic for nic in nics if nic.network == "cluster" and nic.address is not None]
             servers.append(
                 PlannedServer(
                     name=name,
+                    group=prefix,
                     role=group.role,
                     uuid=uuid5(_NAMESPACE, f"{spec.name}/{name}"),
-                    mac=mac,
+                    mac=first.mac,
                     address=spec.networks.cluster.cidr[number],
                     bmc_address=spec.networks.bmc.cidr[number],
                     memory_mib=group.memory >> 20,
                     vcpus=group.vcpus,
-                    disk_bytes=group.disk,
+                    disks=(group.disk, *group.extra_disks),
+                    nics=nics,
                     fqdn=f"{name}.{domain}",
+                    firmware=Firmware(group.firmware.value),
+                    secure_boot=group.secure_boot,
+                    tpm=group.tpm,
                 )
             )
     return servers
+
+
+def _nics(spec: LabSpec, group: ServerGroup, name: str, number: int, macs: set[str]) -> tuple[PlannedNic, ...]:
+    """The provisioning NIC first, as installers expect it; then the cluster's, its further ones, the extra networks."""
+
+    def mac(what: str) -> str:
+        found = _mac(spec.name, what, macs)
+        macs.add(found)
+        return found
+
+    nics: list[PlannedNic] = []
+    provisioning = spec.networks.provisioning
+    if provisioning.mode is not Provisioning.DISABLED:
+        address = provisioning.cidr[number] if provisioning.mode is Provisioning.UNMANAGED else None
+        nics.append(PlannedNic("provisioning", mac(f"{name}/provisioning"), "provisioning", address))
+    nics.append(PlannedNic("cluster", mac(name), CLUSTER_BRIDGE, spec.networks.cluster.cidr[number]))
+    for index in range(group.extra_nics):
+        nics.append(PlannedNic("cluster", mac(f"{name}/cluster/{index + 1}"), CLUSTER_BRIDGE, None))
+    for network, extra in spec.networks.extra.items():
+        if extra.vlan is None:
+            nics.append(PlannedNic(network, mac(f"{name}/{network}"), network, None))
+    return tuple(nics)
+
+
+def derive_bootstrap_mac(lab: str) -> str:
+    """Fixed, so that DHCP can reserve an address; with the prefix that installer-made machines have."""
+    digest = hashlib.sha256(f"{lab}/bootstrap".encode()).digest()
+    return ":".join(f"{byte:02x}" for byte in (0x52, 0x54, 0x00, *digest[:3]))
 
 
 def _mac(lab: str, name: str, taken: set[str]) -> str:
@@ -121,7 +132,3 @@ def _mac(lab: str, name: str, taken: set[str]) -> str:
         if mac not in taken:
             return mac
         attempt += 1
-
-
-def _interface(network: IPv4Network, number: int) -> IPv4Interface:
-    return IPv4Interface(f"{network[number]}/{network.prefixlen}")

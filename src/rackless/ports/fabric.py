@@ -1,9 +1,11 @@
-"""Networks: the links a lab is made of, and the network with DHCP and DNS on it."""
+"""Networks: the links a lab is made of, and the networks with DHCP and DNS on them."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from ipaddress import IPv4Address, IPv4Interface
+from ipaddress import IPv4Address, IPv4Interface, IPv4Network
+from pathlib import Path
 from typing import Protocol
 
 
@@ -24,6 +26,34 @@ class Veth:
 
 
 @dataclass(frozen=True, slots=True)
+class Vlan:
+    """A tagged network on the wire of a bridge: the lab's own leg in it."""
+
+    name: str
+    bridge: str
+    tag: int
+    address: IPv4Interface
+
+
+@dataclass(frozen=True, slots=True)
+class Leg:
+    """A cable from a bridge here into another network namespace, with an address at its far end."""
+
+    name: str
+    bridge: str
+    inside: str
+    """What the far end is called in the other namespace."""
+    address: IPv4Interface
+    gateway: IPv4Address | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    to: IPv4Network
+    via: IPv4Address
+
+
+@dataclass(frozen=True, slots=True)
 class Reservation:
     mac: str
     name: str
@@ -39,6 +69,31 @@ class Record:
 
 
 @dataclass(frozen=True, slots=True)
+class Tag:
+    """Clients of DHCP that are treated alike, by their MACs; a byte may be `*`."""
+
+    name: str
+    macs: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """Addresses that DHCP gives away; with a tag, to its clients only."""
+
+    first: IPv4Address
+    last: IPv4Address
+    tag: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class HandedRoutes:
+    """Static routes that DHCP hands out; with a tag, to its clients only."""
+
+    routes: tuple[Route, ...]
+    tag: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Network:
     """A network with a gateway, DHCP reservations and DNS, on a bridge of its own."""
 
@@ -48,6 +103,14 @@ class Network:
     domain: str
     reservations: tuple[Reservation, ...]
     records: tuple[Record, ...]
+    tags: tuple[Tag, ...] = ()
+    pools: tuple[Pool, ...] = ()
+    routes: tuple[HandedRoutes, ...] = ()
+    forwarders: tuple[IPv4Address, ...] = ()
+    ntp: bool = False
+    """Tell the clients that the gateway knows the time."""
+    router: bool = True
+    """Tell the clients that the gateway leads elsewhere."""
 
 
 class Links(Protocol):
@@ -55,12 +118,30 @@ class Links(Protocol):
 
     async def ensure_veth(self, veth: Veth) -> bool: ...
 
+    async def ensure_vlan(self, vlan: Vlan) -> bool: ...
+
+    async def ensure_leg(self, leg: Leg, namespace: Path) -> bool: ...
+
+    async def ensure_route(self, route: Route) -> bool: ...
+
+    async def ports(self, bridge: str) -> set[str]:
+        """The links plugged into a bridge."""
+        ...
+
+    async def plug(self, bridge: str, links: Sequence[str]) -> None:
+        """Plug links into a bridge; those that are gone are passed over."""
+        ...
+
     async def names(self) -> set[str]: ...
 
 
 class Networks(Protocol):
     async def ensure_network(self, network: Network) -> bool:
-        """Defined and active as described. True when something changed."""
+        """Defined and active as described; started anew when the description changed. True when something changed."""
+        ...
+
+    async def differs(self, network: Network) -> bool:
+        """Whether the network is active and not as described."""
         ...
 
     async def ensure_bridge_network(self, name: str, bridge: str) -> bool:

@@ -57,6 +57,8 @@ class Server:
     nics: tuple[Nic, ...]
     nvram: Path
     console_log: Path
+    secure_boot: bool = False
+    tpm: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,8 +142,13 @@ class Hypervisor(Protocol):
         """Change the boot order in the definition; it counts from the next start."""
         ...
 
+    async def processor_seconds(self, name: str) -> float:
+        """Processor time the server has used since it was started; 0 when it is off."""
+        ...
+
     async def insert_media(self, name: str, image: Path) -> None:
-        """Put an ISO into the CD drive, of a running server too."""
+        """Put an ISO into the CD drive, of a running server too. Where the definition has no drive one is added to it,
+        which a running server has after its next start."""
         ...
 
     async def eject_media(self, name: str) -> None: ...

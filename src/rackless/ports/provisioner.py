@@ -21,6 +21,7 @@ class ErrorKind(StrEnum):
     PREPARATION = "preparation error"
     PROVISIONING = "provisioning error"
     POWER = "power management error"
+    ADOPTION = "provisioned registration error"
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +109,10 @@ class Provisioner(Protocol):
 
     async def provision(self, host: HostAccess, image: Image, config: ConfigDrive, *, restart: bool = False) -> Result:
         """Write the image and the config drive, and boot from the disk."""
+        ...
+
+    async def adopt(self, host: HostAccess, image: Image, *, restart: bool = False) -> Result:
+        """Take a host that already has this image as provisioned, and touch nothing on it; Done when it is known so."""
         ...
 
     async def deprovision(self, host: HostAccess, *, restart: bool = False) -> Result:

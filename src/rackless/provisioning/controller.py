@@ -64,6 +64,8 @@ class HostController:
     bus: Bus
     bmc_ca: Path | None = None
     """Whom to trust at the BMCs' end."""
+    evidence: Callable[[str], str] = lambda _: ""
+    """What can be seen of a host from outside the engine, for the message of a failure."""
     back_off: BackOff = field(default_factory=BackOff)
     now: Callable[[], str] = _wall_clock
     chance: Callable[[], float] = random.random
@@ -146,6 +148,8 @@ class HostController:
         if host.status.operational is not Operational.ERROR:
             progress.at(host.status.state)
         outcome, version = await self._step(host, known)
+        if isinstance(outcome, Failed) and (seen := self.evidence(host.name)):
+            outcome = Failed(outcome.kind, f"{outcome.message}\n{seen}")
         if isinstance(outcome, Gone):
             await self._release(record)
             return None

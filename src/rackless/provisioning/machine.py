@@ -134,9 +134,12 @@ async def provision(turn: Turn) -> Outcome:
 
 
 async def provisioned(turn: Turn) -> Outcome:
-    if turn.host.spec.image != turn.host.status.image:
+    image = turn.host.status.image
+    if turn.host.spec.image != image or image is None:
         return Move(State.DEPROVISIONING)
-    return await _power(turn)
+    # an engine that has lost its memory learns what is there; nothing is installed again
+    result = await turn.provisioner.adopt(turn.access, image, restart=turn.failed_before(ErrorKind.ADOPTION))
+    return await _power(turn) if isinstance(result, Done) else _pending(result)
 
 
 async def externally_provisioned(turn: Turn) -> Outcome:

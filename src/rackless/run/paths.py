@@ -93,6 +93,11 @@ class LabPaths:
         return self.state / "goal"
 
     @property
+    def resting(self) -> Path:
+        """Which servers were on when the lab was stopped; they are switched on again by the next `up`."""
+        return self.state / "resting"
+
+    @property
     def supplies(self) -> Path:
         """Which images and which Ironic this lab uses: made on the host, read by labd."""
         return self.state / "supplies.json"
@@ -138,6 +143,11 @@ class LabPaths:
     def files(self) -> Path:
         """The root of the lab's file server."""
         return self.state / "files"
+
+    @property
+    def private(self) -> tuple[Path, ...]:
+        """Folders that only root may look into: keys and passwords lie there, or on the disks and ISOs in them."""
+        return (self.secrets, self.disks, self.records, self.bmc, self.media, self.ironic, self.files)
 
     def console(self, server: str) -> Path:
         return self.logs / "console" / f"{server}.log"

@@ -9,8 +9,16 @@ from typing import Any, get_args, get_origin
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
+from rackless.spec.change import Change
 from rackless.spec.lab import LabSpec
 from rackless.spec.units import render_size
+
+CLASSES = {
+    Change.LIVE: "takes effect at the next `up`; running servers do not notice",
+    Change.RESTART: "counts from the next start of the servers it concerns",
+    Change.RECREATE: "what it concerns is made anew, with empty disks; `up` does that only with `--replace`",
+    Change.REFUSED: "not possible; it would be another lab",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,36 +26,49 @@ class Field:
     path: str
     default: str
     meaning: str
+    change: Change
 
 
 def fields(model: type[BaseModel] = LabSpec, prefix: str = "") -> Iterator[Field]:
-    """Every field by its path; `NAME` stands for a name of one's own choice."""
+    """Every field by its path; `NAME` stands for a name of one's own choice, `[]` for each of a list."""
     for name, info in model.model_fields.items():
         path = f"{prefix}{name}"
-        inner = _inner_model(info)
-        yield Field(path, "" if inner else _default(info), info.description or "")
+        inner = inner_model(info)
+        yield Field(path, "" if inner else _default(info), info.description or "", change_of(info))
         if inner:
-            yield from fields(inner, f"{path}.NAME." if get_origin(info.annotation) is dict else f"{path}.")
+            origin = get_origin(info.annotation)
+            joint = ".NAME." if origin is dict else "[]." if origin is tuple else "."
+            yield from fields(inner, f"{path}{joint}")
 
 
-def _inner_model(info: FieldInfo) -> type[BaseModel] | None:
+def change_of(info: FieldInfo) -> Change:
+    extra = info.json_schema_extra
+    return Change(str(extra["change"])) if isinstance(extra, dict) else Change.REFUSED
+
+
+def inner_model(info: FieldInfo) -> type[BaseModel] | None:
     candidates: list[Any] = [info.annotation, *get_args(info.annotation)]
     return next((c for c in candidates if isinstance(c, type) and issubclass(c, BaseModel)), None)
 
 
 def _default(info: FieldInfo) -> str:
-    if info.is_required():
+    if info.is_required() or info.default in (None, (), {}):
         return ""
     value = info.default
     is_size = any("parse_size" in repr(extra) for extra in info.metadata)
-    return render_size(value) if is_size else str(value)
+    return render_size(value) if is_size else str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def reference() -> str:
     """The reference page of lab.yaml."""
-    rows = "".join(f"| `{f.path}` | {f'`{f.default}`' if f.default else ''} | {f.meaning} |\n" for f in fields())
+    rows = "".join(
+        f"| `{f.path}` | {f'`{f.default}`' if f.default else ''} | {f.change} | {f.meaning} |\n" for f in fields()
+    )
+    classes = "".join(f"| {name} | {meaning} |\n" for name, meaning in CLASSES.items())
     return (
         "# lab.yaml\n\n"
-        "Generated from the field descriptions in `src/rackless/spec/lab.py` by `scripts/docs`.\n\n"
-        "| field | default | meaning |\n|---|---|---|\n" + rows
+        "Generated from the field descriptions in `src/rackless/spec` by `scripts/docs`.\n\n"
+        "| field | default | change | meaning |\n|---|---|---|---|\n" + rows + "\n"
+        "What a change means for a lab that exists:\n\n"
+        "| class | meaning |\n|---|---|\n" + classes
     )

@@ -1,84 +1,61 @@
-"""The nouns of lab.yaml. Every field has a default, so that an empty file is a whole lab.
+"""One lab as a person describes it. Every field has a default, so that an empty file is a whole lab.
 
 These are values: frozen, without behaviour, without knowledge of how anything is made.
 """
 
 from __future__ import annotations
 
-from enum import StrEnum
-from ipaddress import IPv4Network
-from typing import Literal
+from pathlib import Path
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import PlainSerializer, model_validator
 
-from rackless.spec.units import Cidr, DomainName, GroupName, LabName, Size
+from rackless.spec.change import Change, setting
+from rackless.spec.networks import NetworksSpec
+from rackless.spec.profiles import PROFILES, Profile
+from rackless.spec.servers import GIB, MIB, Role, ServerGroup
+from rackless.spec.units import DomainName, GroupName, LabName
+from rackless.spec.value import Value
 
-MIB = 1 << 20
-GIB = 1 << 30
+__all__ = ["GIB", "MIB", "LabSpec", "NetworksSpec", "Profile", "Role", "ServerGroup"]
 
-
-class Value(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class Role(StrEnum):
-    CONTROL_PLANE = "control-plane"
-    WORKER = "worker"
-    SPARE = "spare"
-
-
-class NetworkSpec(Value):
-    cidr: Cidr = Field(
-        description="The addresses of this network. A lab has its own namespace, so labs may share them."
-    )
-
-
-class NetworksSpec(Value):
-    cluster: NetworkSpec = Field(
-        default=NetworkSpec(cidr=IPv4Network("192.168.111.0/24")),
-        description="Where the servers, the VIPs, DHCP and DNS are. The gateway is its first address.",
-    )
-    bmc: NetworkSpec = Field(
-        default=NetworkSpec(cidr=IPv4Network("192.168.112.0/24")),
-        description="Where every server's BMC has an address of its own, on the standard ports.",
-    )
-
-
-class ServerGroup(Value):
-    """Servers of one kind: group `ctrl` of three makes ctrl-0, ctrl-1 and ctrl-2."""
-
-    role: Role = Field(
-        default=Role.WORKER,
-        description="What the servers become: control-plane, worker, or spare (defined, not provisioned by `up`).",
-    )
-    count: int = Field(default=1, ge=0, le=200, description="How many servers.")
-    memory: Size = Field(
-        default=1 * GIB,
-        ge=768 * MIB,
-        description="Memory of each server. The deploy agent needs 768MiB; 1GiB leaves the node room.",
-    )
-    vcpus: int = Field(default=1, ge=1, le=64, description="Virtual CPUs of each server.")
-    disk: Size = Field(
-        default=8 * GIB, ge=2 * GIB, description="Size of the system disk; thin, so it costs what is used."
-    )
-
-
-def _default_groups() -> dict[GroupName, ServerGroup]:
-    return {
-        "ctrl": ServerGroup(role=Role.CONTROL_PLANE, count=3),
-        "worker": ServerGroup(role=Role.WORKER, count=1),
-    }
+Folder = Annotated[Path, PlainSerializer(str)]
 
 
 class LabSpec(Value):
     """One lab, as a person describes it."""
 
-    version: Literal[1] = Field(default=1, description="Version of this format.")
-    name: LabName = Field(default="lab", description="The lab's name; labs with different names run side by side.")
-    domain: DomainName = Field(
-        default="rackless.test", description="Base domain: servers are NAME.LAB.DOMAIN, the API is api.LAB.DOMAIN."
+    version: Literal[1] = setting("Version of this format.", Change.REFUSED, default=1)
+    name: LabName = setting(
+        "The lab's name; labs with different names run side by side.", Change.REFUSED, default="lab"
     )
-    networks: NetworksSpec = Field(default=NetworksSpec(), description="The networks of the lab.")
-    servers: dict[GroupName, ServerGroup] = Field(
-        default_factory=_default_groups, description="Groups of servers by name; the name is the servers' prefix."
+    domain: DomainName = setting(
+        "Base domain: servers are NAME.LAB.DOMAIN, the API is api.LAB.DOMAIN.",
+        Change.RECREATE,
+        default="rackless.test",
     )
+    profile: Profile = setting(
+        "Which servers there are when `servers` is not given: `tiny` (the reference cluster, also without KVM), "
+        "`compact` (3 control planes for OpenShift), `full` (3 control planes and 2 workers).",
+        Change.LIVE,
+        default=Profile.TINY,
+    )
+    networks: NetworksSpec = setting("The networks of the lab.", Change.RECREATE, default=NetworksSpec())
+    servers: dict[GroupName, ServerGroup] = setting(
+        "Groups of servers by name; the name is the servers' prefix.",
+        Change.LIVE,
+        default_factory=lambda: dict(PROFILES[Profile.TINY]),
+    )
+    storage: Folder | None = setting(
+        "Folder for the disks, made when it is missing; without it they are in the lab's own.",
+        Change.RECREATE,
+        default=None,
+    )
+    memory_overcommit: bool = setting("Allow servers more memory than the machine has.", Change.LIVE, default=False)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _take_profile(cls, given: Any) -> Any:
+        if isinstance(given, dict) and given.get("profile") in list(Profile) and given.get("servers") is None:
+            return {**given, "servers": PROFILES[Profile(given["profile"])]}
+        return given

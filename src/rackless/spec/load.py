@@ -5,14 +5,15 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, get_origin
 
 import yaml
 from pydantic import BaseModel, ValidationError
 
 from rackless.errors import InputError, Problem, SpecError
 from rackless.spec import check
-from rackless.spec.lab import LabSpec, ServerGroup
+from rackless.spec.explain import inner_model
+from rackless.spec.lab import LabSpec
 
 Lines = dict[tuple[str, ...], int]
 Loc = tuple[int | str, ...]
@@ -71,6 +72,10 @@ def _lines(node: yaml.Node, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[
             here = (*path, str(key.value))
             yield here, key.start_mark.line + 1
             yield from _lines(value, here)
+    elif isinstance(node, yaml.SequenceNode):
+        for index, value in enumerate(node.value):
+            yield (*path, str(index)), value.start_mark.line + 1
+            yield from _lines(value, (*path, str(index)))
 
 
 def _duplicates(node: yaml.Node, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], int]]:
@@ -106,18 +111,17 @@ def _problem(detail: Any, lines: Lines) -> Problem:
 
 
 def _fields_at(loc: Loc) -> list[str]:
-    """The fields a model has at this place of the tree."""
+    """The fields a model has at this place of the tree; names of one's own and places in a list are passed over."""
     model: type[BaseModel] = LabSpec
     parts = iter(loc)
     for part in parts:
-        if part == "servers":
-            next(parts, None)
-            model = ServerGroup
-            continue
-        annotation = model.model_fields[str(part)].annotation if str(part) in model.model_fields else None
-        if not (isinstance(annotation, type) and issubclass(annotation, BaseModel)):
+        info = model.model_fields.get(str(part))
+        inner = inner_model(info) if info is not None else None
+        if info is None or inner is None:
             return []
-        model = annotation
+        if get_origin(info.annotation) in (dict, tuple):
+            next(parts, None)
+        model = inner
     return list(model.model_fields)
 
 

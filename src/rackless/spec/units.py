@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from ipaddress import IPv4Network
+from ipaddress import IPv4Address, IPv4Network
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, PlainSerializer, WithJsonSchema
 
 _SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]i?B?|B)?\s*", re.IGNORECASE)
 _FACTORS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+_MAC = re.compile(r"(?:[0-9a-f]{2}:){5}[0-9a-f]{2}")
 _NAME = re.compile(r"[a-z](?:[a-z0-9-]*[a-z0-9])?")
 _DOMAIN = re.compile(r"(?=.{1,200}$)[a-z0-9](?:[a-z0-9-]*[a-z0-9])?(?:\.[a-z0-9](?:[a-z0-9-]*[a-z0-9])?)*")
 
@@ -60,6 +61,45 @@ def _parse_cidr(value: Any) -> Any:
         raise ValueError(f"{value!r} is not an IPv4 network, such as 192.168.111.0/24 ({error})") from error
 
 
+def _parse_address(value: Any) -> Any:
+    if not isinstance(value, str):
+        return value
+    try:
+        return IPv4Address(value)
+    except ValueError as error:
+        raise ValueError(f"{value!r} is not an IPv4 address, such as 192.168.111.5") from error
+
+
+def _parse_range(value: Any) -> Any:
+    if isinstance(value, str):
+        first, dash, last = value.partition("-")
+        if not dash:
+            raise ValueError(f"{value!r} is not a range, such as 192.168.111.10-192.168.111.19")
+        value = (first.strip(), last.strip())
+    if not isinstance(value, tuple | list) or len(value) != 2:
+        raise ValueError("a range has a first and a last address, such as 192.168.111.10-192.168.111.19")
+    begin, end = (IPv4Address(_parse_address(part)) for part in value)
+    if end < begin:
+        raise ValueError(f"the range ends at {end}, before it starts at {begin}")
+    return begin, end
+
+
+def _check_mac(value: str) -> str:
+    mac = value.lower().replace("-", ":")
+    if not _MAC.fullmatch(mac):
+        raise ValueError(f"{value!r} is not a MAC address, such as 52:54:00:12:34:56")
+    if int(mac[:2], 16) & 1:
+        raise ValueError(f"{value!r} is a group address; the first byte of a NIC's MAC is even")
+    return mac
+
+
+def _check_record(value: str) -> str:
+    bare = value.removeprefix("*.").removesuffix(".")
+    if not _DOMAIN.fullmatch(bare):
+        raise ValueError(f"{value!r} is not a name for a record, such as registry or *.dev")
+    return value
+
+
 Size = Annotated[
     int,
     BeforeValidator(parse_size),
@@ -72,3 +112,16 @@ DomainName = Annotated[str, AfterValidator(_check_domain)]
 Cidr = Annotated[
     IPv4Network, BeforeValidator(_parse_cidr), WithJsonSchema({"type": "string", "examples": ["192.168.111.0/24"]})
 ]
+Address = Annotated[
+    IPv4Address, BeforeValidator(_parse_address), WithJsonSchema({"type": "string", "examples": ["192.168.111.5"]})
+]
+AddressRange = Annotated[
+    tuple[IPv4Address, IPv4Address],
+    BeforeValidator(_parse_range),
+    PlainSerializer(lambda pair: f"{pair[0]}-{pair[1]}", return_type=str),
+    WithJsonSchema({"type": "string", "examples": ["192.168.111.10-192.168.111.19"]}),
+]
+Mac = Annotated[str, AfterValidator(_check_mac)]
+RecordName = Annotated[str, AfterValidator(_check_record)]
+InterfaceName = Annotated[str, _check_name(15)]
+"""Linux takes 15 characters for the name of a link."""

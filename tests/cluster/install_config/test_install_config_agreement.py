@@ -10,9 +10,7 @@ from rackless.cluster.install_config.findings import Report, Severity
 from rackless.cluster.install_config.live import here
 from rackless.cluster.install_config.release import NEWEST
 
-_ROOT = Path(__file__).parents[3]
-_PLACES = [_ROOT.parent / "shared" / "data" / "install-config", _ROOT.parents[1] / "shared" / "data" / "install-config"]
-_DATA = next((place for place in _PLACES if place.is_dir()), _PLACES[0])
+_DATA = Path(__file__).parents[3].parent / "shared" / "data" / "install-config"
 _CASES = sorted(path.stem for path in _DATA.glob("*.yaml"))
 
 pytestmark = pytest.mark.skipif(not _CASES, reason="the recorded verdicts of the installer are not at hand")

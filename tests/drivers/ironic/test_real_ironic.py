@@ -21,6 +21,7 @@ from rackless.drivers.ironic.service import IronicService
 from rackless.drivers.process import LocalProcesses
 from rackless.events import Bus
 from rackless.ports.provisioner import Again, BmcAccess, Done, ErrorKind, Failed, HostAccess, Result
+from rackless.run.paths import Roots
 
 from .certificates import write_certificates
 from .redfish_standin import StandIn
@@ -51,11 +52,9 @@ def network() -> Iterator[None]:
 
 
 @pytest.fixture(scope="module")
-def venv(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Made before the network is taken away."""
-    cache = os.environ.get("RACKLESS_TEST_CACHE")
-    directory = Path(cache) if cache else tmp_path_factory.mktemp("cache")
-    return asyncio.run(ensure_environment(directory, LocalProcesses(), Bus()))
+def venv() -> Path:
+    """The one of the machine's cache, which `rackless prepare` fills; made before the network is taken away."""
+    return asyncio.run(ensure_environment(Roots.from_environment().cache, LocalProcesses(), Bus()))
 
 
 @pytest.fixture(scope="module")

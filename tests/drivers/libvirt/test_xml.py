@@ -1,6 +1,7 @@
 """Golden XML: what libvirt is told, word for word. `RACKLESS_GOLDEN=write` writes the files anew."""
 
 import os
+from dataclasses import replace
 from pathlib import Path
 from uuid import UUID
 from xml.etree import ElementTree as ET
@@ -8,9 +9,11 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from rackless.drivers.libvirt import domain_xml, network_xml
+from rackless.errors import MachineError
 from rackless.plan.addressing import plan_lab
 from rackless.ports.hypervisor import BootDevice, Disk, Firmware, Nic, Server
 from rackless.spec.lab import LabSpec
+from rackless.spec.load import parse
 
 GOLDEN = Path(__file__).parent / "golden"
 OVMF = (Path("/usr/share/OVMF/OVMF_CODE_4M.fd"), Path("/usr/share/OVMF/OVMF_VARS_4M.fd"))
@@ -51,6 +54,35 @@ def test_the_cluster_network_of_the_default_lab() -> None:
     golden("network.xml", network_xml.render(plan_lab(LabSpec()).cluster))
 
 
+def test_the_network_of_a_site_with_routes_records_and_a_name_server() -> None:
+    spec = parse(
+        "networks: {bmc: {access: routed}, dns: {records: {'*.dev': 10.0.0.1, registry: 192.168.111.1},"
+        " forward: [192.0.2.53]}, cluster: {routes: [{to: 10.0.0.0/8, via: 192.168.111.3, audience: [worker]}]}}",
+        "site",
+    )
+    golden("network-site.xml", network_xml.render(plan_lab(spec).cluster))
+
+
+def test_a_provisioning_network_hands_out_addresses_but_no_way_elsewhere() -> None:
+    network = plan_lab(parse("networks: {provisioning: {mode: unmanaged}}", "x")).provisioning_dhcp
+    assert network is not None
+    golden("network-provisioning.xml", network_xml.render(network))
+
+
+def test_a_server_with_secure_boot_a_tpm_and_more_disks_and_nics() -> None:
+    box = replace(
+        server(),
+        secure_boot=True,
+        tpm=True,
+        disks=(*server().disks, Disk(Path("/lab/disks/ctrl-0-disk1.qcow2"), 1 << 30, "RL000000000002")),
+        nics=(*server().nics, Nic("02:00:00:00:00:02", "storage")),
+    )
+    secure = (Path("/usr/share/OVMF/OVMF_CODE_4M.secboot.fd"), Path("/usr/share/OVMF/OVMF_VARS_4M.ms.fd"))
+    golden("server-secure.xml", domain_xml.render(box, replace(TCG, secure_code=secure[0], secure_vars=secure[1])))
+    with pytest.raises(MachineError, match="no firmware for it"):
+        domain_xml.render(box, TCG)
+
+
 def test_what_is_rendered_reads_back_as_the_same_server() -> None:
     parsed = domain_xml.parse(domain_xml.render(server(), TCG))
     assert (parsed.name, parsed.memory_mib, parsed.vcpus, parsed.firmware) == ("ctrl-0", 1024, 1, Firmware.UEFI)
@@ -74,5 +106,60 @@ def test_the_key_changes_with_the_hardware_and_only_with_it() -> None:
 
 def test_media_goes_into_the_drive_that_is_always_there_and_comes_out_again() -> None:
     xml = domain_xml.render(server(), TCG)
-    assert "boot.iso" in domain_xml.drive_xml(xml, Path("/lab/media/boot.iso"))
-    assert "source" not in domain_xml.drive_xml(xml, None)
+    assert "boot.iso" in str(domain_xml.drive_xml(xml, Path("/lab/media/boot.iso")))
+    assert "source" not in str(domain_xml.drive_xml(xml, None))
+
+
+FOREIGN = """<domain type='kvm'><name>other</name><uuid>6f2d7e0e-8a57-5b0b-9d6c-0123456789ac</uuid>
+<memory unit='KiB'>1048576</memory><vcpu>2</vcpu>
+<os firmware='efi'><type arch='x86_64' machine='{machine}'>hvm</type><boot dev='network'/><boot dev='hd'/></os>
+<devices>
+<disk type='block' device='disk'><source dev='/dev/vg/root'/><target dev='vda' bus='virtio'/></disk>
+<disk type='volume' device='disk'><source pool='p' volume='data'/><target dev='sdc' bus='sata'/></disk>{drives}
+<interface type='bridge'><mac address='02:00:00:00:00:09'/></interface></devices></domain>"""
+SEED = "<disk type='file' device='cdrom'><source file='/seed.iso'/><target dev='sda' bus='sata'/></disk>"
+
+
+def foreign(machine: str = "q35", drives: str = "") -> str:
+    return FOREIGN.format(machine=machine, drives=drives)
+
+
+def test_a_definition_of_somebody_else_is_understood() -> None:
+    parsed = domain_xml.parse(foreign())
+    assert parsed.firmware is Firmware.UEFI
+    assert parsed.boot_first is BootDevice.NETWORK
+    assert [str(path) for path, _ in parsed.disks] == ["/dev/vg/root", "data"]
+    assert parsed.media is None
+
+
+def test_an_order_by_kinds_becomes_one_by_devices_for_one_start() -> None:
+    started = ET.fromstring(domain_xml.with_first(foreign(drives=SEED), BootDevice.CDROM))
+    assert started.findall("os/boot") == []
+    assert domain_xml.places(started, BootDevice.CDROM) == [1]
+    assert domain_xml.places(started, BootDevice.DISK) == [2, 3]
+
+
+def test_the_place_of_a_kind_is_the_place_of_its_first_device() -> None:
+    domain = ET.fromstring(foreign(drives=SEED))
+    assert domain_xml.places(domain, BootDevice.DISK) == [2, None]
+    assert domain_xml.places(domain, BootDevice.CDROM) == [None]
+
+
+@pytest.mark.parametrize(("machine", "bus", "target"), [("pc-q35-8.2", "sata", "sdd"), ("pc-i440fx-8.2", "ide", "hdc")])
+def test_a_server_without_a_drive_gets_one_when_it_needs_one(machine: str, bus: str, target: str) -> None:
+    filled = domain_xml.with_media(foreign(machine), Path("/a.iso"))
+    assert domain_xml.parse(filled).media == Path("/a.iso")
+    drive = domain_xml.media_drive(ET.fromstring(filled))
+    assert drive is not None and (found := drive.find("target")) is not None
+    assert (found.get("bus"), found.get("dev")) == (bus, target)
+    emptied = domain_xml.with_media(filled, None)
+    assert domain_xml.parse(emptied).media is None
+    assert emptied.count("cdrom") == 1
+    assert domain_xml.with_media(foreign(machine), None).count("cdrom") == 0
+
+
+def test_media_go_into_the_first_of_several_drives() -> None:
+    xml = foreign(drives=SEED + SEED.replace("sda", "sdb").replace("seed", "more"))
+    assert domain_xml.parse(xml).media == Path("/seed.iso")
+    assert domain_xml.parse(domain_xml.with_media(xml, None)).media is None
+    assert "/more.iso" in domain_xml.with_media(xml, None)

@@ -28,7 +28,7 @@ class Attributes:
     path: str = ""
 
 
-def _covers(rule: Json, asked: Attributes) -> bool:
+def covers(rule: Json, asked: Attributes) -> bool:
     verbs = rule.get("verbs") or ()
     if "*" not in verbs and asked.verb not in verbs:
         return False
@@ -77,7 +77,7 @@ class Authorizer:
             found = self._read[kind.bucket] = [decode(entry.data) for entry in self._store.entries(kind.bucket)]
         return found
 
-    def _rules_of(self, reference: Json, namespace: str) -> Sequence[Json]:
+    def rules_of(self, reference: Json, namespace: str) -> Sequence[Json]:
         kind, where = (ROLE, namespace) if reference.get("kind") == "Role" else (CLUSTER_ROLE, "")
         for role in self._all(kind):
             if role["metadata"]["name"] == reference.get("name") and role["metadata"].get("namespace", "") == where:
@@ -88,19 +88,19 @@ class Authorizer:
         """Every rule that holds for the caller, cluster-wide and in the namespace."""
         for binding in self._all(CLUSTER_ROLE_BINDING):
             if any(_is_subject(subject, caller, "") for subject in binding.get("subjects") or ()):
-                yield from self._rules_of(binding["roleRef"], "")
+                yield from self.rules_of(binding["roleRef"], "")
         if not namespace:
             return
         for binding in self._all(ROLE_BINDING):
             if binding["metadata"]["namespace"] == namespace and any(
                 _is_subject(subject, caller, namespace) for subject in binding.get("subjects") or ()
             ):
-                yield from self._rules_of(binding["roleRef"], namespace)
+                yield from self.rules_of(binding["roleRef"], namespace)
 
     def allows(self, caller: Caller, asked: Attributes) -> bool:
         if "system:masters" in caller.groups:
             return True
-        return any(_covers(rule, asked) for rule in self.rules(caller, asked.namespace))
+        return any(covers(rule, asked) for rule in self.rules(caller, asked.namespace))
 
 
 def refusal(caller: Caller, asked: Attributes) -> str:

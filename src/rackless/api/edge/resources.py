@@ -9,6 +9,7 @@ from aiohttp import web
 
 from rackless.api import status
 from rackless.api.access.authentication import Tokens
+from rackless.api.access.escalation import Guard
 from rackless.api.access.rbac import Attributes, Authorizer, refusal
 from rackless.api.core import Context
 from rackless.api.edge import respond
@@ -27,6 +28,7 @@ from rackless.api.selectors import parse_fields, parse_labels
 from rackless.api.status import Json, bad_request
 from rackless.api.watching import Filter
 
+_APPLY = "application/apply-patch+yaml"
 _PATCHES = (
     "application/json-patch+json", "application/merge-patch+json", "application/apply-patch+yaml",
     "application/strategic-merge-patch+json",
@@ -39,6 +41,7 @@ class Resources:
         self._objects = objects
         self._authorizer = authorizer
         self._tokens = tokens
+        self._guard = Guard(authorizer)
 
     # -- the way in ----------------------------------------------------------------------------------------------
 
@@ -124,9 +127,10 @@ class Resources:
             raise status.too_large(LIMIT)
         return raw
 
-    def _context(self, query: Query, caller: Caller, raw: bytes = b"") -> Context:
+    def _context(self, query: Query, caller: Caller, raw: bytes = b"", manager: str = "unknown") -> Context:
         asked = query.one_of("fieldValidation", ("Strict", "Warn", "Ignore"))
-        context = Context(caller, now(), asked or "Warn")  # type: ignore[arg-type]
+        context = Context(caller, now(), asked or "Warn", guard=self._guard)  # type: ignore[arg-type]
+        context.manager = query.text("fieldManager") or manager
         if asked in ("Strict", "Warn") and raw:
             context.duplicates = duplicate_fields(raw)
         return context
@@ -184,7 +188,7 @@ class Resources:
     ) -> web.Response:
         raw = await self._body(request)
         body = parse(raw, content_type(request.headers.get("Content-Type", "")))
-        context = self._context(query, caller, raw)
+        context = self._context(query, caller, raw, _manager(request))
         if kind.verbs == ("create",):
             return respond.json(review(kind, body, caller, self._authorizer, self._tokens), 201)
         data = await self._objects.create(kind, version, path.namespace, body, context, dry=query.dry)
@@ -195,7 +199,7 @@ class Resources:
     ) -> web.Response:
         raw = await self._body(request)
         body = parse(raw, content_type(request.headers.get("Content-Type", "")))
-        context = self._context(query, caller, raw)
+        context = self._context(query, caller, raw, _manager(request))
         data, created = await self._objects.update(target, body, context, dry=query.dry)
         return self._one(target.kind, target.version, data, form, query, 201 if created else 200, context.warnings)
 
@@ -204,11 +208,22 @@ class Resources:
     ) -> web.Response:
         raw = await self._body(request)
         media = content_type(request.headers.get("Content-Type", ""))
-        context = self._context(query, caller, raw)
+        context = self._context(query, caller, raw, _manager(request))
+        if media == _APPLY:
+            return await self._apply(raw, target, query, form, context)
         data = await self._objects.patch(
             target, patcher(media, raw, target.kind, target.version), context, dry=query.dry
         )
         return self._one(target.kind, target.version, data, form, query, 200, context.warnings)
+
+    async def _apply(self, raw: bytes, target: Target, query: Query, form: Form, context: Context) -> web.Response:
+        if not query.text("fieldManager"):
+            missing = status.required("fieldManager", "is required for apply patch")
+            raise status.invalid("PatchOptions", "meta.k8s.io", "", [missing])
+        data, created = await self._objects.apply(
+            target, parse(raw, "application/yaml"), context, force=query.flag("force"), dry=query.dry
+        )
+        return self._one(target.kind, target.version, data, form, query, 201 if created else 200, context.warnings)
 
     async def _delete_options(self, request: web.BaseRequest, query: Query) -> Json:
         raw = await self._body(request)
@@ -326,7 +341,7 @@ class Resources:
     async def _token(self, request: web.BaseRequest, target: Target) -> web.Response:
         entry = await self._objects.get(target)
         raw = await self._body(request)
-        body = parse_json(raw) if raw.strip() else {}
+        body = parse(raw, content_type(request.headers.get("Content-Type", ""))) if raw.strip() else {}
         spec = body.get("spec") if isinstance(body, dict) else None
         spec = spec if isinstance(spec, dict) else {}
         seconds = spec.get("expirationSeconds") or 3600
@@ -343,6 +358,11 @@ class Resources:
             },
             201,
         )  # fmt: skip
+
+
+def _manager(request: web.BaseRequest) -> str:
+    """Who writes, where the request does not say: the program's name."""
+    return request.headers.get("User-Agent", "").partition("/")[0][:128] or "unknown"
 
 
 async def _all_of(request: web.BaseRequest) -> bytes:

@@ -12,7 +12,7 @@ from aiohttp import web
 from rackless.api import status
 from rackless.api.edge.request import Query
 from rackless.api.edge.respond import partial
-from rackless.api.encoding import decode, encode
+from rackless.api.encoding import decode, encode, restamped
 from rackless.api.kinds.kind import Kind, Version
 from rackless.api.operations import Objects
 from rackless.api.status import Json, Refused
@@ -50,17 +50,18 @@ class Stream:
             _check_initial_events(self._query)
         seconds = self._query.number("timeoutSeconds") or random.randint(1800, _LONGEST)
         if initial or not asked:
-            after = await self._objects._at_least(asked)
+            await self._objects.at_least(asked)
             snapshot = [
                 e for e in store.entries(self._kind.bucket, self._wanted.namespace) if self._wanted.takes_key(e.key)
             ]
             after = store.revision
         else:
-            after = await self._objects._at_least(asked) and int(asked)
-            snapshot = []
-        watcher, stop = await self._start(after)
-        if isinstance(watcher, Refused):
-            return await self._refuse(request, watcher)
+            await self._objects.at_least(asked)
+            after, snapshot = int(asked), []
+        try:
+            watcher, stop = await self._objects.hub.watch(self._kind.bucket, self._wanted, after)
+        except Compacted as error:
+            return await self._refuse(request, status.expired(after, error.oldest))
         response = _open()
         try:
             await response.prepare(request)
@@ -76,12 +77,6 @@ class Stream:
         finally:
             stop()
         return response
-
-    async def _start(self, after: int):  # type: ignore[no-untyped-def]
-        try:
-            return await self._objects.hub.watch(self._kind.bucket, self._wanted, after)
-        except Compacted as error:
-            return status.expired(after, error.oldest), None
 
     async def _refuse(self, request: web.BaseRequest, refused: Refused) -> web.StreamResponse:
         """As the real server does: the stream opens well and its first event is the error."""
@@ -132,8 +127,6 @@ class Stream:
                 data = event.change.data
                 if kind == "DELETED" and not event.change.deleted and event.change.previous is not None:
                     # It left the selection: clients are shown what they knew, at the revision of the change.
-                    from rackless.api.encoding import restamped
-
                     data = restamped(event.change.previous, event.change.revision)
                 made = event.made[kind, mark] = self._event(kind, data)
             lines.append(made)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Any
 
-from rackless.api.kinds.kind import Column, Kind, Scale, Version, Writing
+from rackless.api.kinds.kind import Column, Kind, Problems, Scale, Version, Writing
 from rackless.api.names import label_problem
 from rackless.api.schema.jsonpath import compile_path
 from rackless.api.schema.values import python_pattern
@@ -13,6 +14,7 @@ from rackless.api.status import Cause, Json, invalid_value, required, unsupporte
 from rackless.api.tables import AGE, NAME, custom_column
 
 GROUP = "apiextensions.k8s.io"
+CLEANUP = "customresourcecleanup.apiextensions.k8s.io"
 _ANY = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
 _TEXT = {"type": "string"}
 _TEXTS = {"type": "array", "items": _TEXT, "nullable": True}
@@ -103,7 +105,13 @@ SCHEMA: Json = {
 
 
 def _prepare(writing: Writing) -> None:
-    """Names that can be derived are; a new definition is established at once: there is no other server to wait for."""
+    """Names that can be derived are; a new definition is established at once: there is no other server to wait for.
+
+    A finalizer of ours is always there, so that the objects of a definition can go before it.
+    """
+    metadata = writing.new["metadata"]
+    if "deletionTimestamp" not in metadata and CLEANUP not in metadata.get("finalizers", ()):
+        metadata["finalizers"] = [*metadata.get("finalizers", ()), CLEANUP]
     spec = writing.new.get("spec")
     if not isinstance(spec, dict) or not isinstance(spec.get("names"), dict):
         return
@@ -159,7 +167,18 @@ def _problems(writing: Writing) -> list[Cause]:
         )
     for index, version in enumerate(spec["versions"]):
         found.extend(_version_problems(version, f"spec.versions[{index}]"))
+        if _has_rules(version.get("schema")) and not writing.subresource:
+            writing.warnings.append(
+                f"spec.versions[{index}].schema: x-kubernetes-validations are kept but not evaluated by this server"
+            )
     return found
+
+
+def _has_rules(schema: Any) -> bool:
+    """Whether a schema has rules in CEL anywhere."""
+    if isinstance(schema, dict):
+        return bool(schema.get("x-kubernetes-validations")) or any(map(_has_rules, schema.values()))
+    return isinstance(schema, list) and any(map(_has_rules, schema))
 
 
 def _version_problems(version: Json, at: str) -> list[Cause]:
@@ -280,8 +299,9 @@ CRD = Kind(
 )
 
 
-def kind_of(definition: Json) -> Kind:
-    """The kind a stored definition describes."""
+def kind_of(definition: Json, rules: Mapping[str, Problems] | None = None) -> Kind:
+    """The kind a stored definition describes; `rules` has what code adds to the schemas of some."""
+    rules = rules or {}
     spec = definition["spec"]
     names = spec["names"]
     versions = tuple(_version(spec["group"], names, each) for each in spec["versions"])
@@ -307,6 +327,7 @@ def kind_of(definition: Json) -> Kind:
         versions=versions,
         field_names=selectable,
         fields=fields if selectable else None,
+        problems=rules.get(f"{names['plural']}.{spec['group']}"),
     )
 
 

@@ -79,6 +79,7 @@ class Writing:
     caller: Caller
     now: str
     subresource: str = ""
+    warnings: list[str] = field(default_factory=list)
 
 
 Prepare = Callable[[Writing], None]

@@ -71,7 +71,7 @@ def compile_path(path: str) -> Callable[[Any], list[Any]]:
         elif found["all"]:
             steps.append(_everything)
         elif found["key"] is not None:
-            steps.append(_by_name(found["key"]))
+            steps.append(_by_name(re.sub(r"\\(.)", r"\1", found["key"])))
         else:
             steps.append(_where(found["field"], found["op"] == "==", found["wanted"].strip("\"'")))
 

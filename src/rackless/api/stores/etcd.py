@@ -16,9 +16,8 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
-import aiohttp
-
 from rackless.api.encoding import decode, encode, rendered, restamped
+from rackless.api.stores.gateway import Gateway, Unanswered
 from rackless.api.stores.memory import Memory
 from rackless.api.stores.port import Change, Compacted, Entry, Raced, Subscriber, Unreachable
 
@@ -40,10 +39,10 @@ def _key_of(encoded: str) -> str | None:
 
 class EtcdStore:
     def __init__(self, urls: Sequence[str]) -> None:
-        self._urls = [url.rstrip("/") for url in urls]
+        self._gateways = [Gateway(url) for url in urls]
         self._memory = Memory()
         self._compacted = 0
-        self._session: aiohttp.ClientSession | None = None
+        self._problem = ""
         self._following: asyncio.Task[None] | None = None
         self._waiters: list[tuple[int, int, asyncio.Future[None]]] = []
         self._numbers = itertools.count()
@@ -53,12 +52,10 @@ class EtcdStore:
     # -- life ----------------------------------------------------------------------------------------------------
 
     async def open(self) -> None:
-        connector = aiohttp.TCPConnector(limit=128)
-        self._session = aiohttp.ClientSession(connector=connector, timeout=aiohttp.ClientTimeout(total=_PATIENCE))
         try:
             await self._load()
         except BaseException:
-            await self._session.close()
+            await self.close()
             raise
         self._following = asyncio.create_task(self._follow(), name="etcd-watch")
 
@@ -67,30 +64,34 @@ class EtcdStore:
             self._following.cancel()
             with suppress(asyncio.CancelledError):
                 await self._following
-        if self._session:
-            await self._session.close()
+        for gateway in self._gateways:
+            gateway.close()
 
     async def _ask(self, path: str, body: Any) -> Any:
-        assert self._session
         problem = ""
-        for url in tuple(self._urls):
+        # A question may be asked again, of the next one or on a new connection; a write only when it was never sent.
+        for gateway in (*self._gateways, self._gateways[0]):
             try:
-                async with self._session.post(f"{url}/v3/{path}", data=encode(body)) as response:
-                    answer = decode(await response.read())
-            except (aiohttp.ClientConnectorError, aiohttp.ServerDisconnectedError) as error:
+                answer = decode(await gateway.ask(f"/v3/{path}", encode(body), _PATIENCE))
+            except Unanswered as error:
                 problem = str(error)
-                self._urls.append(self._urls.pop(0))  # the next one is asked first from now on
-                if path == "kv/txn" and not isinstance(error, aiohttp.ClientConnectorError):
+                self._rotate(gateway)
+                if path == "kv/txn" and error.sent:
                     break  # it may have been done: never write twice
                 continue
-            except (aiohttp.ClientError, TimeoutError, ValueError) as error:
-                raise Unreachable(f"etcd did not answer: {error!r}") from error
+            except ValueError as error:
+                raise Unreachable(f"etcd did not answer with JSON: {error}") from error
             if "error" in answer:
                 if "compacted" in str(answer["error"]):
                     raise Compacted(self._compacted)
                 raise Unreachable(f"etcd refused: {answer['error']}")
             return answer
         raise Unreachable(f"etcd cannot be reached: {problem}")
+
+    def _rotate(self, failed: Gateway) -> None:
+        """Ask another one first from now on."""
+        if self._gateways[0] is failed:
+            self._gateways.append(self._gateways.pop(0))
 
     async def _pages(
         self, low: str, high: str, revision: int = 0
@@ -120,51 +121,34 @@ class EtcdStore:
 
     # -- following -----------------------------------------------------------------------------------------------
 
-    async def _events(self, after: int) -> AsyncIterator[tuple[int, list[Any]]]:
+    async def _events(self, after: int, *, previous: bool = False) -> AsyncIterator[tuple[int, list[Any]]]:
         """(revision, events) from the watch of everything; ends with Compacted or Unreachable."""
-        assert self._session
-        request = {
-            "create_request": {
-                "key": _EVERYTHING,
-                "range_end": _EVERYTHING,
-                "start_revision": after + 1,
-                "prev_kv": True,
-            }
-        }
-        url = self._urls[0]
+        wanted = {"key": _EVERYTHING, "range_end": _EVERYTHING, "start_revision": after + 1, "prev_kv": previous}
+        gateway = self._gateways[0]
         try:
-            async with self._session.post(
-                f"{url}/v3/watch",
-                data=encode(request),
-                timeout=aiohttp.ClientTimeout(total=None, sock_connect=_PATIENCE),
-            ) as response:
-                buffer = bytearray()
-                async for chunk in response.content.iter_any():
-                    buffer += chunk
-                    if b"\n" not in chunk:
-                        continue
-                    *lines, rest = bytes(buffer).split(b"\n")
-                    buffer = bytearray(rest)
-                    for line in filter(None, lines):
-                        result = decode(line).get("result") or {}
-                        if result.get("compact_revision"):
-                            raise Compacted(int(result["compact_revision"]))
-                        if result.get("canceled"):
-                            raise Unreachable(str(result.get("cancel_reason")))
-                        yield int(result["header"]["revision"]), result.get("events") or []
-        except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            self._urls.append(self._urls.pop(0))
-            raise Unreachable(f"the watch of etcd broke: {error!r}") from error
+            async for line in gateway.stream("/v3/watch", encode({"create_request": wanted}), _PATIENCE):
+                result = decode(line).get("result") or {}
+                if result.get("compact_revision"):
+                    raise Compacted(int(result["compact_revision"]))
+                if result.get("canceled"):
+                    raise Unreachable(str(result.get("cancel_reason")))
+                yield int(result["header"]["revision"]), result.get("events") or []
+        except Unanswered as error:
+            self._rotate(gateway)
+            raise Unreachable(f"the watch of etcd broke: {error}") from error
 
     async def _follow(self) -> None:
         while True:
             try:
                 async for revision, events in self._events(self._memory.revision):
+                    self._problem = ""
                     self._apply(revision, events)
             except Compacted:
                 with suppress(Unreachable, Compacted):
                     await self._reload()
-            except Unreachable:
+                    self._problem = ""
+            except Unreachable as error:
+                self._problem = str(error)
                 await asyncio.sleep(0.5)
 
     def _apply(self, revision: int, events: list[Any]) -> None:
@@ -227,6 +211,10 @@ class EtcdStore:
         return self._memory.revision
 
     @property
+    def problem(self) -> str:
+        return self._problem
+
+    @property
     def compacted(self) -> int:
         return self._compacted
 
@@ -276,7 +264,7 @@ class EtcdStore:
         found: list[Change] = []
         if until <= after:
             return found
-        async for _, events in self._events(after):
+        async for _, events in self._events(after, previous=True):
             last = 0
             for event in events:
                 kv, old = event["kv"], event.get("prev_kv")

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import asyncio
 import fcntl
+import os
 import queue
 import sqlite3
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +57,7 @@ DELETE FROM log WHERE revision <= :line AND (
 )
 """
 _ROWS_PER_INSERT = 500
+_LOG_SIZE = 4 * 1024 * 1024
 
 
 class _Write:
@@ -77,6 +80,7 @@ class SqliteStore:
         self._pending: dict[str, asyncio.Future[int]] = {}
         self._queue: queue.SimpleQueue[_Write | Callable[[sqlite3.Connection], None] | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
+        self._copier: asyncio.Task[None] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._lock: Any = None
         self._failure: str = ""
@@ -92,6 +96,7 @@ class SqliteStore:
             raise LabError(
                 f"{self._path} is served by another process", hint="stop that one, or give this one another --store"
             ) from error
+        os.close(os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600))  # secrets are in it from the first byte on
         connection = self._connect()
         try:
             connection.executescript(_SCHEMA)
@@ -104,12 +109,24 @@ class SqliteStore:
             self._memory.load(connection.execute(_CURRENT))
         finally:
             connection.close()
-        self._path.chmod(0o600)
         self._loop = asyncio.get_running_loop()
         self._thread = threading.Thread(target=self._write_forever, name="sqlite-writer", daemon=True)
         self._thread.start()
+        self._copier = asyncio.create_task(self._checkpoint_forever(), name="sqlite-checkpoint")
+
+    async def _checkpoint_forever(self) -> None:
+        """Copy the write-ahead log into the file beside the writer, so that no writer waits for it."""
+        log = self._path.with_name(self._path.name + "-wal")
+        while True:
+            await asyncio.sleep(1)
+            if log.exists() and log.stat().st_size > _LOG_SIZE:
+                with suppress(sqlite3.OperationalError):
+                    await self._read("PRAGMA wal_checkpoint(PASSIVE)", ())
 
     async def close(self) -> None:
+        if self._copier:
+            self._copier.cancel()
+            await asyncio.wait([self._copier])
         if self._thread:
             self._queue.put(None)
             await asyncio.to_thread(self._thread.join)
@@ -129,6 +146,10 @@ class SqliteStore:
     @property
     def revision(self) -> int:
         return self._memory.revision
+
+    @property
+    def problem(self) -> str:
+        return self._failure
 
     @property
     def compacted(self) -> int:
@@ -187,8 +208,6 @@ class SqliteStore:
     async def write(self, key: str, expected: int, data: bytes | None) -> int:
         while (other := self._pending.get(key)) is not None:
             await asyncio.wait([other])
-        if self._failure:
-            raise Unreachable(self._failure)
         entry = self._memory.get(key)
         if (entry.revision if entry else 0) != expected:
             raise Raced(key)
@@ -222,6 +241,7 @@ class SqliteStore:
         """The writer thread: takes all that waits, writes it in one transaction, reports to the loop."""
         assert self._loop
         connection = self._connect()
+        connection.execute("PRAGMA wal_autocheckpoint=0")
         try:
             running = True
             while running:
@@ -265,6 +285,7 @@ class SqliteStore:
         """On the loop: what is durable becomes visible, then its writers hear of it."""
         for write in batch:
             self._pending.pop(write.key, None)
+        self._failure = failure
         if failure:
             for write in batch:
                 if not write.done.cancelled():

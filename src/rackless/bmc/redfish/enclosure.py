@@ -6,7 +6,7 @@ from rackless.bmc.redfish.messages import Json
 from rackless.bmc.redfish.resource import ROOT, Resource, Scope, collection, link, status
 from rackless.bmc.redfish.root import VENDOR
 from rackless.bmc.redfish.schemas import SCHEMAS
-from rackless.ports.hypervisor import Power
+from rackless.bmc.redfish.systems import power_state
 
 _CHASSIS = f"{ROOT}/Chassis/{{chassis}}"
 
@@ -27,7 +27,7 @@ def enclosure(scope: Scope) -> Json:
         "Manufacturer": VENDOR,
         "Model": "virtual server",
         "SerialNumber": str(server.uuid),
-        "PowerState": "On" if server.power is Power.ON else "Off",
+        "PowerState": power_state(scope.chassis),
         "Status": status(),
         "Power": link(f"{scope.chassis_uri}/Power"),
         "Thermal": link(f"{scope.chassis_uri}/Thermal"),

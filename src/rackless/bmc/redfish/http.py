@@ -6,6 +6,7 @@ import json
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
+import orjson
 from aiohttp import web
 from aiohttp.http_exceptions import BadHttpMethod
 from aiohttp.web_protocol import RequestHandler
@@ -87,6 +88,6 @@ def reply(status: int, value: Any, headers: Mapping[str, str] | None = None) -> 
     if value is None:
         return web.Response(status=status, headers=with_standard(headers))
     return web.Response(
-        status=status, body=json.dumps(value).encode(), content_type="application/json", charset="utf-8",
+        status=status, body=orjson.dumps(value), content_type="application/json", charset="utf-8",
         headers=with_standard(headers),
     )  # fmt: skip

@@ -13,16 +13,20 @@ import json
 from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 
+import orjson
 from aiohttp import hdrs, web
 
 from rackless.bmc.accounts import Account, Session
+from rackless.bmc.audit import Audit
 from rackless.bmc.chassis import PoweredOff
+from rackless.bmc.faults import Faults
 from rackless.bmc.redfish import body as bodies
 from rackless.bmc.redfish import query as queries
 from rackless.bmc.redfish.http import read_body, reply, tags, with_standard, written
 from rackless.bmc.redfish.messages import Json, Refusal, error_body, message, missing, unavailable
 from rackless.bmc.redfish.resource import ROOT, Accepted, Created, Resource, Routes, Scope
 from rackless.bmc.redfish.service import Service
+from rackless.bmc.redfish.trace import Dropped, Trace, stumble
 from rackless.errors import RacklessError
 from rackless.events import Bus
 from rackless.ports.hypervisor import NoSuchServer, Unreachable
@@ -33,14 +37,29 @@ FindService = Callable[[str], Service | None]
 
 
 class RedfishServer:
-    def __init__(self, find: FindService, routes: Routes, bus: Bus) -> None:
+    def __init__(
+        self, find: FindService, routes: Routes, bus: Bus, *, faults: Faults | None = None, audit: Audit | None = None
+    ) -> None:
         self._find = find
         self._routes = routes
         self._bus = bus
+        self._faults = faults or Faults()
+        self._audit = audit
 
     async def answer(self, request: web.BaseRequest) -> web.StreamResponse:
+        trace = Trace(request)
+        response = await self._guarded(request, trace)
+        if self._audit is not None and trace.changes:
+            self._audit.record(trace.entry(response.status))
+        return response
+
+    async def _guarded(self, request: web.BaseRequest, trace: Trace) -> web.StreamResponse:
         try:
-            return await self._answer(request)
+            return await self._answer(request, trace)
+        except Dropped:
+            if request.transport is not None:
+                request.transport.abort()
+            return web.Response(status=500)
         except Refusal as refusal:
             return reply(refusal.status, error_body(refusal.messages), refusal.headers)
         except Unreachable:
@@ -57,7 +76,7 @@ class RedfishServer:
             self._bus.warn(f"{request.method} {request.path}: {type(error).__name__}: {error}")
             return reply(500, error_body([message("InternalError")]))
 
-    async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
+    async def _answer(self, request: web.BaseRequest, trace: Trace) -> web.StreamResponse:
         service = self._find(_local_address(request))
         if service is None:
             raise missing(request.path)
@@ -74,8 +93,12 @@ class RedfishServer:
             origin=request.remote or "",
             patient="respond-async" not in request.headers.get("Prefer", ""),
         )
+        trace.found(scope, found[0] if found else None)
+        if self._faults.any:
+            await stumble(self._faults, trace)
         try:
             account, session = _who(request, service)
+            trace.user = account.username
             scope = replace(scope, account=account, session=session)
         except Refusal:
             if found is None or request.method not in found[0].public:
@@ -95,9 +118,9 @@ class RedfishServer:
             case "GET" | "HEAD":
                 return self._get(request, resource, scope, allow)
             case "PATCH":
-                return await self._patch(request, resource, scope)
+                return await self._patch(request, resource, scope, trace)
             case "POST":
-                return await self._post(request, resource, scope)
+                return await self._post(request, resource, scope, trace)
             case _:
                 assert resource.delete is not None
                 if request.headers.get("If-Match"):
@@ -160,9 +183,11 @@ class RedfishServer:
 
     # writing
 
-    async def _patch(self, request: web.BaseRequest, resource: Resource, scope: Scope) -> web.StreamResponse:
+    async def _patch(
+        self, request: web.BaseRequest, resource: Resource, scope: Scope, trace: Trace
+    ) -> web.StreamResponse:
         assert resource.patch is not None and resource.render is not None
-        body = await read_body(request)
+        body = trace.body = await read_body(request)
         current = _value(resource.render(scope))
         taken = bodies.read(body, bodies.shape_of(resource.writable, scope), current=current)
         if not taken.values:
@@ -180,9 +205,11 @@ class RedfishServer:
             value["@Message.ExtendedInfo"] = list(taken.left_out)
         return reply(200, value, {"ETag": value["@odata.etag"]})
 
-    async def _post(self, request: web.BaseRequest, resource: Resource, scope: Scope) -> web.StreamResponse:
+    async def _post(
+        self, request: web.BaseRequest, resource: Resource, scope: Scope, trace: Trace
+    ) -> web.StreamResponse:
         assert resource.post is not None
-        body = await read_body(request, empty=bool(resource.action))
+        body = trace.body = await read_body(request, empty=bool(resource.action))
         taken = bodies.read(body, bodies.shape_of(resource.accepts, scope), action=resource.action)
         return written(await resource.post(scope, taken.values))
 
@@ -239,5 +266,5 @@ def _check_privilege(method: str, resource: Resource, scope: Scope) -> None:
 def _tagged(value: Json) -> Json:
     """With an ETag of what is said, time of day apart."""
     kept = {key: item for key, item in value.items() if key not in _VOLATILE}
-    digest = hashlib.blake2b(json.dumps(kept).encode(), digest_size=12).hexdigest()
+    digest = hashlib.blake2b(orjson.dumps(kept), digest_size=12).hexdigest()
     return {**value, "@odata.etag": f'"{digest}"'}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from rackless.bmc.chassis import Reset
+from rackless.bmc.chassis import Chassis, Reset
 from rackless.bmc.redfish.body import Flag, Needed, OneOf, Shape, Text
 from rackless.bmc.redfish.messages import Json
 from rackless.bmc.redfish.resource import ROOT, Answer, Resource, Scope, collection, link, status
@@ -51,8 +51,11 @@ def system(scope: Scope) -> Json:
         "UUID": str(server.uuid),
         "AssetTag": memory.settings.get("asset_tag", ""),
         "BiosVersion": VERSION,
-        "PowerState": "On" if on else "Off",
-        "Status": {**status("Enabled" if on else "StandbyOffline"), "HealthRollup": "OK"},
+        "PowerState": power_state(scope.chassis),
+        "Status": {
+            **status("Enabled" if on else "Starting" if scope.chassis.starting else "StandbyOffline"),
+            "HealthRollup": "OK",
+        },
         "LocationIndicatorActive": lit,
         "IndicatorLED": "Lit" if lit else "Off",
         "Boot": _boot(server, memory),
@@ -79,6 +82,12 @@ def system(scope: Scope) -> Json:
             }
         },
     }
+
+
+def power_state(chassis: Chassis) -> str:
+    if chassis.server().power is Power.ON:
+        return "On"
+    return "PoweringOn" if chassis.starting else "Off"
 
 
 def _boot(server: ServerState, memory: Memory) -> Json:

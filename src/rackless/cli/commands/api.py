@@ -43,4 +43,4 @@ def serve(
             raise InputError("the API needs a place for its CA", hint="give --pki DIR or --kubeconfig-out FILE")
         pki = kubeconfig_out.absolute().parent / "pki"
     settings = Settings(store, pki, address, port, kubeconfig_out, names, compact_every)
-    uvloop.run(serve_api(settings))
+    uvloop.run(serve_api(settings, lambda url: click.echo(f"serving {url}")))

@@ -23,11 +23,14 @@ def explain(path: str) -> None:
 
 
 def _lab(path: str) -> str:
-    from rackless.spec.explain import fields
+    from rackless.spec.explain import CLASSES, fields
 
     known = [one for one in fields() if not path or one.path == path or one.path.startswith(f"{path}.")]
     if not known:
         raise InputError(f"a lab has no field {path}", hint="`rackless explain lab` lists them")
     return "\n\n".join(
-        f"{one.path}\n  {one.meaning}" + (f"\n  default: {one.default}" if one.default else "") for one in known
+        f"{one.path}\n  {one.meaning}"
+        + (f"\n  default: {one.default}" if one.default else "")
+        + f"\n  change: {one.change}, {CLASSES[one.change]}"
+        for one in known
     )

@@ -12,7 +12,7 @@ import yaml
 from rich.console import Console
 from rich.table import Table
 
-from rackless.cli.options import lab_options, load_spec
+from rackless.cli.options import lab_name, lab_options
 from rackless.cli.progress import shown
 from rackless.daemon import operations
 from rackless.errors import InputError
@@ -66,12 +66,12 @@ def show(file: Path | None, name: str | None, host_name: str, as_json: bool) -> 
 @click.option("--json", "as_json", is_flag=True, help="Events as JSON lines.")
 def deprovision(file: Path | None, name: str | None, host_name: str, as_json: bool) -> None:
     """Take the system off HOST and clean it; `rackless up` puts it on again."""
-    lab = name or load_spec(file, None).name
+    lab = lab_name(file, name)
     bus = Bus()
     with shown(bus, as_json=as_json):
         asyncio.run(operations.deprovision(lab, host_name, Roots.from_environment(), bus))
 
 
 def _records(file: Path | None, name: str | None) -> list[dict[str, Any]]:
-    lab = name or load_spec(file, None).name
+    lab = lab_name(file, name)
     return asyncio.run(operations.hosts(lab, Roots.from_environment()))

@@ -12,7 +12,8 @@ import click
 from rackless.cli.options import lab_options, load_spec
 from rackless.cluster.install_config import credentials
 from rackless.cluster.install_config import release as releases
-from rackless.cluster.install_config.from_lab import BmcAccount, Options, from_lab
+from rackless.cluster.install_config.cluster_input import Mirror, ProxyInput
+from rackless.cluster.install_config.from_lab import PARTS, BmcAccount, Options, from_lab
 from rackless.cluster.install_config.writing import write
 from rackless.errors import InputError
 from rackless.plan.addressing import plan_lab
@@ -33,6 +34,25 @@ _File = click.Path(path_type=Path, dir_okay=False)
 @click.option("--bmc-user", default="admin", show_default=True, help="User of the BMCs.")
 @click.option("--bmc-password-file", type=_File, help="A file with the BMCs' password; without it, the lab's own.")
 @click.option("--static-bootstrap", is_flag=True, help="Give the bootstrap machine a fixed address.")
+@click.option("--static-hosts", is_flag=True, help="Give every host its planned address by NMState, without DHCP.")
+@click.option("--vlan", type=click.IntRange(1, 4094), help="With --static-hosts: the VLAN of the addresses.")
+@click.option(
+    "--role",
+    "roles",
+    multiple=True,
+    metavar="SERVER=PART",
+    help="A server that takes another part: master, worker, arbiter or none. May be repeated.",
+)
+@click.option("--proxy", help="HTTP and HTTPS proxy of the cluster.")
+@click.option("--no-proxy", help="With --proxy: names and networks that are reached without it, with commas between.")
+@click.option(
+    "--mirror",
+    "mirrors",
+    multiple=True,
+    metavar="SOURCE=MIRROR",
+    help="Where images come from instead. May be repeated.",
+)
+@click.option("--trust-bundle", type=_File, help="Certificates to trust, for a proxy or mirrors.")
 def install_config(
     file: Path | None,
     name: str | None,
@@ -45,12 +65,29 @@ def install_config(
     bmc_user: str,
     bmc_password_file: Path | None,
     static_bootstrap: bool,
+    static_hosts: bool,
+    vlan: int | None,
+    roles: tuple[str, ...],
+    proxy: str | None,
+    no_proxy: str | None,
+    mirrors: tuple[str, ...],
+    trust_bundle: Path | None,
 ) -> None:
     """Write an install-config.yaml for the lab."""
     if output.exists() and not force:
         raise InputError(f"{output} is there already", hint="choose another with -o, or say --force")
-    options = Options(releases.parse(version), scheme, static_bootstrap=static_bootstrap)
     plan = plan_lab(load_spec(file, name))
+    options = Options(
+        releases.parse(version),
+        scheme,
+        static_bootstrap=static_bootstrap,
+        static_hosts=static_hosts,
+        vlan=vlan,
+        roles=_parts(roles, [server.name for server in plan.servers]),
+        proxy=ProxyInput(proxy, proxy, tuple(no_proxy.split(",")) if no_proxy else ()) if proxy else None,
+        mirrors=tuple(Mirror(source, (mirror,)) for source, mirror in (_pair(text, "--mirror") for text in mirrors)),
+        trust_bundle=_read(trust_bundle, "the certificates") if trust_bundle else "",
+    )
     own = LabPaths(Roots.from_environment(), plan.name).secrets / "bmc.password"
     account = BmcAccount(bmc_user, _password(bmc_password_file or own))
     text = write(
@@ -65,6 +102,30 @@ def install_config(
     write_secret(output, text)
     click.echo(f"wrote {output} for version {options.release}; it holds secrets and is readable by you only")
     click.echo("keep a copy: the installer consumes the file")
+
+
+def _pair(text: str, option: str) -> tuple[str, str]:
+    left, equals, right = text.partition("=")
+    if not (left and equals and right):
+        raise InputError(f"{option} {text} is not a pair", hint=f"write {option} THIS=THAT")
+    return left, right
+
+
+def _parts(roles: tuple[str, ...], servers: list[str]) -> dict[str, str]:
+    parts = dict(_pair(role, "--role") for role in roles)
+    for server, part in parts.items():
+        if server not in servers:
+            raise InputError(f"the lab has no server {server}", hint=f"it has {', '.join(servers)}")
+        if part not in PARTS:
+            raise InputError(f"{part} is not a part a server can take", hint=f"one of {', '.join(PARTS)}")
+    return parts
+
+
+def _read(path: Path, what: str) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{what} in {path} cannot be read", why=str(error)) from error
 
 
 def _password(path: Path) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from rackless.cli.options import lab_options, load_spec
+from rackless.cli.options import lab_name, lab_options
 from rackless.daemon import access
 from rackless.run.paths import Roots
 
@@ -18,6 +18,6 @@ from rackless.run.paths import Roots
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
 def ssh(file: Path | None, name: str | None, server: str, command: tuple[str, ...]) -> None:
     """Open a shell on the node SERVER, or run a command there."""
-    lab = name or load_spec(file, None).name
+    lab = lab_name(file, name)
     argv = access.ssh_command(lab, server, command, Roots.from_environment())
     os.execvp(argv[0], argv)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -12,27 +12,42 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from rackless.cli.options import lab_options, load_spec
+from rackless.cli.options import json_option, lab_name, lab_options, print_json
 from rackless.daemon import operations
 from rackless.run.paths import Roots
+
+WATCH_EVERY = 2.0
 
 
 @click.command()
 @lab_options
-@click.option("--json", "as_json", is_flag=True, help="One JSON object.")
-def status(file: Path | None, name: str | None, as_json: bool) -> None:
+@click.option("--watch", is_flag=True, help="Show it again every two seconds; Ctrl-C ends it.")
+@json_option("One JSON object; with --watch, one a line.")
+def status(file: Path | None, name: str | None, watch: bool, as_json: bool) -> None:
     """Show what is there now."""
-    lab = name or load_spec(file, None).name
-    found = asyncio.run(operations.status(lab, Roots.from_environment()))
-    if as_json:
-        click.echo(json.dumps(found))
-    else:
-        render(found, Console(highlight=False))
+    lab, roots, console = lab_name(file, name), Roots.from_environment(), Console(highlight=False)
+    while True:
+        found = asyncio.run(operations.status(lab, roots))
+        if watch and console.is_terminal and not as_json:
+            console.clear()
+        if as_json:
+            print_json(found)
+        else:
+            render(found, console)
+        if not watch:
+            return
+        time.sleep(WATCH_EVERY)
 
 
 def render(found: dict[str, Any], console: Console) -> None:
     if found["daemon"] != "running":
-        console.print(Text.assemble(("lab ", "dim"), (found["lab"], "bold"), "  its daemon is not running"))
+        console.print(
+            Text.assemble(
+                ("lab ", "dim"),
+                (found["lab"], "bold"),
+                "  is stopped" if found["daemon"] == "stopped" else "  its daemon is not running",
+            )
+        )
         console.print(Text.assemble(("do: ", "bold cyan"), "`rackless up` starts it and goes on"))
         return
     console.print(Text.assemble(("lab ", "dim"), (found["lab"], "bold"), ("  domain ", "dim"), found["domain"]))
@@ -53,10 +68,12 @@ def render(found: dict[str, Any], console: Console) -> None:
     for server in found["servers"]:
         if server["error"]:
             console.print(Text.assemble((f"{server['name']}: ", "bold red"), server["error"]))
+    for fault in found.get("faults", ()):
+        console.print(Text.assemble((f"fault {fault['id']}: ", "bold yellow"), fault["text"]))
     if (etcd := found["etcd"]) is not None:
         mark = ("✓ ", "green") if etcd["complete"] else ("✗ ", "red")
         console.print(Text.assemble(mark, "etcd: ", etcd["detail"]))
 
 
 def _power(power: str | None) -> Text:
-    return Text(power or "unknown", "green" if power == "on" else "dim")
+    return Text(power or "unknown", {"on": "green", "starting": "yellow"}.get(power or "", "dim"))

@@ -25,10 +25,13 @@ from rackless.run.paths import Roots
     default=STAGES[-1],
     help="Stop after this stage.",
 )
+@click.option("--replace", is_flag=True, help="Make anew what cannot be changed in place; its disks are lost.")
 @click.option("--no-install", is_flag=True, help="Refuse, instead of installing, when packages are missing.")
 @click.option("--json", "as_json", is_flag=True, help="Events as JSON lines.")
 @click.option("-q", "--quiet", is_flag=True, help="Say nothing but errors.")
-def up(file: Path | None, name: str | None, goal: str, no_install: bool, as_json: bool, quiet: bool) -> None:
+def up(
+    file: Path | None, name: str | None, goal: str, replace: bool, no_install: bool, as_json: bool, quiet: bool
+) -> None:
     """Make the lab, or go on making it.
 
     Every step is skipped when it is already done, so running this again after an error, a Ctrl-C or a reboot goes on.
@@ -37,7 +40,10 @@ def up(file: Path | None, name: str | None, goal: str, no_install: bool, as_json
     bus = Bus()
     try:
         with shown(bus, as_json=as_json, quiet=quiet):
-            asyncio.run(operations.up(spec, Roots.from_environment(), bus, goal=goal, install=not no_install))
+            work = operations.up(
+                spec, Roots.from_environment(), bus, goal=goal, install=not no_install, replace=replace
+            )
+            asyncio.run(work)
     except KeyboardInterrupt:
         raise Interrupted(
             "stopped",

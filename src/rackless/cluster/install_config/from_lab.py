@@ -1,19 +1,31 @@
 """A planned lab → `ClusterInput`. Sees names and addresses, as any site would tell them; never servers or drivers.
 
-A lab as planned now has no provisioning network, so its hosts are driven by virtual media.
+What the lab says is taken from it: networks, VIPs, provisioning, firmware. What only the installation knows comes as
+`Options`: who takes which part, fixed addresses, proxy, mirrors, certificates.
 """
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from rackless.cluster.install_config.cluster_input import BootstrapInput, ClusterInput, HostInput
+from rackless.cluster.install_config.cluster_input import (
+    BootstrapInput,
+    ClusterInput,
+    HostInput,
+    HostNetwork,
+    Mirror,
+    ProvisioningInput,
+    ProxyInput,
+)
+from rackless.cluster.install_config.config import MANAGED, UNMANAGED
 from rackless.cluster.install_config.release import NEWEST, Release
-from rackless.plan.addressing import BOOTSTRAP, LabPlan, PlannedServer
+from rackless.plan.addressing import LabPlan, PlannedServer
+from rackless.ports.hypervisor import Firmware
 from rackless.spec.lab import Role
 
+NONE = "none"
+PARTS = ("master", "worker", "arbiter", NONE)
 _ROLES = {Role.CONTROL_PLANE: "master", Role.WORKER: "worker"}
 
 
@@ -32,6 +44,15 @@ class Options:
     verify_certificate: bool = False
     """A lab's BMCs have certificates of the lab's own CA, which the installer's pods do not know."""
     static_bootstrap: bool = False
+    static_hosts: bool = False
+    """Every host gets its planned address by NMState, not by DHCP."""
+    vlan: int | None = None
+    """With `static_hosts`: the VLAN the addresses are on."""
+    roles: Mapping[str, str] = field(default_factory=dict)
+    """Servers that take another part than their group says: master, worker, arbiter, or none."""
+    proxy: ProxyInput | None = None
+    mirrors: tuple[Mirror, ...] = ()
+    trust_bundle: str = ""
 
 
 def from_lab(
@@ -43,38 +64,71 @@ def from_lab(
 ) -> ClusterInput:
     """`accounts` by the server's name; spare servers are left to day 2."""
     network = plan.gateway.network
-    bootstrap = BootstrapInput(bridge=plan.baremetal.name, mac=bootstrap_mac(plan.name))
+    bootstrap = BootstrapInput(bridge=plan.baremetal.name, mac=plan.bootstrap_mac)
     if options.static_bootstrap:
         gateway = str(plan.gateway.ip)
-        bootstrap = BootstrapInput(bootstrap.bridge, bootstrap.mac, str(network[BOOTSTRAP]), gateway, gateway)
+        bootstrap = BootstrapInput(bootstrap.bridge, bootstrap.mac, str(plan.bootstrap_address), gateway, gateway)
     return ClusterInput(
         name=plan.name,
         base_domain=plan.domain.removeprefix(f"{plan.name}."),
         machine_networks=(str(network),),
         api_vips=(str(plan.api_vip),),
         ingress_vips=(str(plan.ingress_vip),),
-        hosts=tuple(_host(server, accounts[server.name], options) for server in plan.servers if server.role in _ROLES),
+        hosts=tuple(
+            _host(server, role, plan, accounts[server.name], options)
+            for server in plan.servers
+            if (role := options.roles.get(server.name, _ROLES.get(server.role, NONE))) != NONE
+        ),
         pull_secret=pull_secret,
         ssh_key=ssh_key,
         release=options.release,
         bootstrap=bootstrap,
+        provisioning=_provisioning(plan),
+        proxy=options.proxy,
+        mirrors=options.mirrors,
+        trust_bundle=options.trust_bundle,
+        trust_always=bool(options.trust_bundle and options.mirrors and options.proxy is None),
     )
 
 
-def bootstrap_mac(lab: str) -> str:
-    """Fixed, so that DHCP can reserve an address; with the prefix that installer-made machines have."""
-    digest = hashlib.sha256(f"{lab}/bootstrap".encode()).digest()
-    return ":".join(f"{byte:02x}" for byte in (0x52, 0x54, 0x00, *digest[:3]))
+def _provisioning(plan: LabPlan) -> ProvisioningInput:
+    if plan.provisioning is not None:
+        return ProvisioningInput(MANAGED, str(plan.provisioning.addresses[0].network), plan.provisioning.name)
+    if plan.provisioning_dhcp is not None:
+        return ProvisioningInput(UNMANAGED, str(plan.provisioning_dhcp.gateway.network), plan.provisioning_dhcp.bridge)
+    return ProvisioningInput()
 
 
-def _host(server: PlannedServer, account: BmcAccount, options: Options) -> HostInput:
+def _host(server: PlannedServer, role: str, plan: LabPlan, account: BmcAccount, options: Options) -> HostInput:
     path = "/redfish/v1/Systems/1" if "redfish" in options.scheme else ""
     return HostInput(
         name=server.name,
-        role=_ROLES[server.role],
-        boot_mac=server.mac,
+        role=role,
+        boot_mac=next((nic.mac for nic in server.nics if nic.network == "provisioning"), server.mac),
         bmc_address=f"{options.scheme}://{server.bmc_address}{path}",
         bmc_username=account.username,
         bmc_password=account.password,
         verify_certificate=options.verify_certificate,
+        boot_mode=_boot_mode(server),
+        network=_network(server, plan, options.vlan) if options.static_hosts else None,
+    )
+
+
+def _boot_mode(server: PlannedServer) -> str:
+    if server.firmware is Firmware.BIOS:
+        return "legacy"
+    return "UEFISecureBoot" if server.secure_boot else ""
+
+
+def _network(server: PlannedServer, plan: LabPlan, vlan: int | None) -> HostNetwork:
+    gateway = plan.gateway
+    position = [nic.mac for nic in server.nics].index(server.mac)
+    return HostNetwork(
+        interface=f"enp{position + 1}s0",  # as a q35 server counts its slots
+        mac=server.mac,
+        address=str(server.address),
+        prefix=gateway.network.prefixlen,
+        gateway=str(gateway.ip),
+        dns=(str(gateway.ip),),
+        vlan=vlan,
     )

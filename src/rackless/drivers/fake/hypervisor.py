@@ -40,6 +40,8 @@ class FakeHypervisor:
     faults: dict[str, list[RacklessError]] = field(default_factory=dict)
     deaf: set[str] = field(default_factory=set)
     """Servers whose guest ignores the power button."""
+    processor: dict[str, float] = field(default_factory=dict)
+    """Processor time used by a server so far."""
     calls: list[tuple[str, str]] = field(default_factory=list)
     boots: list[Boot] = field(default_factory=list)
     reachable: bool = True
@@ -120,6 +122,10 @@ class FakeHypervisor:
         self._known(name)
         self._set(name, boot_first=device)
         self._tell(name, Change.DEFINED)
+
+    async def processor_seconds(self, name: str) -> float:
+        await self._answer("processor_seconds", name)
+        return self.processor.get(name, 0.0)
 
     async def insert_media(self, name: str, image: Path) -> None:
         await self._answer("insert_media", name)

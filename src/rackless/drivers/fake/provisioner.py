@@ -18,6 +18,7 @@ SECONDS: Mapping[str, float] = {
     "inspect": 30,
     "prepare": 8,
     "provision": 45,
+    "adopt": 2,
     "deprovision": 40,
     "power": 2,
     "delete": 0,
@@ -38,6 +39,7 @@ _KINDS = {
     "inspect": ErrorKind.INSPECTION,
     "prepare": ErrorKind.PREPARATION,
     "provision": ErrorKind.PROVISIONING,
+    "adopt": ErrorKind.ADOPTION,
     "deprovision": ErrorKind.PROVISIONING,
     "power": ErrorKind.POWER,
     "delete": ErrorKind.REGISTRATION,
@@ -102,6 +104,17 @@ class FakeProvisioner:
         if result is None:
             engine = self.hosts[host.name]
             engine.image, engine.config, engine.powered_on = image, config, True
+        return result or Done()
+
+    async def adopt(self, host: HostAccess, image: Image, *, restart: bool = False) -> Result:
+        engine = self.hosts.get(host.name)
+        if engine and "provision" in engine.done:
+            return Done()
+        result = self._step(host, "adopt", restart)
+        if result is None:
+            engine = self.hosts[host.name]
+            engine.image, engine.powered_on = image, True
+            engine.done.add("provision")
         return result or Done()
 
     async def deprovision(self, host: HostAccess, *, restart: bool = False) -> Result:

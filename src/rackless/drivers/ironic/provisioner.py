@@ -144,6 +144,25 @@ class IronicProvisioner:
         waiting = await self._cleaned(host, node, restart, ErrorKind.PROVISIONING)
         return waiting or await self._deploy(host, node, image, config)
 
+    @_answers(ErrorKind.ADOPTION)
+    async def adopt(self, host: HostAccess, image: Image, *, restart: bool = False) -> Result:
+        node = await self._ironic.node(host.name)
+        if node is None:
+            return await self._enroll(host)
+        match node["provision_state"]:
+            case "enroll":
+                return await self._reregistered(host)
+            case "adopt failed" if not restart:
+                return Failed(ErrorKind.ADOPTION, _reason(node))
+            case "manageable" | "adopt failed":
+                info = _instance_info(host, image)
+                await self._ironic.patch_node(node["uuid"], {"instance_uuid": host.uid, "instance_info": info})
+                await self._ironic.provision(node["uuid"], "adopt")
+                return Again(SOON, "taking it over as it is")
+            case "adopting":
+                return Again(SOON, "taking it over as it is")
+        return Done()
+
     @_answers(ErrorKind.PROVISIONING)
     async def deprovision(self, host: HostAccess, *, restart: bool = False) -> Result:
         node = await self._ironic.node(host.name)

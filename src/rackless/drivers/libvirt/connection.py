@@ -6,6 +6,7 @@ import asyncio
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import Any, TypeVar
 
 from rackless.drivers.libvirt.binding import libvirt
@@ -67,7 +68,8 @@ class Connection:
                 api.registerErrorHandler(lambda *_: None, None)  # it would print
                 self._start_pump(api)
                 self._open = api.open(self.uri)
-                self._open.setKeepAlive(5, 3)
+                with suppress(api.libvirtError):  # a driver inside this process has no connection to keep
+                    self._open.setKeepAlive(5, 3)
                 self._subscribe(api)
             return self._open
 

@@ -6,9 +6,11 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from string import ascii_lowercase
 from uuid import UUID
 from xml.etree import ElementTree as ET
 
+from rackless.errors import MachineError
 from rackless.ports.hypervisor import BootDevice, Firmware, Server
 
 NAMESPACE = "https://rackless.invalid/server/1"
@@ -25,6 +27,14 @@ OVMF = (
     ("/usr/share/edk2/x64/OVMF_CODE.4m.fd", "/usr/share/edk2/x64/OVMF_VARS.4m.fd"),
 )
 
+OVMF_SECURE = (
+    # code that insists on signatures, variables with Microsoft's keys
+    ("/usr/share/OVMF/OVMF_CODE_4M.secboot.fd", "/usr/share/OVMF/OVMF_VARS_4M.ms.fd"),
+    ("/usr/share/OVMF/OVMF_CODE.secboot.fd", "/usr/share/OVMF/OVMF_VARS.ms.fd"),
+    ("/usr/share/edk2/ovmf/OVMF_CODE.secboot.fd", "/usr/share/edk2/ovmf/OVMF_VARS.secboot.fd"),
+    ("/usr/share/edk2/x64/OVMF_CODE.secboot.4m.fd", "/usr/share/edk2/x64/OVMF_VARS.4m.fd"),
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Platform:
@@ -34,6 +44,8 @@ class Platform:
     emulator: Path
     ovmf_code: Path
     ovmf_vars: Path
+    secure_code: Path | None = None
+    secure_vars: Path | None = None
 
 
 def render(server: Server, platform: Platform) -> str:
@@ -46,6 +58,8 @@ def render(server: Server, platform: Platform) -> str:
     features = _add(domain, "features")
     _add(features, "acpi")
     _add(features, "apic")
+    if server.secure_boot:
+        _add(features, "smm", state="on")  # so that only the firmware writes its variables
     if platform.kvm:
         _add(domain, "cpu", mode="host-passthrough")
     else:  # a plain old model: emulating what nobody uses halves the speed
@@ -67,7 +81,16 @@ def render(server: Server, platform: Platform) -> str:
 def _os(domain: ET.Element, server: Server, platform: Platform) -> None:
     os = _add(domain, "os")
     _add(os, "type", "hvm", arch="x86_64", machine="q35")
-    if server.firmware is Firmware.UEFI:
+    if server.secure_boot:
+        if platform.secure_code is None:
+            raise MachineError(
+                f"{server.name} wants secure boot, and this machine has no firmware for it",
+                why="OVMF with secure boot was not found where distributions keep it",
+                hint="install the package ovmf (Debian, Ubuntu) or edk2-ovmf (Fedora)",
+            )
+        _add(os, "loader", str(platform.secure_code), readonly="yes", secure="yes", type="pflash")
+        _add(os, "nvram", str(server.nvram), template=str(platform.secure_vars))
+    elif server.firmware is Firmware.UEFI:
         _add(os, "loader", str(platform.ovmf_code), readonly="yes", type="pflash")
         _add(os, "nvram", str(server.nvram), template=str(platform.ovmf_vars))
 
@@ -81,12 +104,12 @@ def _devices(devices: ET.Element, server: Server, platform: Platform) -> None:
         # the lab is thrown away as a whole: the host's page cache is all the durability it needs
         _add(device, "driver", name="qemu", type="qcow2", cache="unsafe", discard="unmap")
         _add(device, "source", file=str(disk.path))
-        _add(device, "target", dev=f"sd{chr(ord('a') + index)}", bus="scsi")
+        _add(device, "target", dev=_drive_name(index), bus="scsi")
         _add(device, "serial", disk.serial)
         _add(device, "address", type="drive", controller="0", bus="0", target="0", unit=str(index))
     drive = _add(devices, "disk", type="file", device="cdrom")
     _add(drive, "driver", name="qemu", type="raw")
-    _add(drive, "target", dev=f"sd{chr(ord('a') + len(server.disks))}", bus="scsi")
+    _add(drive, "target", dev=_drive_name(len(server.disks)), bus="scsi")
     _add(drive, "readonly")
     _add(drive, "address", type="drive", controller="0", bus="0", target="0", unit=str(len(server.disks)))
     for nic in server.nics:
@@ -94,12 +117,21 @@ def _devices(devices: ET.Element, server: Server, platform: Platform) -> None:
         _add(interface, "mac", address=nic.mac)
         _add(interface, "source", bridge=nic.bridge)
         _add(interface, "model", type="virtio")
-    serial = _add(devices, "serial", type="file")
-    _add(serial, "source", path=str(server.console_log), append="on")
+    # a terminal to type at; what it shows is logged, whether or not somebody looks
+    serial = _add(devices, "serial", type="pty")
+    _add(serial, "log", file=str(server.console_log), append="on")
     _add(serial, "target", port="0")
+    _add(_add(devices, "video"), "model", type="vga")
+    if server.tpm:
+        tpm = _add(devices, "tpm", model="tpm-crb")
+        _add(tpm, "backend", type="emulator", version="2.0")
     rng = _add(devices, "rng", model="virtio")
     _add(rng, "backend", "/dev/urandom", model="random")
     _add(devices, "memballoon", model="none")
+
+
+def _drive_name(index: int) -> str:
+    return f"sd{ascii_lowercase[index]}"
 
 
 def key_of(xml: str) -> str | None:
@@ -110,7 +142,7 @@ def key_of(xml: str) -> str | None:
 
 def set_order(domain: ET.Element, order: Sequence[BootDevice]) -> None:
     """Give every bootable device its place; devices of one kind follow each other."""
-    for element in domain.findall("devices/*/boot/.."):
+    for element in [*domain.findall("devices/*/boot/.."), *domain.findall("os")]:
         for boot in element.findall("boot"):
             element.remove(boot)
     place = 1
@@ -134,16 +166,29 @@ def order_with_first(device: BootDevice) -> tuple[BootDevice, ...]:
     return (device, *(other for other in ORDER if other is not device))
 
 
+_DEV = {"hd": BootDevice.DISK, "cdrom": BootDevice.CDROM, "network": BootDevice.NETWORK}
+
+
+def places(domain: ET.Element, device: BootDevice) -> list[int | None]:
+    """The place in the boot order of every device of this kind; None where it has none.
+
+    A definition of somebody else may give kinds of devices an order instead of devices: then the first of a kind has it.
+    """
+    elements = bootable(domain, device)
+    kinds = [_DEV.get(boot.get("dev", "")) for boot in domain.findall("os/boot")]
+    if device in kinds:
+        return [kinds.index(device) + 1 if number == 0 else None for number, _ in enumerate(elements)]
+    orders = [element.find("boot") for element in elements]
+    return [int(boot.get("order", "0")) if boot is not None else None for boot in orders]
+
+
 def first_of(domain: ET.Element) -> BootDevice:
-    """Which device a definition boots from first."""
-    places = {
-        device: min(
-            (int(boot.get("order", "99")) for element in bootable(domain, device) for boot in element.findall("boot")),
-            default=99,
-        )
+    """Which device a definition boots from first; the disk, where it does not say."""
+    firsts = {
+        device: min((place for place in places(domain, device) if place is not None), default=99)
         for device in BootDevice
     }
-    return min(places, key=lambda device: places[device])
+    return min(firsts, key=lambda device: firsts[device])
 
 
 def with_first(xml: str, device: BootDevice) -> str:
@@ -152,16 +197,67 @@ def with_first(xml: str, device: BootDevice) -> str:
     return ET.tostring(domain, encoding="unicode")
 
 
-def drive_xml(xml: str, image: Path | None) -> str:
-    """The CD drive of a definition with `image` in it, or empty: what an update of the device takes."""
-    (drive,) = bootable(ET.fromstring(xml), BootDevice.CDROM)
-    for source in drive.findall("source"):
-        drive.remove(source)
-    for backing in drive.findall("backingStore"):
-        drive.remove(backing)
+OWN_DRIVE = "ua-rackless-media"
+"""The alias of a drive that we added to somebody else's definition."""
+
+
+def media_drive(domain: ET.Element) -> ET.Element | None:
+    """The drive virtual media go into: the one we added, else the first there is."""
+    drives = bootable(domain, BootDevice.CDROM)
+    own = (drive for drive in drives if (alias := drive.find("alias")) is not None and alias.get("name") == OWN_DRIVE)
+    return next(own, drives[0] if drives else None)
+
+
+def drive_xml(xml: str, image: Path | None) -> str | None:
+    """The CD drive of a definition with `image` in it, or empty: what an update of the device takes.
+
+    None when the definition has no drive."""
+    drive = media_drive(ET.fromstring(xml))
+    if drive is None:
+        return None
+    _fill(drive, image)
+    return ET.tostring(drive, encoding="unicode")
+
+
+def with_media(xml: str, image: Path | None) -> str:
+    """The whole definition with `image` in its CD drive, which is added where there is none."""
+    domain = ET.fromstring(xml)
+    drive = media_drive(domain)
+    if drive is None and image is not None:
+        drive = _add_drive(domain)
+    if drive is not None:
+        _fill(drive, image)
+    return ET.tostring(domain, encoding="unicode")
+
+
+def _fill(drive: ET.Element, image: Path | None) -> None:
+    for name in ("source", "backingStore"):
+        for element in drive.findall(name):
+            drive.remove(element)
+    drive.set("type", "file")
     if image is not None:
         drive.insert(1, ET.Element("source", file=str(image)))
-    return ET.tostring(drive, encoding="unicode")
+
+
+def _add_drive(domain: ET.Element) -> ET.Element:
+    """On the bus every firmware of this kind of machine boots from."""
+    devices = domain.find("devices")
+    assert devices is not None
+    kind = domain.find("os/type")
+    arch, machine = (kind.get("arch", ""), kind.get("machine", "")) if kind is not None else ("", "")
+    bus = "scsi" if arch not in ("x86_64", "i686") else "sata" if "q35" in machine else "ide"
+    prefix = "hd" if bus == "ide" else "sd"
+    taken = {target.get("dev") for target in devices.findall("disk/target")}
+    name = next(name for letter in "cdefghijklmnopqrstuvwxyzab" if (name := prefix + letter) not in taken)
+    if bus == "scsi" and devices.find("controller[@type='scsi']") is None:
+        _add(devices, "controller", type="scsi", index="0", model="virtio-scsi")
+    drive = _add(devices, "disk", type="file", device="cdrom")
+    if domain.get("type") in ("qemu", "kvm"):
+        _add(drive, "driver", name="qemu", type="raw")
+    _add(drive, "target", dev=name, bus=bus)
+    _add(drive, "readonly")
+    _add(drive, "alias", name=OWN_DRIVE)
+    return drive
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,9 +275,9 @@ class Parsed:
 
 def parse(xml: str) -> Parsed:
     domain = ET.fromstring(xml)
-    drives = bootable(domain, BootDevice.CDROM)
-    media = drives[0].find("source") if drives else None
-    file = media.get("file") if media is not None else None
+    drive = media_drive(domain)
+    media = drive.find("source") if drive is not None else None
+    file = _location(media) if media is not None else None
     factor = {"KiB": 1024, "MiB": 1, "GiB": 1 / 1024}
     memory = domain.find("memory")
     assert memory is not None
@@ -190,16 +286,25 @@ def parse(xml: str) -> Parsed:
         uuid=UUID(domain.findtext("uuid", "")),
         memory_mib=int(int(memory.text or "0") / factor.get(memory.get("unit", "KiB"), 1024)),
         vcpus=int(domain.findtext("vcpu", "1")),
-        firmware=Firmware.UEFI if domain.find("os/loader[@type='pflash']") is not None else Firmware.BIOS,
+        firmware=Firmware.UEFI if _uefi(domain) else Firmware.BIOS,
         macs=tuple(mac.get("address", "") for mac in domain.findall("devices/interface/mac")),
         disks=tuple(
-            (Path(source.get("file", "")), disk.findtext("serial", ""))
+            (Path(_location(source)), disk.findtext("serial", ""))
             for disk in bootable(domain, BootDevice.DISK)
             if (source := disk.find("source")) is not None
         ),
         media=Path(file) if file else None,
         boot_first=first_of(domain),
     )
+
+
+def _uefi(domain: ET.Element) -> bool:
+    return domain.find("os[@firmware='efi']") is not None or domain.find("os/loader[@type='pflash']") is not None
+
+
+def _location(source: ET.Element) -> str:
+    """Whatever says where the bytes are: a file, a device, a volume in a pool, a name on the network."""
+    return next((value for name in ("file", "dev", "volume", "name", "dir") if (value := source.get(name))), "")
 
 
 def _add(parent: ET.Element, tag: str, text: str | None = None, **attributes: str) -> ET.Element:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
@@ -12,7 +13,6 @@ from xml.etree import ElementTree as ET
 from rackless.drivers.libvirt import domain_xml
 from rackless.drivers.libvirt.binding import libvirt, libvirt_qemu
 from rackless.drivers.libvirt.connection import LOST, REBOOT, Connection
-from rackless.errors import LabError
 from rackless.ports.hypervisor import (
     BootDevice,
     Change,
@@ -27,24 +27,26 @@ from rackless.ports.hypervisor import (
 
 
 class LibvirtHypervisor:
-    def __init__(self, connection: Connection, platform: domain_xml.Platform) -> None:
+    def __init__(self, connection: Connection, platform: domain_xml.Platform | None = None) -> None:
+        """`platform` is needed to define servers, not to drive those there are."""
         self._connection = connection
         self.platform = platform
+        self._eyes = _Eyes()
 
     async def ensure(self, server: Server) -> bool:
+        """A running server goes on as it is; its new hardware counts from its next start."""
+        assert self.platform is not None
         xml = domain_xml.render(server, self.platform)
 
         def work(conn: Any) -> bool:
             domain = _lookup(conn, server.name)
+            fresh = xml
             if domain is not None:
-                if domain_xml.key_of(domain.XMLDesc(libvirt().VIR_DOMAIN_XML_INACTIVE)) == domain_xml.key_of(xml):
+                defined = domain.XMLDesc(libvirt().VIR_DOMAIN_XML_INACTIVE)
+                if domain_xml.key_of(defined) == domain_xml.key_of(xml):
                     return False
-                if domain.isActive():
-                    raise LabError(
-                        f"server {server.name} is running and its hardware would change",
-                        hint="power it off first, or destroy the lab and make it anew",
-                    )
-            conn.defineXML(xml)
+                fresh = domain_xml.with_first(xml, domain_xml.parse(defined).boot_first)
+            conn.defineXML(fresh)
             return True
 
         return await self._connection.call(work)
@@ -61,12 +63,12 @@ class LibvirtHypervisor:
         await self._connection.call(work)
 
     async def servers(self) -> list[ServerState]:
-        return await self._connection.call(lambda conn: [_observe(domain) for domain in conn.listAllDomains()])
+        return await self._connection.call(lambda conn: self._eyes.observe_all(conn.listAllDomains()))
 
     async def observe(self, name: str) -> ServerState | None:
         def work(conn: Any) -> ServerState | None:
             domain = _lookup(conn, name)
-            return None if domain is None else _observe(domain)
+            return None if domain is None else self._eyes.observe(domain)
 
         return await self._connection.call(work)
 
@@ -106,6 +108,13 @@ class LibvirtHypervisor:
 
         await self._connection.call(work)
 
+    async def processor_seconds(self, name: str) -> float:
+        def work(conn: Any) -> float:
+            domain = _find(conn, name)
+            return float(domain.info()[4]) / 1e9 if domain.isActive() else 0.0
+
+        return await self._connection.call(work)
+
     async def insert_media(self, name: str, image: Path) -> None:
         await self._change_media(name, image)
 
@@ -116,7 +125,7 @@ class LibvirtHypervisor:
         queue: asyncio.Queue[tuple[str, int, int]] = asyncio.Queue()
         stop = self._connection.listen(lambda *event: queue.put_nowait(event))
         try:
-            await self.servers()  # the connection is open and subscribed from here on
+            await self._connection.call(lambda _: None)  # it is open and subscribed from here on
             while True:
                 name, event, _detail = await queue.get()
                 if event == LOST:
@@ -138,14 +147,26 @@ class LibvirtHypervisor:
         def work(conn: Any) -> None:
             api = libvirt()
             domain = _find(conn, name)
-            flags = api.VIR_DOMAIN_AFFECT_CONFIG | api.VIR_DOMAIN_DEVICE_MODIFY_FORCE
-            drive = domain_xml.drive_xml(domain.XMLDesc(api.VIR_DOMAIN_XML_INACTIVE), image)
-            domain.updateDeviceFlags(drive, flags)
-            if domain.isActive():
-                live = domain_xml.drive_xml(domain.XMLDesc(0), image)
-                domain.updateDeviceFlags(live, api.VIR_DOMAIN_AFFECT_LIVE | api.VIR_DOMAIN_DEVICE_MODIFY_FORCE)
+            defined = domain.XMLDesc(api.VIR_DOMAIN_XML_INACTIVE | api.VIR_DOMAIN_XML_SECURE)
+            drive = domain_xml.drive_xml(defined, image)
+            if drive is None or not _update(domain, drive, api.VIR_DOMAIN_AFFECT_CONFIG):
+                conn.defineXML(domain_xml.with_media(defined, image))
+            if domain.isActive() and (live := domain_xml.drive_xml(domain.XMLDesc(0), image)) is not None:
+                _update(domain, live, api.VIR_DOMAIN_AFFECT_LIVE)
 
         await self._connection.call(work)
+
+
+def _update(domain: Any, device: str, scope: int) -> bool:
+    """False where this kind of hypervisor cannot change a device in place (libvirt's own pretend one)."""
+    api = libvirt()
+    try:
+        domain.updateDeviceFlags(device, scope | api.VIR_DOMAIN_DEVICE_MODIFY_FORCE)
+    except api.libvirtError as error:
+        if error.get_error_code() == api.VIR_ERR_NO_SUPPORT:
+            return False
+        raise
+    return True
 
 
 def _changes() -> dict[int, Change]:
@@ -177,13 +198,44 @@ def _find(conn: Any, name: str) -> Any:
     return domain
 
 
-def _observe(domain: Any) -> ServerState:
-    api = libvirt()
-    parsed = domain_xml.parse(domain.XMLDesc(api.VIR_DOMAIN_XML_INACTIVE))
+class _Eyes:
+    """Looks at domains; what a definition says is read once, and again when it says something else."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, tuple[str, ServerState]] = {}
+
+    def observe(self, domain: Any) -> ServerState:
+        xml = domain.XMLDesc(libvirt().VIR_DOMAIN_XML_INACTIVE)
+        power = Power.ON if domain.isActive() else Power.OFF
+        known = self._known.get(domain.name())
+        if known is not None and known[0] == xml and all(disk.size_bytes for disk in known[1].disks):
+            return known[1] if known[1].power is power else replace(known[1], power=power)
+        state = _read(domain, xml, power)
+        self._known[state.name] = (xml, state)
+        return state
+
+    def observe_all(self, domains: list[Any]) -> list[ServerState]:
+        found = [state for domain in domains if (state := self._unless_gone(domain)) is not None]
+        names = {state.name for state in found}
+        self._known = {name: known for name, known in self._known.items() if name in names}
+        return found
+
+    def _unless_gone(self, domain: Any) -> ServerState | None:
+        """None when it was undefined after it was listed."""
+        try:
+            return self.observe(domain)
+        except libvirt().libvirtError as error:
+            if error.get_error_code() == libvirt().VIR_ERR_NO_DOMAIN:
+                return None
+            raise
+
+
+def _read(domain: Any, xml: str, power: Power) -> ServerState:
+    parsed = domain_xml.parse(xml)
     return ServerState(
         name=parsed.name,
         uuid=parsed.uuid,
-        power=Power.ON if domain.isActive() else Power.OFF,
+        power=power,
         memory_mib=parsed.memory_mib,
         vcpus=parsed.vcpus,
         firmware=parsed.firmware,
@@ -208,16 +260,19 @@ def _restore_order(started: Any, defined: str) -> None:
     the next reset. Two devices cannot have one index, so all are cleared before they are set.
     """
     live = ET.fromstring(started.XMLDesc(0))
+    if live.get("type") not in ("qemu", "kvm"):
+        return
     order = ET.fromstring(defined)
-    places: dict[str, int] = {}
+    wanted: dict[str, int] = {}
     for device in BootDevice:
-        for running, wanted in zip(domain_xml.bootable(live, device), domain_xml.bootable(order, device), strict=True):
-            alias, boot = running.find("alias"), wanted.find("boot")
-            if alias is not None and boot is not None:
-                places[alias.get("name", "")] = int(boot.get("order", "0"))
-    for index in (None, places):
-        for alias_name, place in places.items():
-            _set_index(started, alias_name, -1 if index is None else place)
+        for running, place in zip(domain_xml.bootable(live, device), domain_xml.places(order, device), strict=True):
+            if (alias := running.find("alias")) is not None:
+                wanted[alias.get("name", "")] = -1 if place is None else place
+    for name in wanted:
+        _set_index(started, name, -1)
+    for name, place in wanted.items():
+        if place >= 0:
+            _set_index(started, name, place)
 
 
 def _set_index(domain: Any, alias: str, index: int) -> None:

@@ -1,8 +1,9 @@
-"""The cluster network as libvirt's network XML. Pure: golden-tested, no connection."""
+"""A network with DHCP and DNS as libvirt's network XML. Pure: golden-tested, no connection."""
 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator
 from xml.etree import ElementTree as ET
 
 from rackless.ports.fabric import Network
@@ -19,30 +20,58 @@ def render(network: Network) -> str:
     ET.SubElement(root, "forward", mode="open")
     ET.SubElement(root, "bridge", name=network.bridge, stp="off", delay="0")
     ET.SubElement(root, "domain", name=network.domain, localOnly="yes")
-    dns = ET.SubElement(root, "dns", forwardPlainNames="no")
-    wildcards: list[str] = []
-    for record in network.records:
-        plain = [name for name in record.names if not name.startswith("*.")]
-        wildcards += [f"address=/{name[2:]}/{record.address}" for name in record.names if name.startswith("*.")]
-        if plain:
-            host = ET.SubElement(dns, "host", ip=str(record.address))
-            for name in plain:
-                ET.SubElement(host, "hostname").text = name
+    _dns(root, network)
     ip = ET.SubElement(root, "ip", address=str(network.gateway.ip), netmask=str(network.gateway.netmask))
     dhcp = ET.SubElement(ip, "dhcp")
     for reservation in network.reservations:
         host = ET.SubElement(dhcp, "host", mac=reservation.mac, name=reservation.name, ip=str(reservation.address))
         ET.SubElement(host, "lease", expiry="0")
     options = ET.SubElement(root, f"{{{DNSMASQ}}}options")
-    for value in wildcards:
+    for value in _options(network):
         ET.SubElement(options, f"{{{DNSMASQ}}}option", value=value)
-    # said outright: its default depends on the version, and a lab may have more servers than that
-    ET.SubElement(options, f"{{{DNSMASQ}}}option", value=f"dhcp-lease-max={max(1000, 4 * len(network.reservations))}")
     # a comment in dnsmasq's file: networks have no metadata of their own in this libvirt
     key = hashlib.sha256(ET.tostring(root)).hexdigest()
     ET.SubElement(options, f"{{{DNSMASQ}}}option", value=f"{_KEY}{key}")
     ET.indent(root)
     return ET.tostring(root, encoding="unicode")
+
+
+def _dns(root: ET.Element, network: Network) -> None:
+    dns = ET.SubElement(root, "dns", forwardPlainNames="no")
+    for forwarder in network.forwarders:
+        ET.SubElement(dns, "forwarder", addr=str(forwarder))
+    # libvirt takes an address once, with all its names
+    names: dict[str, list[str]] = {}
+    for record in network.records:
+        plain = [name for name in record.names if not name.startswith("*.")]
+        if plain:
+            names.setdefault(str(record.address), []).extend(plain)
+    for address, hostnames in names.items():
+        host = ET.SubElement(dns, "host", ip=address)
+        for name in hostnames:
+            ET.SubElement(host, "hostname").text = name
+
+
+def _options(network: Network) -> Iterator[str]:
+    for record in network.records:
+        yield from (f"address=/{name[2:]}/{record.address}" for name in record.names if name.startswith("*."))
+    for tag in network.tags:
+        yield from (f"dhcp-mac=set:{tag.name},{mac}" for mac in tag.macs)
+    for pool in network.pools:
+        only = f"tag:{pool.tag}," if pool.tag else ""
+        yield f"dhcp-range={only}{pool.first},{pool.last},{network.gateway.netmask},1h"
+    for handed in network.routes:
+        # who gets option 121 ignores option 3, so the default route has to be in it
+        only = f"tag:{handed.tag}," if handed.tag else ""
+        routes = [f"0.0.0.0/0,{network.gateway.ip}", *(f"{route.to},{route.via}" for route in handed.routes)]
+        yield f"dhcp-option={only}option:classless-static-route,{','.join(routes)}"
+    if network.ntp:
+        yield f"dhcp-option=option:ntp-server,{network.gateway.ip}"
+    if not network.router:
+        yield "dhcp-option=option:router"
+        yield "dhcp-option=option:dns-server"
+    # said outright: its default depends on the version, and a lab may have more servers than that
+    yield f"dhcp-lease-max={max(1000, 4 * len(network.reservations))}"
 
 
 def render_bridge(name: str, bridge: str) -> str:

@@ -7,7 +7,6 @@ from typing import Any
 from rackless.drivers.libvirt import network_xml
 from rackless.drivers.libvirt.binding import libvirt
 from rackless.drivers.libvirt.connection import Connection
-from rackless.errors import LabError
 from rackless.ports.fabric import Network
 
 
@@ -22,13 +21,19 @@ class LibvirtNetworks:
             found = _lookup(conn, network.name)
             if found is not None and network_xml.key_of(found.XMLDesc(0)) != network_xml.key_of(xml):
                 if found.isActive():
-                    raise LabError(
-                        f"network {network.name} is in use and would change",
-                        hint="destroy the lab and make it anew",
-                    )
+                    found.destroy()  # takes the bridge along: whoever asked plugs the servers in again
                 found.undefine()
                 found = None
             return _ensure_active(conn, found, xml)
+
+        return await self._connection.call(work)
+
+    async def differs(self, network: Network) -> bool:
+        key = network_xml.key_of(network_xml.render(network))
+
+        def work(conn: Any) -> bool:
+            found = _lookup(conn, network.name)
+            return found is not None and bool(found.isActive()) and network_xml.key_of(found.XMLDesc(0)) != key
 
         return await self._connection.call(work)
 

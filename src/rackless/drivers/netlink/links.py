@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import os
+from collections.abc import Sequence
 from ipaddress import IPv4Interface
 from pathlib import Path
 from typing import Any
 
-from pyroute2 import IPRoute
+from pyroute2 import IPRoute, NetlinkError
 
-from rackless.ports.fabric import Bridge, Veth
+from rackless.errors import MachineError
+from rackless.ports.fabric import Bridge, Leg, Route, Veth, Vlan
 
 
 class NetlinkLinks:
@@ -19,16 +23,34 @@ class NetlinkLinks:
     async def ensure_veth(self, veth: Veth) -> bool:
         return await asyncio.to_thread(_ensure_veth, veth)
 
+    async def ensure_vlan(self, vlan: Vlan) -> bool:
+        return await asyncio.to_thread(_ensure_vlan, vlan)
+
+    async def ensure_leg(self, leg: Leg, namespace: Path) -> bool:
+        """The near end of a leg; `furnish_leg`, run in the other namespace, does the far end."""
+        return await asyncio.to_thread(_ensure_leg, leg, namespace)
+
+    async def ensure_route(self, route: Route) -> bool:
+        return await asyncio.to_thread(_ensure_route, str(route.to), str(route.via))
+
+    async def ports(self, bridge: str) -> set[str]:
+        return await asyncio.to_thread(_ports, bridge)
+
+    async def plug(self, bridge: str, links: Sequence[str]) -> None:
+        await asyncio.to_thread(_plug, bridge, links)
+
     async def ensure_loopback(self) -> None:
-        await asyncio.to_thread(_raise_loopback)
+        await asyncio.to_thread(raise_loopback)
 
     async def names(self) -> set[str]:
         return await asyncio.to_thread(_names)
 
 
-def _raise_loopback() -> None:
+def raise_loopback() -> None:
     with IPRoute() as route:
         route.link("set", index=route.link_lookup(ifname="lo")[0], state="up")
+    # an address is answered for on its own link only: bridges joined by a cable would else both claim the gateway
+    Path("/proc/sys/net/ipv4/conf/all/arp_ignore").write_text("1")
     # frames between bridge ports are the lab's own business: no detour through the firewall of layer 3
     for knob in ("arptables", "iptables", "ip6tables"):
         path = Path(f"/proc/sys/net/bridge/bridge-nf-call-{knob}")
@@ -36,9 +58,37 @@ def _raise_loopback() -> None:
             path.write_text("0")
 
 
+def furnish_leg(leg: Leg, bridge: Bridge) -> None:
+    """In the namespace at the far end of a leg: its address and way back, and a bridge with addresses behind it."""
+    raise_loopback()
+    with IPRoute() as route:
+        index = _index(route, leg.inside)
+        _ensure_address(route, index, leg.address)
+        route.link("set", index=index, state="up")
+        if leg.gateway is not None:
+            _ensure_route("default", str(leg.gateway))
+    _ensure_bridge(bridge)
+
+
 def _names() -> set[str]:
     with IPRoute() as route:
         return {link.get_attr("IFLA_IFNAME") for link in route.get_links()}
+
+
+def _ports(bridge: str) -> set[str]:
+    with IPRoute() as route:
+        master = _index(route, bridge)
+        if master is None:
+            return set()
+        return {link.get_attr("IFLA_IFNAME") for link in route.get_links() if link.get_attr("IFLA_MASTER") == master}
+
+
+def _plug(bridge: str, links: Sequence[str]) -> None:
+    with IPRoute() as route:
+        master = _index(route, bridge)
+        for name in links:
+            if (index := _index(route, name)) is not None:
+                route.link("set", index=index, master=master, state="up")
 
 
 def _ensure_bridge(bridge: Bridge) -> bool:
@@ -50,14 +100,27 @@ def _ensure_bridge(bridge: Bridge) -> bool:
             index = _index(route, bridge.name)
             changed = True
         route.link("set", index=index, state="up")
-        present = {
-            f"{address.get_attr('IFA_ADDRESS')}/{address['prefixlen']}" for address in route.get_addr(index=index)
-        }
+        present = _addresses(route, index)
         for interface in bridge.addresses:
             if str(interface) not in present:
                 _add_address(route, index, interface)
                 changed = True
+        for gone in present - {str(interface) for interface in bridge.addresses}:
+            address, _, prefix = gone.partition("/")
+            route.addr("del", index=index, address=address, prefixlen=int(prefix))
+            changed = True
     return changed
+
+
+def _addresses(route: Any, index: int | None) -> set[str]:
+    return {f"{a.get_attr('IFA_ADDRESS')}/{a['prefixlen']}" for a in route.get_addr(index=index, family=2)}
+
+
+def _ensure_address(route: Any, index: int | None, interface: IPv4Interface) -> bool:
+    if str(interface) in _addresses(route, index):
+        return False
+    _add_address(route, index, interface)
+    return True
 
 
 def _add_address(route: Any, index: int | None, interface: IPv4Interface) -> None:
@@ -78,6 +141,59 @@ def _ensure_veth(veth: Veth) -> bool:
                 changed = True
             route.link("set", index=link["index"], state="up")
     return changed
+
+
+def _ensure_vlan(vlan: Vlan) -> bool:
+    changed = False
+    with IPRoute() as route:
+        if _index(route, vlan.name) is None:
+            try:
+                route.link("add", ifname=vlan.name, kind="vlan", link=_index(route, vlan.bridge), vlan_id=vlan.tag)
+            except NetlinkError as error:
+                if error.code != errno.EOPNOTSUPP:
+                    raise
+                raise MachineError(
+                    f"this machine's kernel has no VLANs, and network {vlan.name} is one",
+                    why="its module 8021q is not there",
+                    hint="modprobe 8021q, or give the network no vlan",
+                ) from error
+            changed = True
+        index = _index(route, vlan.name)
+        changed |= _ensure_address(route, index, vlan.address)
+        route.link("set", index=index, state="up")
+    return changed
+
+
+def _ensure_leg(leg: Leg, namespace: Path) -> bool:
+    changed = False
+    with IPRoute() as route:
+        if _index(route, leg.name) is None:
+            handle = os.open(namespace, os.O_RDONLY)
+            try:
+                route.link(
+                    "add", ifname=leg.name, kind="veth", peer={"ifname": leg.inside, "net_ns_fd": handle}
+                )  # fmt: skip
+            finally:
+                os.close(handle)
+            changed = True
+        index = _index(route, leg.name)
+        master = _index(route, leg.bridge)
+        if route.get_links(index)[0].get_attr("IFLA_MASTER") != master:
+            route.link("set", index=index, master=master)
+            changed = True
+        route.link("set", index=index, state="up")
+    return changed
+
+
+def _ensure_route(to: str, via: str) -> bool:
+    with IPRoute() as route:
+        try:
+            route.route("add", dst=to, gateway=via)
+        except NetlinkError as error:
+            if error.code != errno.EEXIST:
+                raise
+            return False
+    return True
 
 
 def _index(route: Any, name: str) -> int | None:

@@ -1,0 +1,185 @@
+"""`rackless bmc …`: BMCs for any libvirt domains, and faults in those of a lab."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from rackless.cli.options import lab_options, load_spec
+
+if TYPE_CHECKING:
+    from rackless.daemon.bmc_server import Settings
+
+TROUBLES = ("delay", "refuse", "drop", "wrong-password", "stuck-power", "failing-media", "slow-download")
+OPERATIONS = ("read", "login", "power", "boot", "media", "other")
+
+
+@click.group()
+def bmc() -> None:
+    """BMCs: serve them for any libvirt domains; make those of a lab fail on demand."""
+
+
+@bmc.command()
+@click.option(
+    "--uri", default="qemu:///system", show_default=True, help="The libvirt connection whose domains to serve."
+)
+@click.option("--address", default="127.0.0.1", show_default=True, help="The address to listen on.")
+@click.option("--redfish-port", default=8000, show_default=True, help="The port of Redfish.")
+@click.option("--http", is_flag=True, help="Plain HTTP instead of TLS.")
+@click.option("--username", default="admin", show_default=True, help="The administrator's name.")
+@click.option(
+    "--password-file",
+    required=True,
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="A file with the administrator's password.",
+)
+@click.option("--state", type=click.Path(path_type=Path), help="Where images, overrides and certificates are kept.")
+@click.option("--max-starting", default=0, help="How many servers may start at once [as many as cores, at least 3].")
+@click.option("--json", "as_json", is_flag=True, help="One JSON line per BMC when it is ready.")
+def serve(
+    uri: str,
+    address: str,
+    redfish_port: int,
+    http: bool,
+    username: str,
+    password_file: Path,
+    state: Path | None,
+    max_starting: int,
+    as_json: bool,
+) -> None:
+    """Serve Redfish BMCs for all domains of a libvirt connection, until stopped."""
+    from rackless.daemon.bmc_server import Settings
+    from rackless.errors import InputError
+
+    password = password_file.read_text().rstrip("\r\n")
+    if not password:
+        raise InputError(f"the password file {password_file} is empty")
+    folder = state or _folder() / f"{address.replace(':', '_')}-{redfish_port}"
+    settings = Settings(
+        uri, username, password, folder.absolute(), address, redfish_port, tls=not http, starting=max_starting
+    )
+    asyncio.run(_serve(settings, as_json))
+
+
+async def _serve(settings: Settings, as_json: bool) -> None:
+    from rackless.daemon import bmc_server
+    from rackless.events import Bus, Event, Note
+
+    bus = Bus()
+
+    def warn(event: Event) -> None:
+        if isinstance(event, Note) and event.level == "warning":
+            click.echo(event.message, err=True)
+
+    def announce(endpoint: bmc_server.Endpoint) -> None:
+        click.echo(json.dumps(asdict(endpoint)) if as_json else f"{endpoint.name}  {endpoint.redfish}")
+
+    def ready(ca: Path | None) -> None:
+        if not as_json:
+            scheme = "https" if settings.tls else "http"
+            click.echo(f"ready: {scheme}://{settings.address}:{settings.port}/redfish/v1/")
+        if ca is not None:
+            click.echo(f"trust this CA: {ca}", err=as_json)
+
+    bus.subscribe(warn)
+    serving = asyncio.ensure_future(bmc_server.serve(settings, bus, announce, ready))
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, serving.cancel)
+    try:
+        await serving
+    except asyncio.CancelledError:
+        pass
+
+
+def _folder() -> Path:
+    from rackless.run.paths import Roots
+
+    if os.geteuid() == 0 or "RACKLESS_STATE" in os.environ:
+        return Roots.from_environment().state / "bmc"
+    return Path(os.environ.get("XDG_STATE_HOME", Path.home() / ".local/state")) / "rackless/bmc"
+
+
+@bmc.group()
+def fault() -> None:
+    """Things that go wrong at BMCs of a lab, because you want to see what happens then."""
+
+
+@fault.command()
+@lab_options
+@click.argument("trouble", type=click.Choice(TROUBLES))
+@click.option("--server", help="Only at this server's BMC [every].")
+@click.option("--operation", type=click.Choice(OPERATIONS), help="Only requests of this kind [every].")
+@click.option("--probability", type=float, default=1.0, show_default=True, help="How often it happens.")
+@click.option("--count", type=int, help="After so many times it is over [never].")
+@click.option("--seconds", type=float, default=5.0, show_default=True, help="Of a delay.")
+@click.option("--status", type=int, default=503, show_default=True, help="Of a refusal.")
+@click.option("--rate", type=int, default=65536, show_default=True, help="Bytes per second of a slow download.")
+def add(
+    file: Path | None,
+    name: str | None,
+    trouble: str,
+    server: str | None,
+    operation: str | None,
+    probability: float,
+    count: int | None,
+    seconds: float,
+    status: int,
+    rate: int,
+) -> None:
+    """Let TROUBLE happen from now on."""
+    from rackless.daemon import operations
+    from rackless.run.paths import Roots
+
+    lab = name or load_spec(file, None).name
+    added = asyncio.run(
+        operations.add_fault(
+            lab,
+            Roots.from_environment(),
+            trouble=trouble,
+            server=server,
+            operation=operation,
+            probability=probability,
+            count=count,
+            seconds=seconds,
+            status=status,
+            rate=rate,
+        )
+    )
+    click.echo(f"fault {added['id']}: {added['text']}")
+
+
+@fault.command("list")
+@lab_options
+@click.option("--json", "as_json", is_flag=True, help="One JSON list.")
+def list_faults(file: Path | None, name: str | None, as_json: bool) -> None:
+    """List the faults there are."""
+    from rackless.daemon import operations
+    from rackless.run.paths import Roots
+
+    lab = name or load_spec(file, None).name
+    found = asyncio.run(operations.faults(lab, Roots.from_environment()))
+    if as_json:
+        click.echo(json.dumps(found))
+    else:
+        for one in found:
+            click.echo(f"fault {one['id']}: {one['text']}")
+
+
+@fault.command()
+@lab_options
+@click.argument("ids", nargs=-1, type=int)
+def clear(file: Path | None, name: str | None, ids: tuple[int, ...]) -> None:
+    """Take the faults with these IDS away, or all."""
+    from rackless.daemon import operations
+    from rackless.run.paths import Roots
+
+    lab = name or load_spec(file, None).name
+    gone = asyncio.run(operations.clear_faults(lab, Roots.from_environment(), ids))
+    click.echo(f"{gone} taken away")

@@ -1,0 +1,69 @@
+"""`rackless console SERVER`: the serial console. Output is the log's, so that several may watch; input goes to the terminal."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import select
+import sys
+import termios
+import threading
+import tty
+from pathlib import Path
+
+import click
+
+from rackless.cli.following import chunks
+from rackless.cli.options import lab_name, lab_options
+from rackless.daemon import hands
+from rackless.run.paths import Roots
+
+_ESCAPE = b"\x1d"
+"""Ctrl-], as in telnet and virsh."""
+
+
+@click.command()
+@lab_options
+@click.argument("server")
+@click.option("-n", "--lines", default=40, show_default=True, help="How many of the last lines to begin with.")
+@click.option("--read-only", is_flag=True, help="Only watch; Ctrl-C ends it.")
+def console(file: Path | None, name: str | None, server: str, lines: int, read_only: bool) -> None:
+    """Watch SERVER's serial console and type at it. Ctrl-] ends it; what it showed is kept in its log."""
+    log, terminal = asyncio.run(hands.find_terminal(lab_name(file, name), server, Roots.from_environment()))
+    if read_only or terminal is None or not sys.stdin.isatty():
+        if terminal is None:
+            click.echo(f"{server} is off; this is what its console showed, and will show", err=True)
+        _watch(log, lines)
+        return
+    click.echo(f"console of {server}; Ctrl-] ends it", err=True)
+    _talk(log, lines, terminal)
+
+
+def _watch(log: Path, lines: int) -> None:
+    for chunk in chunks(log, lines):
+        sys.stdout.buffer.write(chunk)
+        sys.stdout.buffer.flush()
+
+
+def _talk(log: Path, lines: int, terminal: Path) -> None:
+    threading.Thread(target=_watch, args=(log, lines), daemon=True).start()
+    before = termios.tcgetattr(sys.stdin)
+    line = os.open(terminal, os.O_RDWR | os.O_NOCTTY)
+    try:
+        tty.setraw(line)
+        tty.setraw(sys.stdin)
+        while True:
+            ready, _, _ = select.select([sys.stdin, line], [], [])
+            if line in ready:
+                os.read(line, 4096)  # the log has it; unread, it would hold the server up
+            if sys.stdin in ready:
+                typed = os.read(sys.stdin.fileno(), 1024)
+                if not typed or _ESCAPE in typed:
+                    return
+                os.write(line, typed)
+    except OSError:  # the server was switched off
+        return
+    finally:
+        termios.tcsetattr(sys.stdin, termios.TCSADRAIN, before)
+        os.close(line)
+        click.echo("\r\nend of the console", err=True)

@@ -1,0 +1,38 @@
+"""`rackless doctor`: what this machine can do, what is missing, and what mends it."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import asdict
+
+import click
+from rich.console import Console
+from rich.text import Text
+
+from rackless.cli.options import json_option, print_json
+from rackless.daemon.doctor import examine
+from rackless.errors import MachineError
+from rackless.run.paths import Roots
+
+_MARKS = {"ok": ("✓", "green"), "warning": ("!", "yellow"), "missing": ("✗", "bold red")}
+
+
+@click.command()
+@json_option()
+@click.pass_context
+def doctor(ctx: click.Context, as_json: bool) -> None:
+    """Look at this machine and say what a lab would lack. Changes nothing."""
+    checks = asyncio.run(examine(Roots.from_environment()))
+    missing = [check for check in checks if check.verdict == "missing"]
+    if as_json:
+        print_json({"ready": not missing, "checks": [asdict(check) for check in checks]})
+    else:
+        console = Console(highlight=False, soft_wrap=True)
+        for check in checks:
+            mark, style = _MARKS[check.verdict]
+            console.print(Text.assemble((f"{mark} ", style), f"{check.about:<22}", check.saw))
+            if check.fix and check.verdict != "ok":
+                console.print(Text.assemble("  " + " " * 22, ("do: ", "bold cyan"), check.fix))
+        console.print("a lab cannot be made here yet" if missing else "ready: `rackless up` makes a lab")
+    if missing:
+        ctx.exit(MachineError.exit_code)

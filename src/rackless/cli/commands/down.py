@@ -1,0 +1,26 @@
+"""`rackless down`: stop the lab and keep everything; `up` starts it again."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import click
+
+from rackless.cli.options import json_option, lab_name, lab_options
+from rackless.cli.progress import shown
+from rackless.daemon import operations
+from rackless.events import Bus
+from rackless.run.paths import Roots
+
+
+@click.command()
+@lab_options
+@click.option("--force", is_flag=True, help="Do not wait for the systems to shut down: pull the plugs.")
+@json_option("Events as JSON lines.")
+@click.option("-q", "--quiet", is_flag=True, help="Say nothing but errors.")
+def down(file: Path | None, name: str | None, force: bool, as_json: bool, quiet: bool) -> None:
+    """Stop the lab: shut the servers down, end its processes, keep disks, records and secrets."""
+    bus = Bus()
+    with shown(bus, as_json=as_json, quiet=quiet):
+        asyncio.run(operations.down(lab_name(file, name), Roots.from_environment(), bus, force=force))

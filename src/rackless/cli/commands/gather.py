@@ -1,0 +1,30 @@
+"""`rackless gather`: one archive for a bug report."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from pathlib import Path
+
+import click
+
+from rackless.cli.options import json_option, lab_name, lab_options, print_json
+from rackless.daemon.gather import gather as gather_lab
+from rackless.run.paths import Roots
+
+
+@click.command()
+@lab_options
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="The archive [rackless-LAB-TIME.tar.gz].")
+@json_option()
+def gather(file: Path | None, name: str | None, output: Path | None, as_json: bool) -> None:
+    """Gather logs, events, records and what libvirt and the kernel say into one archive. Secrets are blotted out."""
+    lab = lab_name(file, name)
+    target = output or Path(f"rackless-{lab}-{time.strftime('%Y%m%d-%H%M%S')}.tar.gz")
+    found = asyncio.run(gather_lab(lab, target, Roots.from_environment()))
+    if as_json:
+        print_json(found)
+    else:
+        click.echo(
+            f"{found['file']}: {found['files']} files, {found['bytes'] >> 10} KiB; look through it before giving it away"
+        )

@@ -1,0 +1,49 @@
+"""`rackless plan`: what `up` would do, each thing with its reason; nothing is changed."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from rackless.cli.options import json_option, lab_options, load_spec, print_json
+from rackless.daemon import operations
+from rackless.daemon.stages import STAGES
+from rackless.plan.actions import DESTRUCTIVE, Verb
+from rackless.run.paths import Roots
+
+_STYLES = {Verb.KEEP: "dim", Verb.REFUSE: "bold red", **dict.fromkeys(DESTRUCTIVE, "red"), Verb.RESTART: "yellow"}
+
+
+@click.command()
+@lab_options
+@click.option("--until", "goal", type=click.Choice(STAGES), default=STAGES[-1], help="As far as this stage.")
+@json_option()
+def plan(file: Path | None, name: str | None, goal: str, as_json: bool) -> None:
+    """Show what `up` would do, and why. What it would keep is shown too."""
+    spec = load_spec(file, name)
+    actions = asyncio.run(operations.plan(spec, Roots.from_environment(), goal=goal))
+    budget = operations.budget(spec, Roots.from_environment())
+    if as_json:
+        findings = [asdict(finding) for finding in budget]
+        print_json({"lab": spec.name, "actions": [asdict(action) for action in actions], "budget": findings})
+        return
+    table = Table(box=None, pad_edge=False, show_header=False)
+    for action in actions:
+        style = _STYLES.get(action.verb, "green")
+        table.add_row(Text(action.verb, style), Text(action.subject, "" if style != "dim" else style), action.reason)
+    console = Console(highlight=False, soft_wrap=True)
+    console.print(table)
+    for finding in budget:
+        console.print(
+            Text.assemble((f"{finding.level}: ", "red" if finding.level == "error" else "yellow"), finding.says)
+        )
+    work = [action for action in actions if action.verb is not Verb.KEEP]
+    console.print(f"{len(work)} to do, {len(actions) - len(work)} as wanted")
+    if any(action.verb in DESTRUCTIVE for action in actions):
+        console.print("what is recreated or removed loses its disks, and is done only by `rackless up --replace`")

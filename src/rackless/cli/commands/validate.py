@@ -1,0 +1,35 @@
+"""`rackless validate`: is this a lab? Every problem at once, and nothing touched."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from rackless.cli.options import json_option, lab_options, load_spec, print_json
+from rackless.errors import SpecError
+from rackless.spec.lab import LabSpec
+
+
+@click.command()
+@lab_options
+@json_option()
+@click.option("--schema", is_flag=True, help="Print the JSON Schema of lab.yaml instead, for an editor.")
+@click.pass_context
+def validate(ctx: click.Context, file: Path | None, name: str | None, as_json: bool, schema: bool) -> None:
+    """Check the lab's description and say everything that is wrong with it."""
+    if schema:
+        print_json(LabSpec.model_json_schema())
+        return
+    if not as_json:
+        spec = load_spec(file, name)
+        servers = sum(group.count for group in spec.servers.values())
+        click.echo(f"{file or 'the description'} is a lab: {spec.name}, {servers} servers")
+        return
+    try:
+        spec = load_spec(file, name)
+    except SpecError as error:
+        problems = [{"path": p.path, "line": p.line, "message": p.message, "hint": p.hint} for p in error.problems]
+        print_json({"valid": False, "source": error.source, "problems": problems})
+        ctx.exit(error.exit_code)
+    print_json({"valid": True, "problems": [], "spec": spec.model_dump(mode="json")})

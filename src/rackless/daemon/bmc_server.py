@@ -1,0 +1,188 @@
+"""BMCs for the domains of any libvirt connection, without a lab: what `rackless bmc serve` runs.
+
+One address, every domain by its UUID, as sushy-tools has it. Domains come and go while it runs. Like labd, it only puts
+parts together: the fleet, the libvirt driver, a certificate authority.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from rackless.bmc.accounts import Account
+from rackless.bmc.fleet import Bmc, Fleet
+from rackless.bmc.starts import Starts, default_limit
+from rackless.drivers.clock import SystemClock
+from rackless.drivers.libvirt.connection import Connection
+from rackless.drivers.libvirt.hypervisor import LibvirtHypervisor
+from rackless.errors import MachineError
+from rackless.events import Bus
+from rackless.lab.certificates import Authority
+from rackless.ports.hypervisor import Change, Hypervisor, ServerState, Unreachable
+from rackless.run.files import write
+
+_WILDCARDS = {"0.0.0.0": ("127.0.0.1", "localhost"), "::": ("::1", "127.0.0.1", "localhost")}
+_FEW = 8
+_GATHER_SECONDS = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    uri: str
+    username: str
+    password: str = field(repr=False)
+    folder: Path
+    """Where boot overrides, images and the certificate are kept."""
+    address: str = "127.0.0.1"
+    port: int = 8000
+    tls: bool = True
+    starting: int = 0
+    """How many servers may start at once; 0 is as many as this machine can bear."""
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    name: str
+    uuid: str
+    redfish: str
+    ipmi_port: int | None = None
+
+
+Announce = Callable[[Endpoint], None]
+
+
+async def serve(settings: Settings, bus: Bus, announce: Announce, ready: Callable[[Path | None], None]) -> None:
+    """Serve until cancelled. `ready` is told the CA's file once everything answers; `announce` every BMC, also later."""
+    connection = Connection(settings.uri)
+    hypervisor = LibvirtHypervisor(connection)
+    try:
+        await serve_fleet(settings, hypervisor, bus, announce, ready)
+    except Unreachable as error:
+        raise MachineError(
+            f"libvirt at {settings.uri} does not answer",
+            why=error.why,
+            hint=f"does `virsh -c {settings.uri} list --all` work?",
+        ) from error
+    finally:
+        await connection.close()
+
+
+async def serve_fleet(
+    settings: Settings, hypervisor: Hypervisor, bus: Bus, announce: Announce, ready: Callable[[Path | None], None]
+) -> None:
+    tls, ca = _certificate(settings) if settings.tls else (None, None)
+    servers = {server.name: server for server in sorted(await hypervisor.servers(), key=lambda server: server.name)}
+    fleet = Fleet(
+        [Bmc(name, settings.address) for name in servers],
+        hypervisor,
+        [Account(settings.username, settings.password)],
+        state=settings.folder / "state",
+        media=settings.folder / "media",
+        bus=bus,
+        tls=tls,
+        port=settings.port,
+        aggregate=settings.address,
+        starts=Starts(settings.starting or default_limit(), SystemClock(), hypervisor.processor_seconds),
+        audit=settings.folder / "audit.jsonl",
+    )
+    await fleet.start()
+    try:
+        following = _Following(fleet, hypervisor, settings, announce, set(servers))
+        for server in servers.values():
+            announce(_endpoint(settings, server))
+        ready(ca)
+        await following.run()
+    finally:
+        await fleet.stop()
+
+
+class _Following:
+    """Domains that are defined get a BMC, and lose it when they are undefined."""
+
+    def __init__(
+        self, fleet: Fleet, hypervisor: Hypervisor, settings: Settings, announce: Announce, known: set[str]
+    ) -> None:
+        self._fleet = fleet
+        self._hypervisor = hypervisor
+        self._settings = settings
+        self._announce = announce
+        self._known = known
+        self._changed: set[str] = set()
+        self._stopped: set[str] = set()
+        self._something = asyncio.Event()
+
+    async def run(self) -> None:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._listen())
+            group.create_task(self._work())
+
+    async def _listen(self) -> None:
+        while True:
+            with suppress(Unreachable):
+                async for event in self._hypervisor.events():
+                    if event.name not in self._known or event.change is Change.UNDEFINED:
+                        self._changed.add(event.name)
+                        self._something.set()
+                    elif event.change is Change.POWERED_OFF:
+                        self._stopped.add(event.name)
+                        self._something.set()
+            await asyncio.sleep(1)
+            self._changed.add("")  # anything may have happened meanwhile
+            self._something.set()
+
+    async def _work(self) -> None:
+        while True:
+            await self._something.wait()
+            await asyncio.sleep(_GATHER_SECONDS)  # whoever defines one domain defines more
+            self._something.clear()
+            names, self._changed = self._changed | self._vanished(), set()
+            try:
+                if names:
+                    await self._look(names)
+            except Unreachable:
+                self._changed |= names  # `_listen` wakes us when there is somebody to ask again
+
+    def _vanished(self) -> set[str]:
+        """Domains without a definition are gone when they stop; their BMCs have seen it."""
+        stopped, self._stopped = self._stopped & self._known, set()
+        return {name for name in stopped if not self._fleet.chassis(name).exists}
+
+    async def _look(self, names: set[str]) -> None:
+        if "" in names or len(names) > _FEW:
+            found = {server.name: server for server in await self._hypervisor.servers()}
+            known = set(found)
+        else:
+            seen = [await self._hypervisor.observe(name) for name in sorted(names)]
+            found = {server.name: server for server in seen if server is not None}
+            known = (self._known - names) | set(found)
+        new = known - self._known
+        self._known = known
+        await self._fleet.ensure(_bmcs(known, self._settings.address))
+        for name in sorted(new):
+            self._announce(_endpoint(self._settings, found[name]))
+
+
+def _bmcs(names: Iterable[str], address: str) -> list[Bmc]:
+    return [Bmc(name, address) for name in sorted(names)]
+
+
+def _endpoint(settings: Settings, server: ServerState) -> Endpoint:
+    host = f"[{settings.address}]" if ":" in settings.address else settings.address
+    scheme = "https" if settings.tls else "http"
+    url = f"{scheme}://{host}:{settings.port}/redfish/v1/Systems/{server.uuid}"
+    return Endpoint(server.name, str(server.uuid), url)
+
+
+def _certificate(settings: Settings) -> tuple[ssl.SSLContext, Path]:
+    names = _WILDCARDS.get(settings.address, (settings.address,))
+    authority = Authority.ensure(settings.folder / "tls", "rackless BMCs")
+    leaf = authority.ensure_leaf("bmc", names)
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(leaf.certificate, leaf.key)
+    ca = settings.folder / "ca.crt"  # the authority's own folder is private
+    write(ca, authority.certificate.read_bytes())
+    return context, ca

@@ -1,0 +1,57 @@
+"""Packets of a server, recorded in the lab's network namespace into a pcap file that Wireshark reads.
+
+`record` runs in a process that has entered the namespace. It listens at the bridges the server is plugged into and keeps the
+frames that carry one of its MACs, and broadcasts.
+"""
+
+from __future__ import annotations
+
+import select
+import socket
+import struct
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+_ALL = 0x0003
+SNAP = 65535
+HEADER = struct.pack("!IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, SNAP, 1)
+
+
+def packet(frame: bytes, at: float) -> bytes:
+    seconds = int(at)
+    kept = frame[:SNAP]
+    return struct.pack("!IIII", seconds, int((at - seconds) * 1e6), len(kept), len(frame)) + kept
+
+
+def concerns(frame: bytes, macs: Sequence[bytes]) -> bool:
+    return frame[:6] in macs or frame[6:12] in macs
+
+
+def record(
+    output: Path, bridges: Sequence[str], macs: Sequence[str], seconds: float | None, told: Callable[[int], None]
+) -> int:
+    """Until the time is over or an interrupt; `told` hears the count now and then."""
+    wanted = [bytes.fromhex(mac.replace(":", "")) for mac in macs]
+    sockets = []
+    for bridge in dict.fromkeys(bridges):
+        listener = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(_ALL))
+        listener.bind((bridge, 0))
+        # a bridge shows frames that only pass through it when it listens to everything
+        membership = struct.pack("IHH8s", socket.if_nametoindex(bridge), 1, 0, b"")
+        listener.setsockopt(263, 1, membership)
+        sockets.append(listener)
+    count = 0
+    deadline = time.monotonic() + seconds if seconds is not None else None
+    with output.open("wb") as file:
+        file.write(HEADER)
+        while deadline is None or time.monotonic() < deadline:
+            ready, _, _ = select.select(sockets, [], [], 0.5)
+            for listener in ready:
+                frame = listener.recv(1 << 17)
+                if concerns(frame, wanted):
+                    file.write(packet(frame, time.time()))
+                    count += 1
+            file.flush()
+            told(count)
+    return count

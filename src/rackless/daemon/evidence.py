@@ -1,0 +1,62 @@
+"""What a server did on its way up, for the message of a failure: a time-out alone says nothing.
+
+Power, virtual media, DHCP, files fetched and the last lines of the console are looked at where they are known: the BMC
+fleet, dnsmasq, the file server, the console's log. Only read, never asked of the server itself.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+_ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b[()][A-Z0-9]|[\x00-\x08\x0b-\x1f\x7f]")
+_TOKEN = re.compile(r"(agent_token=)[^\s&\"']+")
+_TAIL = 16384
+LINES = 4
+
+
+@dataclass(frozen=True, slots=True)
+class BootChain:
+    power: str
+    media: str | None
+    leased: str | None
+    """The address DHCP gave, if it gave one."""
+    fetched: Sequence[str]
+    console: Sequence[str]
+
+    def describe(self) -> str:
+        parts = [
+            f"power {self.power}",
+            f"virtual media {self.media}" if self.media else "no virtual media",
+            f"DHCP gave {self.leased}" if self.leased else "DHCP was not asked",
+            f"fetched {', '.join(self.fetched)}" if self.fetched else "no file fetched",
+        ]
+        seen = "; ".join(parts)
+        if not self.console:
+            return f"seen so far: {seen}; nothing on the console"
+        return f"seen so far: {seen}; last on the console:\n" + "\n".join(f"  {line}" for line in self.console)
+
+
+def read_console(path: Path, lines: int = LINES) -> list[str]:
+    """The last lines a person could read, without colours and without the agent's tokens."""
+    try:
+        with path.open("rb") as file:
+            file.seek(0, 2)
+            file.seek(max(0, file.tell() - _TAIL))
+            text = file.read().decode(errors="replace")
+    except FileNotFoundError:
+        return []
+    cleaned = (_TOKEN.sub(r"\1…", _ESCAPES.sub("", line)).strip() for line in re.split(r"[\r\n]+", text))
+    return [line[:200] for line in cleaned if line][-lines:]
+
+
+def read_lease(status: Path, mac: str) -> str | None:
+    """The address dnsmasq gave to a MAC, out of libvirt's lease file."""
+    try:
+        leases = json.loads(status.read_text() or "[]")
+    except (FileNotFoundError, ValueError):
+        return None
+    return next((lease.get("ip-address") for lease in leases if lease.get("mac-address") == mac), None)

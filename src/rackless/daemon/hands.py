@@ -1,0 +1,84 @@
+"""What a person does to one server: its power button, its screen, its console. From the host's side."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from rackless.daemon.access import find_server, inside_command
+from rackless.daemon.capture import record
+from rackless.daemon.control import ControlClient
+from rackless.daemon.operations import require_lab, require_root
+from rackless.daemon.picture import ppm_to_png
+from rackless.drivers import namespaces
+from rackless.drivers.process import LocalProcesses
+from rackless.errors import LabError
+from rackless.events import Bus
+from rackless.run.paths import Roots
+
+
+async def power(lab: str, server: str, action: str, roots: Roots) -> dict[str, Any]:
+    paths = require_lab(lab, roots)
+    if action != "status":
+        require_root("switch a server")
+    found: dict[str, Any] = await ControlClient(paths.socket).work("power", Bus(), server=server, action=action)
+    return found
+
+
+async def screenshot(lab: str, server: str, output: Path | None, roots: Roots) -> dict[str, Any]:
+    """The screen as a PNG; libvirt writes it where the lab can, and it is moved to where it is wanted."""
+    paths = require_lab(lab, roots)
+    find_server(lab, server, paths)
+    scratch = paths.run / f"{server}.screen"
+    done = await LocalProcesses().run(
+        inside_command(lab, ["virsh", "--quiet", "screenshot", server, str(scratch)], roots), check=False, within=30
+    )
+    if done.code:
+        raise LabError(
+            f"{server} shows no picture", why=done.stderr.strip(), hint=f"`rackless power {server} on` first"
+        )
+    data = scratch.read_bytes()
+    scratch.unlink()
+    target = output or Path(f"{server}.png")
+    target.write_bytes(data if data.startswith(b"\x89PNG") else ppm_to_png(data))
+    _give_back(target)
+    return {"server": server, "file": str(target), "bytes": target.stat().st_size}
+
+
+async def find_terminal(lab: str, server: str, roots: Roots) -> tuple[Path, Path | None]:
+    """A server's console: its log, and the terminal to type at while it is on."""
+    paths = require_lab(lab, roots)
+    find_server(lab, server, paths)
+    done = await LocalProcesses().run(
+        inside_command(lab, ["virsh", "--quiet", "ttyconsole", server], roots), check=False, within=30
+    )
+    terminal = done.stdout.strip()
+    return paths.console(server), Path(terminal) if done.code == 0 and terminal else None
+
+
+def capture(lab: str, server: str, output: Path, seconds: float | None, cycle: bool, roots: Roots) -> dict[str, Any]:
+    """Record a server's packets; this process goes into the lab's network for that, and does not come back."""
+    paths = require_lab(lab, roots)
+    require_root("record packets")
+    target = find_server(lab, server, paths)
+    output = output.absolute()
+    if cycle:
+        asyncio.run(power(lab, server, "cycle", roots))
+    namespaces.enter(paths.netns, namespaces.CLONE_NEWNET)
+    count = [0]
+    with suppress(KeyboardInterrupt):
+        bridges = [nic.bridge for nic in target.nics]
+        record(output, bridges, [nic.mac for nic in target.nics], seconds, lambda now: count.__setitem__(0, now))
+    _give_back(output)
+    return {"server": server, "file": str(output), "packets": count[0], "bytes": output.stat().st_size}
+
+
+def _give_back(path: Path) -> None:
+    """What a person asked for belongs to them, not to root."""
+    owner, group = os.environ.get("SUDO_UID"), os.environ.get("SUDO_GID")
+    if owner and group:
+        shutil.chown(path, int(owner), int(group))

@@ -1,0 +1,111 @@
+"""The networks of a lab that answer DHCP and DNS: who gets which address, which routes, and which names there are. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rackless.plan.model import CLUSTER_BRIDGE, BmcSite, PlannedServer, interface
+from rackless.ports.fabric import HandedRoutes, Network, Pool, Record, Reservation, Route, Tag
+from rackless.spec.check import API_VIP, BOOTSTRAP, INGRESS_VIP, RANGE
+from rackless.spec.lab import LabSpec
+from rackless.spec.networks import Dhcp
+
+INSTALLER = "installer"
+INSTALLER_MACS = "52:54:00:*:*:*"
+"""Machines that an installer makes for itself have this prefix, whether it chose their MAC or was told."""
+
+
+def plan_cluster(
+    spec: LabSpec, domain: str, servers: Sequence[PlannedServer], bootstrap_mac: str, site: BmcSite
+) -> Network:
+    cluster = spec.networks.cluster
+    cidr = cluster.cidr
+    gateway = interface(cidr, 1)
+    bootstrap = cluster.bootstrap.address or cidr[BOOTSTRAP]
+    routes = _routes(spec, site)
+    return Network(
+        name="cluster",
+        bridge=CLUSTER_BRIDGE,
+        gateway=gateway,
+        domain=domain,
+        reservations=(
+            *(Reservation(s.mac, s.name, s.address) for s in servers),
+            Reservation(bootstrap_mac, "bootstrap", bootstrap),
+        ),
+        records=(
+            Record(gateway.ip, (f"gateway.{domain}",)),
+            Record(cluster.api_vip or cidr[API_VIP], (f"api.{domain}", f"api-int.{domain}")),
+            Record(cluster.ingress_vip or cidr[INGRESS_VIP], (f"*.apps.{domain}",)),
+            Record(bootstrap, (f"bootstrap.{domain}",)),
+            *(Record(s.address, (s.fqdn,)) for s in servers),
+            *(Record(s.bmc_address, (f"{s.name}-bmc.{domain}",)) for s in servers),
+            *(Record(address, (_full(name, domain),)) for name, address in spec.networks.dns.records.items()),
+        ),
+        tags=_tags(spec, servers, routes),
+        pools=_pools(spec),
+        routes=routes,
+        forwarders=spec.networks.dns.forward,
+        ntp=True,
+    )
+
+
+def plan_provisioning(spec: LabSpec, domain: str, servers: Sequence[PlannedServer]) -> Network:
+    """Where the lab itself answers DHCP for those who boot by network."""
+    return Network(
+        name="provisioning",
+        bridge="provisioning",
+        gateway=interface(spec.networks.provisioning.cidr, 1),
+        domain=f"provisioning.{domain}",
+        reservations=tuple(
+            Reservation(nic.mac, server.name, nic.address)
+            for server in servers
+            for nic in server.nics
+            if nic.network == "provisioning" and nic.address is not None
+        ),
+        records=(),
+        router=False,
+    )
+
+
+def _pools(spec: LabSpec) -> tuple[Pool, ...]:
+    cluster = spec.networks.cluster
+    first, last = cluster.bootstrap.range or (cluster.cidr[RANGE[0]], cluster.cidr[RANGE[1]])
+    match cluster.dhcp:
+        case Dhcp.STATIC_ONLY:
+            return ()
+        case Dhcp.RESERVED:
+            return (Pool(first, last, INSTALLER),)
+        case Dhcp.OPEN:
+            return (Pool(first, last),)
+
+
+def _routes(spec: LabSpec, site: BmcSite) -> tuple[HandedRoutes, ...]:
+    """One whole set for each kind of client: a client takes one option 121, not the union of several."""
+    wanted = [(Route(route.to, route.via), route.audience) for route in spec.networks.cluster.routes]
+    if site.router is not None:
+        wanted.append((Route(site.network, site.router.ip), ()))
+    sets = {
+        tag: tuple(route for route, audience in wanted if not audience or who in audience)
+        for who, tag in (("bootstrap", INSTALLER), *((group, _group_tag(group)) for group in spec.servers))
+    }
+    if len(set(sets.values())) == 1:
+        (routes,) = set(sets.values())
+        return (HandedRoutes(routes),) if routes else ()
+    return tuple(HandedRoutes(routes, tag) for tag, routes in sets.items() if routes)
+
+
+def _tags(spec: LabSpec, servers: Sequence[PlannedServer], routes: Sequence[HandedRoutes]) -> tuple[Tag, ...]:
+    """The installer's prefix always; groups only when they are treated differently."""
+    tags = [Tag(INSTALLER, (INSTALLER_MACS,))]
+    for group in spec.servers:
+        if any(handed.tag == _group_tag(group) for handed in routes):
+            tags.append(Tag(_group_tag(group), tuple(s.mac for s in servers if s.group == group)))
+    return tuple(tags)
+
+
+def _group_tag(group: str) -> str:
+    return f"group-{group}"
+
+
+def _full(name: str, domain: str) -> str:
+    return name.removesuffix(".") if name.endswith(".") else f"{name}.{domain}"

@@ -1,0 +1,170 @@
+"""The networks of lab.yaml: cluster, provisioning, BMC, extra ones, names, and the way out."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from ipaddress import IPv4Network
+
+from rackless.spec.change import Change, setting
+from rackless.spec.units import Address, AddressRange, Cidr, InterfaceName, Mac, RecordName
+from rackless.spec.value import Value
+
+
+class Dhcp(StrEnum):
+    RESERVED = "reserved"
+    STATIC_ONLY = "static-only"
+    OPEN = "open"
+
+
+class Provisioning(StrEnum):
+    DISABLED = "disabled"
+    MANAGED = "managed"
+    UNMANAGED = "unmanaged"
+
+
+class BmcAccess(StrEnum):
+    DIRECT = "direct"
+    ROUTED = "routed"
+
+
+class Uplink(StrEnum):
+    NONE = "none"
+    NAT = "nat"
+
+
+class BootstrapSpec(Value):
+    """The virtual machine that an installer makes for itself."""
+
+    mac: Mac | None = setting(
+        "MAC of the installer's bootstrap VM; without it one is derived from the lab's name. It has a reservation.",
+        Change.LIVE,
+        default=None,
+    )
+    address: Address | None = setting(
+        "Address reserved for the bootstrap VM; without it the 9th of the network.", Change.LIVE, default=None
+    )
+    range: AddressRange | None = setting(
+        "Addresses for installers that choose a random MAC, given only to the prefix 52:54:00; without it the 10th "
+        "to the 19th.",
+        Change.LIVE,
+        default=None,
+    )
+
+
+class RouteSpec(Value):
+    """A static route that DHCP hands out (option 121, which then also carries the default route)."""
+
+    to: Cidr = setting("Where the route leads.", Change.LIVE)
+    via: Address = setting("Through which address of the cluster network.", Change.LIVE)
+    audience: tuple[str, ...] = setting(
+        "Who gets it: names of server groups, or `bootstrap` for installer-made VMs; empty is everybody.",
+        Change.LIVE,
+        default=(),
+    )
+
+
+class ClusterNetwork(Value):
+    cidr: Cidr = setting(
+        "The addresses of this network. A lab has its own namespace, so labs may share them.",
+        Change.RECREATE,
+        default=IPv4Network("192.168.111.0/24"),
+    )
+    api_vip: Address | None = setting(
+        "Virtual address of the API; without it the 5th of the network.", Change.RECREATE, default=None
+    )
+    ingress_vip: Address | None = setting(
+        "Virtual address of the applications (*.apps); without it the 4th of the network.",
+        Change.RECREATE,
+        default=None,
+    )
+    dhcp: Dhcp = setting(
+        "Who gets an address: `reserved` servers and installer-made VMs; `static-only` nobody but those with a "
+        "reservation; `open` everybody, from the bootstrap's range.",
+        Change.LIVE,
+        default=Dhcp.RESERVED,
+    )
+    bootstrap: BootstrapSpec = setting("The installer's bootstrap VM.", Change.LIVE, default=BootstrapSpec())
+    routes: tuple[RouteSpec, ...] = setting("Static routes that DHCP hands out.", Change.LIVE, default=())
+
+
+class ProvisioningNetwork(Value):
+    mode: Provisioning = setting(
+        "`disabled`: hosts boot by virtual media. `managed`: a bridge without DHCP, which the installer brings. "
+        "`unmanaged`: a bridge where the lab answers DHCP.",
+        Change.RECREATE,
+        default=Provisioning.DISABLED,
+    )
+    cidr: Cidr = setting("The addresses of this network.", Change.RECREATE, default=IPv4Network("172.22.0.0/24"))
+
+
+class BmcNetwork(Value):
+    cidr: Cidr = setting(
+        "The addresses of the BMCs; servers and BMCs have the same host number.",
+        Change.RECREATE,
+        default=IPv4Network("192.168.112.0/24"),
+    )
+    access: BmcAccess = setting(
+        "`direct`: reachable through the gateway. `routed`: behind a router of their own, so that a static route is "
+        "really needed, as at sites with a management network.",
+        Change.RECREATE,
+        default=BmcAccess.DIRECT,
+    )
+    router: Address | None = setting(
+        "With `routed`: the router's address on the cluster network; without it the 2nd.",
+        Change.RECREATE,
+        default=None,
+    )
+    allow: tuple[Cidr, ...] = setting(
+        "Who may talk to the BMCs, besides the lab itself; empty is everybody who can reach them.",
+        Change.LIVE,
+        default=(),
+    )
+
+
+class ExtraNetwork(Value):
+    """One more network: with a bridge of its own and another NIC in every server, or tagged on the cluster's wire."""
+
+    cidr: Cidr = setting("The addresses of this network; the lab has the first.", Change.RECREATE)
+    vlan: int | None = setting(
+        "Tag of a VLAN on the cluster network's wire; without it the network has a bridge and NICs of its own.",
+        Change.RECREATE,
+        default=None,
+        ge=1,
+        le=4094,
+    )
+
+
+class DnsSpec(Value):
+    records: dict[RecordName, Address] = setting(
+        "More names: relative to the lab's domain, or ending with a dot; `*.` in front catches all below.",
+        Change.LIVE,
+        default={},
+    )
+    forward: tuple[Address, ...] = setting(
+        "Name servers that are asked for everything else; empty keeps all questions in the lab.",
+        Change.LIVE,
+        default=(),
+    )
+
+
+class NetworksSpec(Value):
+    cluster: ClusterNetwork = setting(
+        "Where the servers, the VIPs, DHCP, DNS and NTP are. The gateway is its first address.",
+        Change.RECREATE,
+        default=ClusterNetwork(),
+    )
+    bmc: BmcNetwork = setting(
+        "Where every server's BMC has an address of its own, on the standard ports.",
+        Change.RECREATE,
+        default=BmcNetwork(),
+    )
+    provisioning: ProvisioningNetwork = setting(
+        "The network for PXE, on the servers' first NIC.", Change.RECREATE, default=ProvisioningNetwork()
+    )
+    extra: dict[InterfaceName, ExtraNetwork] = setting("More networks, by name.", Change.RECREATE, default={})
+    dns: DnsSpec = setting("Names beyond those of the servers.", Change.LIVE, default=DnsSpec())
+    uplink: Uplink = setting(
+        "The way out: `none`, or `nat` through the host (a veth pair and masquerading, taken away with the lab).",
+        Change.LIVE,
+        default=Uplink.NONE,
+    )

@@ -1,0 +1,75 @@
+"""The servers of lab.yaml, in groups of one kind."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from rackless.spec.change import Change, setting
+from rackless.spec.units import Size
+from rackless.spec.value import Value
+
+MIB = 1 << 20
+GIB = 1 << 30
+
+
+class Role(StrEnum):
+    CONTROL_PLANE = "control-plane"
+    WORKER = "worker"
+    SPARE = "spare"
+
+
+class Firmware(StrEnum):
+    UEFI = "uefi"
+    BIOS = "bios"
+
+
+class ServerGroup(Value):
+    """Servers of one kind: group `ctrl` of three makes ctrl-0, ctrl-1 and ctrl-2."""
+
+    role: Role = setting(
+        "What the servers become: control-plane, worker, or spare (defined, not provisioned by `up`).",
+        Change.RECREATE,
+        default=Role.WORKER,
+    )
+    count: int = setting(
+        "How many servers. More are added to a running lab; fewer is `recreate` for those that go.",
+        Change.LIVE,
+        default=1,
+        ge=0,
+        le=200,
+    )
+    first: int | None = setting(
+        "Host number of the group's first server in every network; without it the next free one, from 20 on.",
+        Change.RECREATE,
+        default=None,
+        ge=20,
+        le=65000,
+    )
+    memory: Size = setting(
+        "Memory of each server. The deploy agent needs 768MiB; 1GiB leaves the node room. OpenShift: control planes "
+        "12GiB at least, better 16GiB; workers 8GiB.",
+        Change.RESTART,
+        default=1 * GIB,
+        ge=768 * MIB,
+    )
+    vcpus: int = setting(
+        "Virtual CPUs of each server. OpenShift: control planes 4, workers 2.", Change.RESTART, default=1, ge=1, le=64
+    )
+    disk: Size = setting(
+        "Size of the system disk; thin, so it costs what is used.", Change.RECREATE, default=8 * GIB, ge=2 * GIB
+    )
+    extra_disks: tuple[Size, ...] = setting(
+        "Sizes of further disks, thin and empty.", Change.RECREATE, default=(), max_length=24
+    )
+    extra_nics: int = setting(
+        "Further NICs on the cluster network, for bonds and the like; they have no reservation.",
+        Change.RESTART,
+        default=0,
+        ge=0,
+        le=8,
+    )
+    firmware: Firmware = setting("UEFI (OVMF) or BIOS (SeaBIOS).", Change.RECREATE, default=Firmware.UEFI)
+    secure_boot: bool = setting(
+        "Firmware that starts only what is signed; with Microsoft's keys enrolled.", Change.RECREATE, default=False
+    )
+    tpm: bool = setting("A TPM 2.0 (swtpm).", Change.RECREATE, default=False)

@@ -1,0 +1,40 @@
+"""A commented lab.yaml for people to start from. Pure."""
+
+from __future__ import annotations
+
+from rackless.spec.lab import LabSpec
+from rackless.spec.profiles import PROFILES, Profile
+from rackless.spec.units import render_size
+
+
+def render(name: str, profile: Profile, why: str) -> str:
+    default = LabSpec()
+    groups = "\n".join(
+        f"  {prefix}: {{role: {group.role}, count: {group.count}, memory: {render_size(group.memory)}, "
+        f"vcpus: {group.vcpus}, disk: {render_size(group.disk)}}}"
+        for prefix, group in PROFILES[profile].items()
+    )
+    networks = default.networks
+    return f"""\
+# A rackless lab. Every field may be left out; `rackless explain lab` tells of all of them.
+# Profile {profile}: {why}
+version: 1
+name: {name}
+domain: {default.domain}          # servers are NAME.{name}.{default.domain}
+
+servers:                        # groups by name; role: control-plane, worker or spare
+{groups}
+
+networks:
+  cluster:
+    cidr: {networks.cluster.cidr}     # gateway .1, ingress .4, API .5, bootstrap .9, servers from .20
+    dhcp: {networks.cluster.dhcp}               # or static-only: strangers get nothing; or open
+  bmc:
+    cidr: {networks.bmc.cidr}     # every BMC at the number of its server, https and standard ports
+    access: {networks.bmc.access}               # or routed: behind a router, a static route is needed
+  provisioning:
+    mode: {networks.provisioning.mode}               # or managed, unmanaged: a network for PXE on the first NIC
+  uplink: {networks.uplink}                  # or nat: the lab reaches the outside through this machine
+  # dns:
+  #   records: {{registry: {networks.cluster.cidr[1]}}}
+"""

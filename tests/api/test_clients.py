@@ -1,0 +1,418 @@
+"""Strangers' clients, unmodified, against the API as a process of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import os
+import shutil
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from .conftest import debian_program, free_port, widget, widget_definition
+
+pytestmark = pytest.mark.real
+HOST = """
+apiVersion: metal3.io/v1alpha1
+kind: BareMetalHost
+metadata:
+  name: w0
+spec:
+  online: true
+  bootMACAddress: "02:00:00:00:00:01"
+  bmc:
+    address: redfish-virtualmedia://192.0.2.1/redfish/v1/Systems/1
+    credentialsName: w0-bmc
+"""
+MACHINE_SET = """
+apiVersion: machine.openshift.io/v1beta1
+kind: MachineSet
+metadata: {name: workers}
+spec: {replicas: 1, selector: {matchLabels: {a: b}}, template: {metadata: {labels: {a: b}}}}
+"""
+
+
+class Running:
+    """The served API: where its kubeconfig is."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.kubeconfig = folder / "kubeconfig"
+        self.port = free_port()
+
+    def start(self) -> None:
+        with (self.folder / "log").open("ab") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "rackless", "api", "serve", "--store", f"sqlite:{self.folder}/objects.db",
+                 "--port", str(self.port), "--kubeconfig-out", str(self.kubeconfig)],
+                stdout=log, stderr=log,
+            )  # fmt: skip
+        import socket
+
+        for _ in range(600):
+            try:
+                socket.create_connection(("127.0.0.1", self.port), timeout=1).close()
+                if self.kubeconfig.exists():
+                    return
+            except OSError:
+                pass
+            time.sleep(0.05)
+        raise AssertionError((self.folder / "log").read_text())
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait()
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    found = Running(tmp_path_factory.mktemp("api"))
+    found.start()
+    yield found
+    found.process.terminate()
+    found.process.wait()
+    assert "Traceback" not in (found.folder / "log").read_text()
+
+
+def _kubectls() -> list[str]:
+    return ["installed", "debian"]
+
+
+@pytest.fixture(params=_kubectls())
+def kubectl(request: pytest.FixtureRequest, running: Running, tmp_path: Path) -> Any:
+    if request.param == "installed":
+        program = shutil.which("kubectl")
+        if (
+            not program
+            or 'GitVersion:"v1.20'
+            in subprocess.run([program, "version", "--client"], capture_output=True, text=True, check=False).stdout
+        ):
+            pytest.skip("no current kubectl is installed here")
+    else:
+        program = str(debian_program("kubernetes-client", "usr/bin/kubectl") or "")
+        if not program:
+            pytest.skip("Debian's kubernetes-client cannot be had here")
+    env = {**os.environ, "KUBECONFIG": str(running.kubeconfig), "HOME": str(tmp_path)}
+
+    def call(*words: str, input: str | None = None, ok: bool = True, **more: str) -> str:
+        done = subprocess.run(
+            [program, *words], input=input, capture_output=True, text=True, env={**env, **more}, timeout=60, check=False
+        )
+        assert (done.returncode == 0) is ok, f"kubectl {words}: {done.stdout}{done.stderr}"
+        return done.stdout + done.stderr
+
+    call.version = request.param  # type: ignore[attr-defined]
+    yield call
+    for kind in ("bmh", "machinesets", "csr", "configmaps"):
+        call("delete", kind, "--all")
+
+
+def test_kubectl_walks_a_host_through_its_life(kubectl: Any, tmp_path: Path) -> None:
+    kubectl("create", "-f", "-", input=HOST)
+    assert "unchanged" in kubectl("apply", "-f", "-", input=HOST).replace("configured", "unchanged")
+    assert "unchanged" in kubectl("apply", "-f", "-", input=HOST)
+    assert "NAME   STATE   CONSUMER   ONLINE   ERROR   AGE" in kubectl("get", "bmh")
+    assert "NAME   STATUS   STATE   CONSUMER   BMC" in kubectl("get", "bmh", "-o", "wide")
+    kubectl("label", "bmh", "w0", "rack=r1")
+    kubectl("annotate", "bmh", "w0", "baremetalhost.metal3.io/paused=")
+    kubectl("patch", "bmh", "w0", "--type", "merge", "-p", '{"spec":{"online":false}}')
+    kubectl("patch", "bmh", "w0", "--type", "json", "-p", '[{"op":"replace","path":"/spec/online","value":true}]')
+    kubectl("edit", "bmh", "w0", EDITOR="sed -i s/online:.*/online:\\ false/")
+    assert kubectl("get", "bmh", "-l", "rack=r1", "-o", "jsonpath={.items[0].spec.online}") == "false"
+    described = kubectl("describe", "bmh", "w0")
+    assert "Name:         w0" in described and "Events:" in described
+    assert "credentialsName" in kubectl("explain", "bmh.spec.bmc")
+    assert "baremetalhosts" in kubectl("api-resources")
+    wrong = kubectl("create", "-f", "-", input=HOST.replace("online", "onlin").replace("w0", "w1"), ok=False)
+    assert 'unknown field "' in wrong
+    wrong = kubectl("patch", "bmh", "w0", "--type", "merge", "-p", '{"spec":{"bootMode":"magic"}}', ok=False)
+    assert 'spec.bootMode: Unsupported value: "magic"' in wrong
+    assert "deleted" in kubectl("delete", "bmh", "w0")
+    assert 'baremetalhosts.metal3.io "w0" not found' in kubectl("get", "bmh", "w0", ok=False)
+
+
+def test_kubectl_waits_scales_and_asks(kubectl: Any, running: Running, tmp_path: Path) -> None:
+    kubectl("apply", "-f", "-", input=MACHINE_SET)
+    kubectl("scale", "machineset", "workers", "--replicas=3")
+    assert "workers   3" in kubectl("get", "machinesets")
+    assert kubectl("auth", "can-i", "create", "bmh").strip() == "yes"
+    assert "*.*" in kubectl("auth", "can-i", "--list")
+    kubectl("create", "configmap", "c", "--from-literal=a=b")
+    kubectl("create", "secret", "generic", "s", "--from-literal=a=b", "--dry-run=server")
+    assert "c      1" in kubectl("get", "configmaps")
+    kubectl("delete", "configmap", "c")
+    kubectl("wait", "--for=delete", "configmap/c", "--timeout=5s", ok=kubectl.version == "installed")
+    if kubectl.version == "installed":
+        kubectl("create", "serviceaccount", "viewer")
+        kubectl("create", "rolebinding", "viewer", "--clusterrole=view", "--serviceaccount=default:viewer")
+        token = kubectl("create", "token", "viewer").strip()
+        config = json.loads(running.kubeconfig.read_text())
+        config["users"][0]["user"] = {"token": token}
+        (tmp_path / "viewer").write_text(json.dumps(config))
+        viewer = {"KUBECONFIG": str(tmp_path / "viewer")}
+        assert "workers" in kubectl("get", "machinesets", **viewer)
+        assert 'cannot list resource "secrets"' in kubectl("get", "secrets", ok=False, **viewer)
+    kubectl("create", "namespace", f"n-{kubectl.version}")
+    kubectl("delete", "namespace", f"n-{kubectl.version}")
+
+
+def test_kubectl_approves_a_certificate(kubectl: Any, tmp_path: Path) -> None:
+    key, request = tmp_path / "key", tmp_path / "csr"
+    subprocess.run(["openssl", "ecparam", "-genkey", "-name", "prime256v1", "-noout", "-out", key], check=True)
+    subject = "/O=system:nodes/CN=system:node:n1"
+    subprocess.run(["openssl", "req", "-new", "-key", key, "-subj", subject, "-out", request], check=True)
+    body = {
+        "apiVersion": "certificates.k8s.io/v1", "kind": "CertificateSigningRequest", "metadata": {"name": "n1"},
+        "spec": {"request": base64.b64encode(request.read_bytes()).decode(),
+                 "signerName": "kubernetes.io/kube-apiserver-client-kubelet",
+                 "usages": ["digital signature", "key encipherment", "client auth"]},
+    }  # fmt: skip
+    kubectl("create", "-f", "-", input=json.dumps(body))
+    assert "Pending" in kubectl("get", "csr")
+    kubectl("certificate", "approve", "n1")
+    for _ in range(50):
+        if "Approved,Issued" in kubectl("get", "csr"):
+            break
+    pem = base64.b64decode(kubectl("get", "csr", "n1", "-o", "jsonpath={.status.certificate}"))
+    shown = subprocess.run(["openssl", "x509", "-noout", "-subject"], input=pem, capture_output=True, check=True)
+    assert b"system:node:n1" in shown.stdout
+
+
+def _python(running: Running, program: str, *, within: float = 60) -> str:
+    """Run a client program as strangers would: its own process, their library, our kubeconfig."""
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(program)],
+        capture_output=True, text=True, timeout=within, check=False,
+        env={**os.environ, "KUBECONFIG": str(running.kubeconfig)},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def _define(running: Running) -> None:
+    kubectl = shutil.which("kubectl") or str(debian_program("kubernetes-client", "usr/bin/kubectl"))
+    subprocess.run(
+        [kubectl, "apply", "-f", "-"],
+        input=json.dumps(widget_definition()), text=True, check=True, capture_output=True,
+        env={**os.environ, "KUBECONFIG": str(running.kubeconfig)},
+    )  # fmt: skip
+
+
+def test_the_kubernetes_client_lists_watches_and_elects_a_leader(running: Running) -> None:
+    _define(running)
+    out = _python(
+        running,
+        f"""
+        import threading, time, logging
+        from kubernetes import client, config, watch
+        config.load_kube_config()
+        api = client.CustomObjectsApi()
+        args = ("example.com", "v1", "default", "widgets")
+        listed = api.list_namespaced_custom_object(*args)
+        api.create_namespaced_custom_object(*args, {widget("k1")!r})
+        api.patch_namespaced_custom_object(*args, "k1", {{"spec": {{"size": 4}}}})
+        api.delete_namespaced_custom_object(*args, "k1")
+        seen = []
+        w = watch.Watch()
+        for event in w.stream(api.list_namespaced_custom_object, *args,
+                              resource_version=listed["metadata"]["resourceVersion"], timeout_seconds=5):
+            seen.append(event["type"])
+            if event["type"] == "DELETED": w.stop()
+        assert seen == ["ADDED", "MODIFIED", "DELETED"], seen
+        core = client.CoreV1Api()
+        meta = client.V1ObjectMeta(name="k")
+        core.create_namespaced_config_map("default", client.V1ConfigMap(metadata=meta, data={{"a": "b"}}))
+        assert core.read_namespaced_config_map("k", "default").data == {{"a": "b"}}
+        core.delete_namespaced_config_map("k", "default")
+        from kubernetes.leaderelection import leaderelection, electionconfig
+        from kubernetes.leaderelection.resourcelock.configmaplock import ConfigMapLock
+        led = threading.Event()
+        lock = ConfigMapLock("lead", "default", "me")
+        election = electionconfig.Config(lock, lease_duration=4, renew_deadline=3, retry_period=1,
+                                         onstarted_leading=led.set, onstopped_leading=lambda: None)
+        threading.Thread(target=leaderelection.LeaderElection(election).run, daemon=True).start()
+        assert led.wait(15)
+        print("led", flush=True)
+        import os; os._exit(0)  # the election has no other end
+        """,
+    )
+    assert "led" in out
+
+
+def test_the_asyncio_client_watches(running: Running) -> None:
+    _define(running)
+    _python(
+        running,
+        f"""
+        import asyncio
+        from kubernetes_asyncio import client, config, watch
+        async def main():
+            await config.load_kube_config()
+            async with client.ApiClient() as api_client:
+                api = client.CustomObjectsApi(api_client)
+                args = ("example.com", "v1", "default", "widgets")
+                await api.create_namespaced_custom_object(*args, {widget("ka")!r})
+                async with watch.Watch() as w:
+                    async for event in w.stream(api.list_namespaced_custom_object, *args, timeout_seconds=5):
+                        assert event["object"]["metadata"]["name"] == "ka"
+                        break
+                await api.delete_namespaced_custom_object(*args, "ka")
+                spec = client.V1LeaseSpec(holder_identity="me", lease_duration_seconds=5)
+                lease = client.V1Lease(metadata=client.V1ObjectMeta(name="l"), spec=spec)
+                leases = client.CoordinationV1Api(api_client)
+                await leases.create_namespaced_lease("default", lease)
+                assert (await leases.read_namespaced_lease("l", "default")).spec.holder_identity == "me"
+                from kubernetes_asyncio.leaderelection import electionconfig, leaderelection
+                from kubernetes_asyncio.leaderelection.resourcelock.leaselock import LeaseLock
+                led = asyncio.Event()
+                async def lead():
+                    led.set()
+                async def stop():
+                    pass
+                lock = LeaseLock("lead-async", "default", "me", api_client)
+                election = electionconfig.Config(lock, lease_duration=4, renew_deadline=3, retry_period=1,
+                                                 onstarted_leading=lead, onstopped_leading=stop)
+                task = asyncio.create_task(leaderelection.LeaderElection(election).run())
+                await asyncio.wait_for(led.wait(), 15)
+                task.cancel()
+        asyncio.run(main())
+        """,
+    )
+
+
+def test_kopf_runs_an_operator_of_the_kind_its_examples_show(running: Running, tmp_path: Path) -> None:
+    """The shape of kopf's own first example: handlers for creation, update and deletion, with status and events."""
+    _define(running)
+    operator = tmp_path / "operator_example.py"
+    operator.write_text(
+        textwrap.dedent(
+            """
+            import kopf
+            @kopf.on.create("example.com", "v1", "widgets")
+            def created(body, **_):
+                kopf.info(body, reason="Made", message="as wanted")
+            @kopf.on.update("example.com", "v1", "widgets", field="spec.size")
+            def sized(old, new, patch, **_):
+                patch.status["phase"] = f"{old}->{new}"
+            @kopf.on.delete("example.com", "v1", "widgets")
+            def deleted(**_):
+                pass
+            """
+        )
+    )
+    env = {**os.environ, "KUBECONFIG": str(running.kubeconfig)}
+    log = (tmp_path / "kopf.log").open("wb")
+    process = subprocess.Popen(
+        [sys.executable, "-m", "kopf", "run", str(operator), "-n", "default"], env=env, stdout=log, stderr=log
+    )
+    try:
+        _python(
+            running,
+            f"""
+            import time
+            from kubernetes import client, config
+            config.load_kube_config()
+            api, args = client.CustomObjectsApi(), ("example.com", "v1", "default", "widgets")
+            def until(what):
+                for _ in range(300):
+                    if what(): return
+                    time.sleep(0.1)
+                raise SystemExit("did not come: " + str(get()))
+            def get():
+                try: return api.get_namespaced_custom_object(*args, "ko")
+                except client.ApiException as error: return None if error.status == 404 else 1/0
+            api.create_namespaced_custom_object(*args, {widget("ko")!r})
+            handled = "kopf.zalando.org/last-handled-configuration"
+            until(lambda: get()["metadata"].get("finalizers") and handled in get()["metadata"].get("annotations", ()))
+            api.patch_namespaced_custom_object(*args, "ko", {{"spec": {{"size": 3}}}})
+            until(lambda: get().get("status", {{}}).get("phase") == "1->3")
+            api.delete_namespaced_custom_object(*args, "ko")
+            until(lambda: get() is None)
+            core, chosen = client.CoreV1Api(), "involvedObject.name=ko,reason=Made"
+            until(lambda: core.list_namespaced_event("default", field_selector=chosen).items)
+            """,
+            within=120,
+        )
+    finally:
+        process.terminate()
+        process.wait()
+        log.close()
+    assert b"Traceback" not in (tmp_path / "kopf.log").read_bytes()
+
+
+def test_kr8s_creates_finds_and_waits(running: Running) -> None:
+    _define(running)
+    _python(
+        running,
+        f"""
+        import kr8s
+        from kr8s.objects import new_class
+        Widget = new_class("Widget", version="example.com/v1", namespaced=True, plural="widgets")
+        api = kr8s.api(kubeconfig={str(running.kubeconfig)!r})
+        made = Widget({widget("kr")!r}, api=api)
+        made.raw["metadata"]["namespace"] = "default"
+        made.create()
+        assert [w.name for w in api.get("widgets.example.com", namespace="default")] == ["kr"]
+        made.patch({{"spec": {{"size": 2}}}})
+        made.refresh()
+        assert made.raw["spec"]["size"] == 2
+        made.delete()
+        made.wait("delete", timeout=10)
+        """,
+    )
+
+
+def test_every_acknowledged_write_survives_being_killed_under_load(tmp_path: Path) -> None:
+    server = Running(tmp_path)
+    server.start()
+    acknowledged: set[str] = set()
+
+    async def storm() -> None:
+        from .conftest import Client
+
+        pki = tmp_path / "pki"
+        async with Client(f"https://127.0.0.1:{server.port}", pki) as client:
+            path = "/api/v1/namespaces/default/configmaps"
+
+            async def writer(number: int) -> None:
+                for step in range(10_000):
+                    name = f"c-{number}-{step}"
+                    try:
+                        code, _ = await client.call(
+                            "POST", path, {"metadata": {"name": name}, "data": {"a": "b" * 500}}
+                        )
+                    except OSError:
+                        return
+                    except Exception as error:
+                        assert "aiohttp" in type(error).__module__
+                        return
+                    assert code == 201
+                    acknowledged.add(name)
+
+            tasks = [asyncio.create_task(writer(number)) for number in range(16)]
+            await asyncio.sleep(1.5)
+            server.kill()
+            await asyncio.gather(*tasks)
+
+    async def check() -> set[str]:
+        from .conftest import Client
+
+        async with Client(f"https://127.0.0.1:{server.port}", tmp_path / "pki") as client:
+            _, listed = await client.get("/api/v1/namespaces/default/configmaps")
+            return {item["metadata"]["name"] for item in listed["items"]}
+
+    try:
+        asyncio.run(storm())
+        server.start()
+        assert len(acknowledged) > 50
+        assert acknowledged <= asyncio.run(check())
+    finally:
+        server.kill()

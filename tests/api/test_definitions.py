@@ -1,0 +1,136 @@
+"""Our definitions say what Metal3's and OpenShift's say; their rules refuse what the webhooks refuse."""
+
+from __future__ import annotations
+
+import functools
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from rackless.api.definitions.hosts import HOSTS
+from rackless.api.definitions.machines import MACHINES
+
+from .conftest import HOSTS as HOSTS_PATH
+from .conftest import ROOT, Client, Json, widget_definition
+
+REFERENCE = ROOT.parent / "shared" / "data" / "crds"
+if not REFERENCE.exists():
+    REFERENCE = ROOT.parent.parent / "shared" / "data" / "crds"
+OURS = {each["metadata"]["name"]: each for each in (*HOSTS, *MACHINES)}
+
+
+@functools.cache
+def _reference() -> dict[str, Json]:
+    if not REFERENCE.exists():
+        pytest.skip("the reference definitions are not beside this checkout")
+    found = {}
+    for path in sorted(Path(REFERENCE).glob("*.yaml")):
+        for document in yaml.load_all(path.read_text(), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
+            if document and document["kind"] == "CustomResourceDefinition":
+                found[document["metadata"]["name"]] = document
+    return found
+
+
+def _bare(schema: Any) -> Any:
+    """A schema without prose."""
+    if isinstance(schema, list):
+        return [_bare(each) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    found: Json = {}
+    for key, value in schema.items():
+        if key == "properties":
+            found[key] = {name: _bare(each) for name, each in value.items()}
+        elif key == "required":
+            found[key] = sorted(value)
+        elif key != "description" or isinstance(value, dict):
+            found[key] = _bare(value)
+    return found
+
+
+@pytest.mark.parametrize("name", sorted(OURS))
+def test_our_definition_agrees_with_the_reference_in_everything_but_prose(name: str) -> None:
+    theirs, ours = _reference()[name]["spec"], OURS[name]["spec"]
+    assert ours["names"] == theirs["names"]
+    assert (ours["scope"], ours["group"]) == (theirs["scope"], theirs["group"])
+    for mine, their in zip(ours["versions"], theirs["versions"], strict=True):
+        assert mine["name"] == their["name"]
+        assert (mine.get("subresources") or {}) == (their.get("subresources") or {})
+        columns = [
+            [
+                {k: v for k, v in column.items() if k != "description"}
+                for column in each.get("additionalPrinterColumns", ())
+            ]
+            for each in (mine, their)
+        ]
+        assert columns[0] == columns[1]
+        schemas = [_bare(each["schema"]["openAPIV3Schema"]) for each in (mine, their)]
+        for schema in schemas:
+            schema.pop("required", None)
+        assert schemas[0] == schemas[1]
+
+
+async def test_every_definition_of_the_field_loads(client: Client) -> None:
+    for name, definition in _reference().items():
+        if name not in OURS:
+            await client.create("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition)
+
+
+async def test_rules_that_are_not_evaluated_are_said_so(client: Client) -> None:
+    definition = widget_definition()
+    definition["metadata"]["name"] = "gadgets.example.com"
+    definition["spec"]["names"] = {"plural": "gadgets", "kind": "Gadget"}
+    schema = definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    schema["properties"]["spec"]["x-kubernetes-validations"] = [{"rule": "self.size > 1"}]
+    await client.create("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition)
+    assert "x-kubernetes-validations are kept but not evaluated" in client.headers["Warning"]
+
+
+def _host(name: str = "w0", **spec: Any) -> Json:
+    bmc = {"address": "redfish-virtualmedia://192.0.2.1/redfish/v1/Systems/1", "credentialsName": "w0-bmc"}
+    return {
+        "apiVersion": "metal3.io/v1alpha1",
+        "kind": "BareMetalHost",
+        "metadata": {"name": name},
+        "spec": {"online": True, "bmc": bmc, **spec},
+    }
+
+
+@pytest.mark.parametrize(
+    ("spec", "field"),
+    [
+        ({"bmc": {"address": "telnet://192.0.2.1", "credentialsName": "x"}}, "spec.bmc.address"),
+        ({"bmc": {"address": "redfish://bad host/", "credentialsName": "x"}}, "spec.bmc.address"),
+        ({"bmc": {"address": "libvirt://192.0.2.1:6230", "credentialsName": "x"}}, "spec.bootMACAddress"),
+        ({"bmc": {"address": "ipmi://192.0.2.1", "credentialsName": "x"}, "bootMode": "UEFISecureBoot"},
+        "spec.bootMode"),
+        ({"rootDeviceHints": {"deviceName": "sda"}}, "spec.rootDeviceHints.deviceName"),
+        ({"image": {"url": "http://example.com/i.qcow2"}}, "spec.image.checksum"),
+        ({"userData": {"name": "u", "namespace": "elsewhere"}}, "spec.userData.namespace"),
+        ({"disablePowerOff": True, "online": False}, "spec.disablePowerOff"),
+        ({"firmware": {"sriovEnabled": True}}, "spec.firmware"),
+        ({"raid": {"hardwareRAIDVolumes": [{"level": "1"}], "softwareRAIDVolumes": [{"level": "1"}]}}, "spec.raid"),
+    ],
+)  # fmt: skip
+async def test_a_host_that_metal3_would_refuse_is_refused(client: Client, spec: Json, field: str) -> None:
+    code, answer = await client.call("POST", HOSTS_PATH, _host(**spec))
+    assert code == 422
+    assert field in {cause["field"] for cause in answer["details"]["causes"]}
+
+
+async def test_what_may_not_change_on_a_host_does_not(client: Client) -> None:
+    path = f"{HOSTS_PATH}/w0"
+    await client.create(HOSTS_PATH, _host(bootMACAddress="02:00:00:00:00:01"))
+    code, answer = await client.merge(path, {"spec": {"bootMACAddress": "02:00:00:00:00:02"}})
+    assert code == 422 and "can not be changed once it is set" in answer["message"]
+    code, _ = await client.merge(path, {"spec": {"bmc": {"address": "ipmi://192.0.2.2"}}})
+    assert code == 200
+    code, answer = await client.merge(f"{path}/status", {"status": {"errorMessage": "", "operationalStatus": "OK",
+        "poweredOn": True, "provisioning": {"state": "provisioned", "ID": "1"}}})  # fmt: skip
+    assert code == 200, answer
+    code, answer = await client.merge(path, {"spec": {"bmc": {"address": "ipmi://192.0.2.3"}}})
+    assert code == 422 and "spec.bmc.address" in answer["message"]
+    code, answer = await client.call("POST", HOSTS_PATH, _host("0f8fad5b-d9cb-469f-a165-70867728950e"))
+    assert code == 422 and "cannot be a UUID" in answer["message"]

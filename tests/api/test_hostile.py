@@ -1,0 +1,149 @@
+"""Bodies, headers and paths that mean nothing: refused with 4xx, never 5xx, and nothing is written."""
+
+from __future__ import annotations
+
+import io
+import random
+from typing import Any
+
+import orjson
+import pytest
+
+from rackless.api.process import Api
+
+from .conftest import WIDGETS, Client, widget
+
+SEEDS = 150
+MEDIA = (
+    "application/json", "application/yaml", "application/merge-patch+json", "application/json-patch+json",
+    "application/strategic-merge-patch+json", "application/apply-patch+yaml", "application/vnd.kubernetes.protobuf",
+    "text/plain", "", "application/json; charset=utf-8", ";;;",
+)  # fmt: skip
+CRUMBS: list[Any] = [
+    None,
+    True,
+    0,
+    -1,
+    1.5,
+    2**70,
+    "",
+    "a",
+    "\0",
+    "x" * 300,
+    [],
+    {},
+    [[]],
+    {"a": {}},
+    ["a", 1],
+    {"$patch": "delete"},
+]
+PATHS = (
+    WIDGETS, f"{WIDGETS}/a", f"{WIDGETS}/a/status", f"{WIDGETS}/a/scale", "/api/v1/namespaces", "/api/v1/nodes/n",
+    "/api/v1/namespaces/default/secrets", "/api/v1/namespaces/default/events",
+    "/api/v1/namespaces/default/configmaps/c",
+    "/apis/certificates.k8s.io/v1/certificatesigningrequests",
+    "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
+    "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", "/apis/rbac.authorization.k8s.io/v1/clusterroles",
+    "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", "/apis/coordination.k8s.io/v1/namespaces/default/leases",
+    "/apis/metal3.io/v1alpha1/namespaces/default/baremetalhosts", "/apis/events.k8s.io/v1/namespaces/default/events",
+    "/api/v1/namespaces/default/serviceaccounts/a/token", "/apis/x/y/z", "/apis//v1//a",
+    "/api/v1/namespaces/default/%2e%2e",
+)  # fmt: skip
+
+
+def _spoil(value: Any, rng: random.Random) -> Any:
+    """The value with one place replaced by something else."""
+    if isinstance(value, dict) and value and rng.random() < 0.8:
+        key = rng.choice(list(value))
+        return (
+            {**value, key: _spoil(value[key], rng)} if rng.random() < 0.9 else {**value, rng.choice(["", "$x", "a"]): 1}
+        )
+    if isinstance(value, list) and value and rng.random() < 0.8:
+        return [_spoil(value[0], rng), *value[1:]]
+    return rng.choice(CRUMBS)
+
+
+def _body(rng: random.Random) -> bytes:
+    base: dict[str, Any] = rng.choice([
+        widget("never"), {"metadata": {"name": "never"}}, {"kind": "Scale", "spec": {"replicas": 1}},
+        {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "never"}, "data": {"a": "YQ=="},
+        "stringData": {"b": "c"}},
+        {"metadata": {"name": "never", "labels": {"a": "b"}, "ownerReferences": [{"uid": "1"}], "finalizers": ["a/b"]}},
+        {"metadata": {"name": "nevers.example.org"}, "spec": {"group": "example.org", "scope": "Cluster",
+         "names": {"plural": "nevers", "kind": "Never"}, "versions": [{"name": "v1", "served": True, "storage": True,
+         "schema": {"openAPIV3Schema": {"type": "object", "properties": {"a": {"type": "string", "pattern": "("}}}}}]}},
+        {"spec": {"resourceAttributes": {"verb": "get"}}}, {"metadata": {"name": "never"},
+        "rules": [{"verbs": ["get"]}]},
+        {"metadata": {"name": "never"}, "roleRef": {"kind": "ClusterRole", "name": "x"},
+        "subjects": [{"kind": "User"}]},
+        {"metadata": {"name": "never"}, "spec": {"request": "AAAA", "signerName": "a/b", "usages": ["x"]}},
+    ])  # fmt: skip
+    spoiled = base
+    for _ in range(rng.randint(1, 3)):
+        spoiled = _spoil(spoiled, rng)
+    try:
+        raw = orjson.dumps(spoiled)
+    except TypeError:
+        raw = str(spoiled).encode()
+    if rng.random() < 0.2:
+        raw = raw[: rng.randint(0, len(raw))]
+    if rng.random() < 0.1:
+        raw = bytes(rng.randrange(256) for _ in range(40))
+    if rng.random() < 0.1:
+        raw = b"k8s\0" + raw
+    return raw
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE"])
+async def test_nonsense_is_refused_and_never_breaks_the_server(client: Client, api: Api, method: str) -> None:
+    rng = random.Random(method)
+    for _ in range(SEEDS):
+        path, media, raw = rng.choice(PATHS), rng.choice(MEDIA), _body(rng)
+        query = rng.choice(
+            [{}, {"dryRun": "x"}, {"fieldValidation": "Strict"}, {"limit": "x"}, {"watch": "1", "limit": "-1"}]
+        )
+        if method == "DELETE":
+            query = {**query, "dryRun": rng.choice(["All", "x"])}
+        code, answer = await client.call(method, path, raw, media=media, **query)
+        assert code < 500, (method, path, media, raw, query, answer)
+        if code >= 400 and isinstance(answer, dict):
+            assert answer["kind"] == "Status" and answer["status"] == "Failure" and answer["message"]
+
+
+async def test_what_is_refused_is_not_written(client: Client, api: Api) -> None:
+    assert api.objects
+    before = api.objects.store.revision
+    for raw in (b"", b"{", b"[]", b"null", b'"x"', b'{"metadata":1}', b"\xff\xfe", b"[" * 5000, b'{"a":' * 2000):
+        code, _ = await client.call("POST", WIDGETS, raw)
+        assert 400 <= code < 500, raw[:20]
+    deep: Any = {}
+    for _ in range(400):
+        deep = {"a": deep}
+    raw = orjson.dumps({**widget("deep"), "spec": {"size": 1}})[:-2] + b',"free":' + b'{"a":' * 400 + b"1" + b"}" * 402
+    code, _ = await client.call("POST", WIDGETS, raw)
+    assert 400 <= code < 500
+    code, answer = await client.call("POST", WIDGETS, io.BytesIO(b" " * (3 * 1024 * 1024 + 10)))
+    assert (code, answer["reason"]) == (413, "RequestEntityTooLarge")
+    assert api.objects.store.revision == before
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        {"labelSelector": "a=("}, {"labelSelector": "=b"}, {"labelSelector": "a in (b"}, {"fieldSelector": "x"},
+        {"limit": "x"}, {"continue": "!!"}, {"continue": "e30"}, {"resourceVersion": "x"}, {"resourceVersion": "-1"},
+        {"resourceVersionMatch": "Exact"}, {"resourceVersionMatch": "Maybe", "resourceVersion": "1"}, {"limit": "-5"},
+        {"watch": "1", "resourceVersion": "abc"}, {"watch": "1", "timeoutSeconds": "x"},
+    ],
+)  # fmt: skip
+async def test_queries_that_mean_nothing_are_refused(client: Client, query: dict[str, str]) -> None:
+    code, answer = await client.get(WIDGETS, **query)
+    assert 400 <= code < 500 and answer["kind"] == "Status", answer
+
+
+@pytest.mark.parametrize(
+    "accept", ["application/vnd.kubernetes.protobuf", "text/html", ";", "application/json;as=X;g=y;v=z"]
+)
+async def test_forms_we_do_not_have_are_not_acceptable(client: Client, accept: str) -> None:
+    code, answer = await client.call("GET", WIDGETS, accept=accept)
+    assert (code, answer["reason"]) == (406, "NotAcceptable")
