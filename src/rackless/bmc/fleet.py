@@ -240,7 +240,7 @@ class Fleet:
                 ) from error
             self._sites[address] = site
         if self.ipmi is not None:
-            await self.ipmi.ensure(self._chassis)
+            self.ipmi.ensure(self._chassis)
 
     def _find(self, address: str) -> Service | None:
         """The service a client came to; one that listens everywhere is met at any address."""

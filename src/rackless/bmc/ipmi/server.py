@@ -19,6 +19,7 @@ from rackless.bmc.ipmi.controller import Controller
 from rackless.bmc.ipmi.endpoint import Endpoint
 from rackless.bmc.ipmi.session import Peer, Privilege, Session
 from rackless.bmc.ipmi.suites import SAFE
+from rackless.bmc.ipmi.udp import UdpTransport
 from rackless.bmc.ipmi.wire import Request
 from rackless.errors import MachineError, RacklessError
 from rackless.events import Bus
@@ -60,9 +61,6 @@ class Port(asyncio.DatagramProtocol):
         peer = (addr[0], addr[1])
         for answer in self.endpoint.receive(data, peer):
             self.send(answer, peer)
-
-    def error_received(self, exc: Exception) -> None:
-        """A client that went away: its sessions end by themselves."""
 
     def send(self, datagram: bytes, peer: Peer) -> None:
         if self._transport is not None:
@@ -157,12 +155,10 @@ class IpmiServer:
         self._ports: dict[Peer, Port] = {}
         self._sweeping: asyncio.TimerHandle | None = None
 
-    async def listen(self, controller: Controller, address: str, port: int = PORT) -> Port:
-        loop = asyncio.get_running_loop()
+    def listen(self, controller: Controller, address: str, port: int = PORT) -> Port:
+        protocol = Port(controller, self._bus, suites=self._suites)
         try:
-            _, protocol = await loop.create_datagram_endpoint(
-                lambda: Port(controller, self._bus, suites=self._suites), local_addr=(address, port)
-            )
+            UdpTransport(address, port, protocol)
         except OSError as error:
             raise MachineError(
                 f"the BMC of {controller.chassis.name} cannot be listened at by IPMI",

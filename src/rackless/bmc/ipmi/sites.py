@@ -43,11 +43,11 @@ class Sites:
         self._server = IpmiServer(bus, suites=options.suites)
         self._open: dict[str, Peer] = {}
 
-    async def ensure(self, wanted: Mapping[str, Chassis]) -> None:
+    def ensure(self, wanted: Mapping[str, Chassis]) -> None:
         """A port for each of these; those that have one keep it."""
         for number, name in enumerate(sorted(wanted)):
             if name not in self._open:
-                await self._listen(wanted[name], number)
+                self._listen(wanted[name], number)
 
     async def retire(self, server: str) -> None:
         if (place := self._open.pop(server, None)) is not None:
@@ -64,13 +64,13 @@ class Sites:
     def controller(self, server: str) -> Controller:
         return self._server.port(*self.place(server)).controller
 
-    async def _listen(self, chassis: Chassis, number: int) -> None:
+    def _listen(self, chassis: Chassis, number: int) -> None:
         options = self._options
         port = options.port if options.base_port is None else self._free_port(options.base_port + number)
         address = options.address or chassis.address
         lan = Lan(address, options.mask, options.gateway, port)
         controller = Controller(chassis, self._accounts(chassis), self._bus, lan=lan, consoles=options.consoles)
-        await self._server.listen(controller, address, port)
+        self._server.listen(controller, address, port)
         self._open[chassis.name] = (address, port)
 
     def _free_port(self, port: int) -> int:
