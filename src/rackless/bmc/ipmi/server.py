@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import socket
 import time
 from collections.abc import Awaitable, Callable
 from typing import Any, cast
@@ -21,6 +22,7 @@ from rackless.bmc.ipmi.session import Peer, Privilege, Session
 from rackless.bmc.ipmi.suites import SAFE
 from rackless.bmc.ipmi.udp import UdpTransport
 from rackless.bmc.ipmi.wire import Request
+from rackless.bmc.sockets import MakeSocket
 from rackless.errors import MachineError, RacklessError
 from rackless.events import Bus
 from rackless.ports.hypervisor import NoSuchServer, Unreachable
@@ -149,16 +151,17 @@ class Port(asyncio.DatagramProtocol):
 
 
 class IpmiServer:
-    def __init__(self, bus: Bus, *, suites: tuple[int, ...] = SAFE) -> None:
+    def __init__(self, bus: Bus, *, suites: tuple[int, ...] = SAFE, sockets: MakeSocket = socket.socket) -> None:
         self._bus = bus
         self._suites = suites
+        self._sockets = sockets
         self._ports: dict[Peer, Port] = {}
         self._sweeping: asyncio.TimerHandle | None = None
 
     def listen(self, controller: Controller, address: str, port: int = PORT) -> Port:
         protocol = Port(controller, self._bus, suites=self._suites)
         try:
-            UdpTransport(address, port, protocol)
+            UdpTransport(address, port, protocol, self._sockets)
         except OSError as error:
             raise MachineError(
                 f"the BMC of {controller.chassis.name} cannot be listened at by IPMI",

@@ -5,6 +5,7 @@ The fleet says which chassis there are; this keeps a port open for each of them 
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -14,6 +15,7 @@ from rackless.bmc.ipmi.controller import Controller, Lan
 from rackless.bmc.ipmi.server import PORT, IpmiServer
 from rackless.bmc.ipmi.session import Peer
 from rackless.bmc.ipmi.suites import SAFE
+from rackless.bmc.sockets import MakeSocket
 from rackless.events import Bus
 from rackless.ports.console import Consoles
 
@@ -36,11 +38,13 @@ class Ipmi:
 
 
 class Sites:
-    def __init__(self, options: Ipmi, bus: Bus, accounts: Callable[[Chassis], Accounts]) -> None:
+    def __init__(
+        self, options: Ipmi, bus: Bus, accounts: Callable[[Chassis], Accounts], sockets: MakeSocket = socket.socket
+    ) -> None:
         self._options = options
         self._bus = bus
         self._accounts = accounts
-        self._server = IpmiServer(bus, suites=options.suites)
+        self._server = IpmiServer(bus, suites=options.suites, sockets=sockets)
         self._open: dict[str, Peer] = {}
 
     def ensure(self, wanted: Mapping[str, Chassis]) -> None:
