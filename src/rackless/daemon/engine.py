@@ -40,7 +40,7 @@ from rackless.drivers.libvirt.networks import LibvirtNetworks
 from rackless.drivers.netlink.links import NetlinkLinks, furnish_leg
 from rackless.drivers.netlink.room import Room
 from rackless.errors import GaveUp, InputError, LabError, MachineError, RacklessError
-from rackless.events import Bus
+from rackless.events import Bus, count
 from rackless.lab import libvirtd
 from rackless.lab.certificates import Authority
 from rackless.lab.files import FileServer
@@ -220,7 +220,7 @@ class Engine:
     # BMCs
 
     async def _bmcs(self) -> None:
-        with self.bus.step(f"{len(self.plan.servers)} BMCs") as step:
+        with self.bus.step(count(len(self.plan.servers), "BMC")) as step:
             if self.fleet is not None:
                 step.unchanged()
                 return
