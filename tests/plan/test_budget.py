@@ -24,6 +24,13 @@ def test_more_memory_than_there_is_is_refused_unless_asked_for() -> None:
     assert levels("profile: full\nmemory_overcommit: true")["memory"] == "warning"
 
 
+def test_spare_servers_cost_nothing_until_they_are_started() -> None:
+    assert levels(
+        "servers: {a: {role: spare, count: 200, memory: 16GiB}}\nnetworks: {cluster: {cidr: 10.0.0.0/22},"
+        " bmc: {cidr: 10.1.0.0/22}}"
+    ) == {"disk": "info"}
+
+
 def test_other_labs_count() -> None:
     crowded = Machine(32 * GIB, 30 * GIB, 8, 200 * GIB, promised=30 * GIB)
     assert levels("", crowded)["memory"] == "error"

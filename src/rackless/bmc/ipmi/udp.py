@@ -11,18 +11,22 @@ import socket
 from contextlib import suppress
 from typing import Any
 
+from rackless.bmc.sockets import MakeSocket
+
 _LARGEST = 2048
 _AT_ONCE = 32
 """Datagrams read before others get their turn."""
 
 
 class UdpTransport(asyncio.DatagramTransport):
-    def __init__(self, address: str, port: int, protocol: asyncio.DatagramProtocol) -> None:
+    def __init__(
+        self, address: str, port: int, protocol: asyncio.DatagramProtocol, make: MakeSocket = socket.socket
+    ) -> None:
         super().__init__()
         self._protocol = protocol
         self._loop = asyncio.get_running_loop()
         family = socket.AF_INET6 if ":" in address else socket.AF_INET
-        self._socket = socket.socket(family, socket.SOCK_DGRAM)
+        self._socket = make(family, socket.SOCK_DGRAM, 0)
         try:
             self._socket.setblocking(False)
             self._socket.bind((address, port))
