@@ -27,9 +27,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from rackless.daemon.furnish import ACCOUNTS
 from rackless.drivers.libvirt.binding import libvirt
-from rackless.lab import libvirtd
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+from tests.real.private_libvirtd import PrivateLibvirtd, private_libvirtd
 
 SIZES = (1, 10, 100, 1000)
 CLIENTS = 8
@@ -39,51 +40,6 @@ SAMPLE = 20
 """So many systems are asked for: at its first GET of each, sushy-tools rewrites the domain."""
 PEER = Path.home() / ".cache/rackless-tests/sushy-tools"
 AUTH = "Basic " + base64.b64encode(b"admin:bench").decode()
-FOLDERS = ("run", "var/lib", "var/cache", "var/log", "etc/libvirt")
-
-
-# libvirtd, private
-
-
-def run_libvirtd(folder: Path) -> None:
-    """In namespaces of our own: become libvirtd, with all its folders in ours."""
-    for name in FOLDERS:
-        own = folder / "root" / name
-        own.mkdir(parents=True)
-        subprocess.run(["mount", "--bind", str(own), f"/{name}"], check=True)
-    libvirtd.write_configuration(Path("/etc/libvirt"))
-    for table, line in ACCOUNTS.items():
-        own = folder / "root" / table.name
-        own.write_text(table.read_text() + line)
-        subprocess.run(["mount", "--bind", str(own), str(table)], check=True)
-    (folder / "libvirtd.conf").write_text(
-        f'unix_sock_dir = "{folder}/sock"\nauth_unix_rw = "none"\nmax_clients = 20000\n'
-        f'log_outputs = "3:file:{folder}/libvirtd.log"\n'
-    )
-    os.execvp("libvirtd", ["libvirtd", "-f", f"{folder}/libvirtd.conf", "-p", f"{folder}/libvirtd.pid"])
-
-
-@contextmanager
-def private_libvirtd(folder: Path) -> Iterator[subprocess.Popen[bytes]]:
-    (folder / "sock").mkdir()
-    process = subprocess.Popen(
-        ["unshare", "--net", "--mount", "--propagation", "private", "--",
-         sys.executable, __file__, "--libvirtd", str(folder)],
-        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-    )  # fmt: skip
-    try:
-        _await(lambda: _open(f"test+unix:///default?socket={folder}/sock/libvirt-sock"), 30, every=0.1)
-        yield process
-    finally:
-        process.terminate()
-        process.wait()
-
-
-def _open(uri: str) -> Any:
-    try:
-        return libvirt().open(uri)
-    except libvirt().libvirtError as error:
-        raise OSError(str(error)) from error
 
 
 def _await(ask: Any, seconds: float, every: float = 0.005) -> Any:
@@ -131,7 +87,7 @@ def _define(connection: Any, count: int, kind: str) -> None:
 class Server:
     """One of the two, as a process of its own."""
 
-    def __init__(self, name: str, folder: Path, uri: str, daemon: subprocess.Popen[bytes]) -> None:
+    def __init__(self, name: str, folder: Path, uri: str, daemon: PrivateLibvirtd) -> None:
         self.name, self.daemon = name, daemon
         folder.mkdir(parents=True)
         with socket.socket() as probe:
@@ -173,7 +129,7 @@ class Server:
 
     def cpu(self) -> tuple[float, float]:
         """Processor seconds so far: its own, libvirtd's."""
-        return _cpu(self.process.pid), _cpu(self.daemon.pid)
+        return _cpu(self.process.pid), _cpu(self.daemon.process.pid)
 
     def memory_mb(self) -> float:
         return int(Path(f"/proc/{self.process.pid}/status").read_text().split("VmRSS:")[1].split()[0]) / 1024
@@ -196,7 +152,7 @@ class Server:
         return found
 
     def _libvirt_descriptors(self) -> int:
-        folder = Path(f"/proc/{self.daemon.pid}/fd")
+        folder = Path(f"/proc/{self.daemon.process.pid}/fd")
         return sum(1 for one in folder.iterdir() if os.path.lexists(one) and "socket:" in _link(one))
 
 
@@ -317,7 +273,7 @@ def _image(folder: Path) -> Iterator[str]:
     server.shutdown()
 
 
-def _insertions(folder: Path, uri: str, daemon: subprocess.Popen[bytes]) -> dict[str, Any]:
+def _insertions(folder: Path, uri: str, daemon: PrivateLibvirtd) -> dict[str, Any]:
     """One image into four servers that are off, one after the other."""
     connection = libvirt().open(uri)
     pool = folder / "pool"
@@ -357,9 +313,12 @@ def _insertions(folder: Path, uri: str, daemon: subprocess.Popen[bytes]) -> dict
 
 def _run() -> dict[str, Any]:
     figures: dict[str, Any] = {"sizes": {}, "clients": CLIENTS, "load": os.getloadavg()[0]}
-    with tempfile.TemporaryDirectory(prefix="rackless-bench-") as name, private_libvirtd(Path(name)) as daemon:
+    with (
+        tempfile.TemporaryDirectory(prefix="rackless-bench-") as name,
+        private_libvirtd(Path(name, "libvirtd")) as daemon,
+    ):
         folder = Path(name)
-        uri = f"test+unix:///default?socket={folder}/sock/libvirt-sock"
+        uri = daemon.uri("test:///default")
         holder = libvirt().open(uri)  # the pretend driver forgets everything with its last connection
         for size in SIZES:
             _define(holder, size, "test")
@@ -371,8 +330,7 @@ def _run() -> dict[str, Any]:
                 finally:
                     server.stop()
         holder.close()
-        system = f"qemu+unix:///system?socket={folder}/sock/libvirt-sock"
-        figures["insert"] = _insertions(folder, system, daemon)
+        figures["insert"] = _insertions(folder, daemon.uri("qemu:///system"), daemon)
     figures["targets"] = _targets(figures)
     return figures
 
@@ -439,8 +397,6 @@ def _ensure_peer() -> None:
 
 
 def main() -> None:
-    if sys.argv[1:2] == ["--libvirtd"]:
-        run_libvirtd(Path(sys.argv[2]))
     if os.geteuid() != 0:
         sys.exit("a private libvirtd needs root: sudo scripts/bench bmc")
     _ensure_peer()
