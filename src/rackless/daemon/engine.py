@@ -12,6 +12,7 @@ import socket
 import ssl
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -37,8 +38,10 @@ from rackless.drivers.libvirt.connection import Connection
 from rackless.drivers.libvirt.domain_xml import OVMF, OVMF_SECURE, Platform
 from rackless.drivers.libvirt.hypervisor import LibvirtHypervisor
 from rackless.drivers.libvirt.networks import LibvirtNetworks
+from rackless.drivers.libvirt.terminal import find_terminal
 from rackless.drivers.netlink.links import NetlinkLinks, furnish_leg
 from rackless.drivers.netlink.room import Room
+from rackless.drivers.terminals import TerminalConsoles
 from rackless.errors import GaveUp, InputError, LabError, MachineError, RacklessError
 from rackless.events import Bus, count
 from rackless.lab import libvirtd
@@ -238,7 +241,7 @@ class Engine:
                 bus=self.bus,
                 tls=tls,
                 media_ca=ssl.create_default_context(cafile=authority.certificate),
-                ipmi=Ipmi(),
+                ipmi=Ipmi(consoles=TerminalConsoles(self.paths.console, partial(find_terminal, self.connection))),
                 starts=Starts(default_limit(), self.clock, self.hypervisor.processor_seconds),
                 audit=self.paths.logs / "bmc-audit.jsonl",
                 sockets=self._make_socket,
