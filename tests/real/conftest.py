@@ -38,9 +38,12 @@ class PretendHost:
             "COLUMNS": "120",
         }
 
+    def enter(self, *argv: str) -> list[str]:
+        return ["nsenter", "-t", str(self.pid), "-m", "-n", f"--wd={self.folder}", "--", *argv]
+
     def run(self, *argv: str, check: bool = True, timeout: float = 900) -> subprocess.CompletedProcess[str]:
         done = subprocess.run(
-            ["nsenter", "-t", str(self.pid), "-m", "-n", f"--wd={self.folder}", "--", *argv],
+            self.enter(*argv),
             cwd=self.folder, env=self.environment, timeout=timeout, capture_output=True, text=True,
         )  # fmt: skip
         if check and done.returncode != 0:

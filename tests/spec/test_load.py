@@ -5,8 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rackless.errors import InputError, SpecError
-from rackless.spec.lab import LabSpec, Role
+from rackless.spec.lab import LabSpec, Profile, Role
 from rackless.spec.load import load, parse
+from rackless.spec.template import render
 from rackless.spec.units import parse_size, render_size
 
 
@@ -98,3 +99,76 @@ def test_sizes_have_units(text: str, size: int) -> None:
 @given(st.integers(min_value=0, max_value=1 << 50))
 def test_a_rendered_size_reads_back_as_itself(size: int) -> None:
     assert parse_size(render_size(size)) == size
+
+
+@pytest.mark.parametrize(
+    ("text", "path", "words"),
+    [
+        ("networks: {cluster: {api_vip: 10.0.0.5}}", "networks.cluster.api_vip", "not an address for a host"),
+        ("networks: {cluster: {api_vip: 192.168.111.4}}", "networks.cluster.api_vip", "is already"),
+        ("networks: {cluster: {api_vip: 192.168.111.12}}", "networks.cluster.api_vip", "that DHCP gives away"),
+        ("networks: {cluster: {api_vip: 192.168.111.21}}", "networks.cluster.api_vip", "the server ctrl-1"),
+        (
+            "networks: {cluster: {bootstrap: {range: 192.168.111.10-192.168.111.25}}}",
+            "networks.cluster.bootstrap.range",
+            "overlaps the addresses of ctrl-0",
+        ),
+        (
+            "networks: {cluster: {bootstrap: {range: 192.168.111.19-192.168.111.10}}}",
+            "networks.cluster.bootstrap.range",
+            "before it starts",
+        ),
+        ("networks: {cluster: {bootstrap: {mac: '01:00:00:00:00:01'}}}", "networks.cluster.bootstrap.mac", "group"),
+        (
+            "networks: {cluster: {routes: [{to: 10.0.0.0/8, via: 10.1.1.1}]}}",
+            "networks.cluster.routes.0.via",
+            "nobody reaches it",
+        ),
+        (
+            "networks: {cluster: {routes: [{to: 10.0.0.0/8, via: 192.168.111.3, audience: [wrokers]}]}}",
+            "networks.cluster.routes.0.audience",
+            "there is no group wrokers",
+        ),
+        ("networks: {extra: {bmc: {cidr: 10.0.0.0/24}}}", "networks.extra.bmc", "taken by the lab itself"),
+        ("networks: {extra: {a-network-far-too-long: {cidr: 10.0.0.0/24}}}", "networks.extra", "15 characters"),
+        ("networks: {extra: {a: {cidr: 192.168.112.0/24}}}", "networks.extra.a.cidr", "overlaps"),
+        ("networks: {provisioning: {mode: managed, cidr: 192.168.111.0/24}}", "networks.provisioning.cidr", "overlaps"),
+        ("servers: {a: {count: 2, first: 30}, b: {count: 1, first: 31}}", "servers.b.first", "of a-1"),
+        ("servers: {a: {secure_boot: true, firmware: bios}}", "servers.a.secure_boot", "BIOS"),
+        ("storage: disks", "storage", "absolute"),
+    ],
+)
+def test_bad_networks_and_servers_are_told_with_their_reason(text: str, path: str, words: str) -> None:
+    found = problems(text)
+    assert any(p.startswith(path) and words in message for p, _, message, _ in found), found
+
+
+def test_an_unknown_field_deep_inside_is_answered_with_the_nearest_too() -> None:
+    assert problems("networks: {extra: {a: {cird: 10.0.0.0/24}}}")[-1][3] == "did you mean cidr?"
+    assert "did you mean via?" in [hint for *_, hint in problems("networks: {cluster: {routes: [{viaa: 1}]}}")]
+
+
+def test_the_line_of_an_item_of_a_list_is_known() -> None:
+    text = "networks:\n  cluster:\n    routes:\n      - {to: 10.0.0.0/8, via: 192.168.111.3}\n      - {to: 1, via: 2}\n"
+    assert {line for _, line, _, _ in problems(text)} == {5}
+
+
+def test_a_profile_names_the_servers_unless_they_are_given() -> None:
+    assert {g.count for g in parse("profile: compact", "x").servers.values()} == {3}
+    assert set(parse("profile: full\nservers: {a: {}}", "x").servers) == {"a"}
+
+
+def test_what_was_recorded_of_a_lab_reads_back_as_the_same_lab() -> None:
+    spec = parse(
+        "profile: full\nnetworks: {cluster: {bootstrap: {range: 192.168.111.6-192.168.111.8}},"
+        " bmc: {allow: [10.0.0.0/8]}, dns: {records: {a: 10.0.0.1}}}\nstorage: /srv/labs\n",
+        "x",
+    )
+    assert LabSpec.model_validate_json(spec.model_dump_json()) == spec
+
+
+@pytest.mark.parametrize("profile", ["tiny", "compact", "full"])
+def test_the_file_that_init_writes_is_the_profile(profile: str) -> None:
+    written = parse(render("lab", Profile(profile), "why"), "lab.yaml")
+    assert written.servers == parse(f"profile: {profile}", "x").servers
+    assert written.networks == LabSpec().networks

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import socket
 import ssl
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,6 +30,7 @@ from rackless.bmc.redfish.service import Service
 from rackless.bmc.redfish.subscriptions import Subscriptions
 from rackless.bmc.redfish.tree import routes
 from rackless.bmc.sight import Sight
+from rackless.bmc.sockets import MakeSocket
 from rackless.bmc.starts import Starts
 from rackless.bmc.state import BootOverride, JsonFile
 from rackless.errors import MachineError
@@ -82,19 +83,19 @@ class Fleet:
         audit: Path | None = None,
         retry_seconds: float = 1.0,
         resync_seconds: float = 30.0,
-        listener: Callable[[str, int], socket.socket] | None = None,
+        sockets: MakeSocket = socket.socket,
     ) -> None:
         self._bmcs = tuple(bmcs)
         self._hypervisor = hypervisor
         self._accounts = tuple(accounts)
         self._state = state
-        self._listener = listener or open_listener
+        self._sockets = sockets
         self._bus = bus
         self._tls = tls
         self._port = port
         self._trust = media_ca
         self._aggregate = aggregate
-        self._shelf = MediaShelf(media, trust=media_ca, limits=media_limits)
+        self._shelf = MediaShelf(media, trust=media_ca, limits=media_limits, sockets=sockets)
         self._starts = starts
         self.faults = faults or Faults()
         self._disk = Disk()
@@ -114,7 +115,7 @@ class Fleet:
             retry_seconds=retry_seconds,
             resync_seconds=resync_seconds,
         )
-        self.ipmi = Sites(ipmi, bus, lambda chassis: self._services[chassis.address].accounts) if ipmi else None
+        self.ipmi = Sites(ipmi, bus, self._accounts_of, sockets) if ipmi else None
 
     async def start(self) -> None:
         """Listen at every BMC's address; returns when all answer."""
@@ -226,11 +227,16 @@ class Fleet:
             for name in (bmc.server, *own):
                 self._file(name).retire()
 
+    def _accounts_of(self, chassis: Chassis) -> Accounts:
+        return self._services[chassis.address].accounts
+
     async def _listen(self) -> None:
         assert self._runner is not None
         for address in self._services.keys() - self._sites.keys():
             try:
-                site = web.SockSite(self._runner, self._listener(address, self._port), ssl_context=self._tls)
+                site = web.SockSite(
+                    self._runner, _open_listener(address, self._port, self._sockets), ssl_context=self._tls
+                )
                 await site.start()
             except OSError as error:
                 raise MachineError(
@@ -240,7 +246,7 @@ class Fleet:
                 ) from error
             self._sites[address] = site
         if self.ipmi is not None:
-            await self.ipmi.ensure(self._chassis)
+            self.ipmi.ensure(self._chassis)
 
     def _find(self, address: str) -> Service | None:
         """The service a client came to; one that listens everywhere is met at any address."""
@@ -284,9 +290,9 @@ def _tell_subscribers(service: Service, id: str, chassis: Chassis) -> None:
     chassis.log.listen(lambda entry: service.subscriptions.publish(record(entry, origin, chassis.name)))
 
 
-def open_listener(address: str, port: int) -> socket.socket:
+def _open_listener(address: str, port: int, make: MakeSocket) -> socket.socket:
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
-    listener = socket.socket(family, socket.SOCK_STREAM)
+    listener = make(family, socket.SOCK_STREAM, 0)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((address, port))

@@ -11,6 +11,7 @@ import asyncio
 import base64
 import hashlib
 import shutil
+import socket
 import ssl
 import tempfile
 from collections import defaultdict
@@ -22,6 +23,7 @@ from typing import IO
 import aiohttp
 from yarl import URL
 
+from rackless.bmc.sockets import MakeSocket
 from rackless.errors import RacklessError
 
 _CHUNK = 1 << 20
@@ -65,8 +67,16 @@ class _Flight:
 
 
 class MediaShelf:
-    def __init__(self, directory: Path, *, trust: ssl.SSLContext | None = None, limits: Limits | None = None) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        trust: ssl.SSLContext | None = None,
+        limits: Limits | None = None,
+        sockets: MakeSocket = socket.socket,
+    ) -> None:
         self.directory = directory
+        self._sockets = sockets
         self._trust = trust
         self._limits = limits or Limits()
         self._holders: defaultdict[Path, set[str]] = defaultdict(set)
@@ -155,7 +165,11 @@ class MediaShelf:
         if address.scheme not in ("http", "https") or not address.host:
             raise FetchFailed("unsupported", url, "only http and https are supported")
         trust: ssl.SSLContext | bool = (self._trust or True) if verify else False
-        connector = aiohttp.TCPConnector(ssl=trust, local_addr=(source, 0) if source else None)
+        connector = aiohttp.TCPConnector(
+            ssl=trust,
+            local_addr=(source, 0) if source else None,
+            socket_factory=lambda info: self._sockets(info[0], info[1], info[2]),
+        )
         timeout = aiohttp.ClientTimeout(
             total=self._limits.seconds, sock_connect=10, sock_read=self._limits.stall_seconds
         )

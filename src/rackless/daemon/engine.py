@@ -17,7 +17,7 @@ from typing import Any
 
 from rackless.bmc.accounts import Account
 from rackless.bmc.faults import Fault, Operation, Trouble
-from rackless.bmc.fleet import Bmc, BmcState, Fleet, open_listener
+from rackless.bmc.fleet import Bmc, BmcState, Fleet
 from rackless.bmc.ipmi.sites import Ipmi
 from rackless.bmc.starts import Starts, default_limit
 from rackless.cluster.reference.recipe import Cluster, Keys, observe_nodes
@@ -194,11 +194,11 @@ class Engine:
             if not changed:
                 step.unchanged()
 
-    def _open_listener(self, address: str, port: int) -> socket.socket:
-        """A BMC listens where it lives."""
+    def _make_socket(self, family: int, kind: int, protocol: int) -> socket.socket:
+        """BMCs listen, and fetch their media, where they live."""
         if self.bmc_room is not None:
-            return self.bmc_room.call(lambda: open_listener(address, port))
-        return open_listener(address, port)
+            return self.bmc_room.call(lambda: socket.socket(family, kind, protocol))
+        return socket.socket(family, kind, protocol)
 
     async def _ensure_libvirtd(self) -> None:
         with self.bus.step("libvirtd") as step:
@@ -242,7 +242,7 @@ class Engine:
                 ipmi=Ipmi(),
                 starts=Starts(default_limit(), self.clock, self.hypervisor.processor_seconds),
                 audit=self.paths.logs / "bmc-audit.jsonl",
-                listener=self._open_listener,
+                sockets=self._make_socket,
             )
             await fleet.start()
             self.fleet = fleet

@@ -14,6 +14,7 @@ from rackless.daemon import prepare, teardown
 from rackless.daemon.build import fingerprint
 from rackless.daemon.control import ControlClient
 from rackless.daemon.stages import STAGES, TITLES
+from rackless.daemon.uplink import ensure_uplink
 from rackless.drivers.clock import SystemClock
 from rackless.drivers.process import LocalProcesses
 from rackless.errors import LabError, MachineError
@@ -50,6 +51,7 @@ async def up(
             with bus.step(TITLES[stage]) as step:
                 if stage == "lab":
                     await _ensure_labd(spec, paths, bus)
+                    await ensure_uplink(spec.networks.uplink, paths, bus)
                     if supplies is not None and not paths.supplies.exists():
                         prepare.save_supplies(paths.supplies, supplies)
                 await ControlClient(paths.socket).work("stage", bus, stage=stage, step=step.id)

@@ -13,6 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from rackless.daemon import uplink
 from rackless.daemon.control import ControlClient
 from rackless.drivers import namespaces
 from rackless.drivers.process import end, identity
@@ -27,6 +28,7 @@ async def teardown(paths: LabPaths, bus: Bus) -> None:
     retire: dict[str, Callable[[Entry], Awaitable[None]]] = {
         "network-namespace": _retire_namespace,
         "folder": _retire_folder,
+        uplink.KIND: uplink.retire_uplink,
     }
     for entry in reversed(ledger.entries()):
         with bus.step(f"{entry.kind} {entry.id}"):
@@ -64,7 +66,10 @@ async def retire_namespace(paths: LabPaths) -> None:
     """The network namespace and all that lives in it; the lab's folders stay."""
     ledger = Ledger(paths.ledger)
     for entry in reversed(ledger.entries()):
-        if entry.kind == "network-namespace":
+        if entry.kind == uplink.KIND:
+            await uplink.retire_uplink(entry)
+            ledger.strike(entry)
+        elif entry.kind == "network-namespace":
             await _retire_namespace(entry)
             ledger.strike(entry)
 

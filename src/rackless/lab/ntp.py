@@ -6,6 +6,7 @@ import asyncio
 import socket
 import struct
 import time
+from typing import cast
 
 PORT = 123
 _TO_1900 = 2_208_988_800
@@ -32,8 +33,7 @@ def _stamp(seconds: float) -> int:
 
 class _Protocol(asyncio.DatagramProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.DatagramTransport)
-        self._transport = transport
+        self._transport = cast(asyncio.DatagramTransport, transport)
 
     def datagram_received(self, data: bytes, addr: tuple[str, int]) -> None:
         reply = answer(data, time.time(), time.time())

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from rackless.plan.model import LabPlan
+from rackless.plan.model import LabPlan, PlannedServer
 from rackless.spec.lab import GIB, MIB, LabSpec, Role
 from rackless.spec.units import render_size
 
@@ -50,8 +50,13 @@ def check_budget(spec: LabSpec, plan: LabPlan, machine: Machine) -> list[Finding
     return [*_memory(spec, plan, machine), *_cpus(plan, machine), *_disk(plan, machine), *_openshift(plan)]
 
 
+def _started(plan: LabPlan) -> list[PlannedServer]:
+    """Spare servers cost nothing until somebody starts them."""
+    return [server for server in plan.servers if server.role is not Role.SPARE]
+
+
 def _memory(spec: LabSpec, plan: LabPlan, machine: Machine) -> Iterator[Finding]:
-    needed = sum(server.memory_mib for server in plan.servers) * MIB
+    needed = sum(server.memory_mib for server in _started(plan)) * MIB
     total = needed + DAEMONS + machine.promised
     words = f"the servers have {_round(needed)}, the daemons take {_round(DAEMONS)}" + (
         f", other labs {_round(machine.promised)}" if machine.promised else ""
@@ -70,19 +75,20 @@ def _memory(spec: LabSpec, plan: LabPlan, machine: Machine) -> Iterator[Finding]
 
 
 def _cpus(plan: LabPlan, machine: Machine) -> Iterator[Finding]:
-    wanted = sum(server.vcpus for server in plan.servers)
+    wanted = sum(server.vcpus for server in _started(plan))
     if wanted > machine.cpus:
         yield Finding("info", "cpu", f"{wanted} virtual CPUs share {machine.cpus} real ones; that is slower, and works")
 
 
 def _disk(plan: LabPlan, machine: Machine) -> Iterator[Finding]:
     promised = sum(sum(server.disks) for server in plan.servers)
-    likely = len(plan.servers) * USED_DISK
+    started = _started(plan)
+    likely = len(started) * USED_DISK
     if likely + SPARE_DISK > machine.free_disk:
         yield Finding(
             "error",
             "disk",
-            f"{len(plan.servers)} servers take about {_round(likely)}, and {_round(machine.free_disk)} are free",
+            f"{len(started)} servers take about {_round(likely)}, and {_round(machine.free_disk)} are free",
             "free some space, or put the disks elsewhere with storage:",
         )
     elif promised > machine.free_disk:

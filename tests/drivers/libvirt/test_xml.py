@@ -1,6 +1,7 @@
 """Golden XML: what libvirt is told, word for word. `RACKLESS_GOLDEN=write` writes the files anew."""
 
 import os
+from dataclasses import replace
 from pathlib import Path
 from uuid import UUID
 from xml.etree import ElementTree as ET
@@ -8,9 +9,11 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from rackless.drivers.libvirt import domain_xml, network_xml
+from rackless.errors import MachineError
 from rackless.plan.addressing import plan_lab
 from rackless.ports.hypervisor import BootDevice, Disk, Firmware, Nic, Server
 from rackless.spec.lab import LabSpec
+from rackless.spec.load import parse
 
 GOLDEN = Path(__file__).parent / "golden"
 OVMF = (Path("/usr/share/OVMF/OVMF_CODE_4M.fd"), Path("/usr/share/OVMF/OVMF_VARS_4M.fd"))
@@ -49,6 +52,35 @@ def test_an_accelerated_bios_server() -> None:
 
 def test_the_cluster_network_of_the_default_lab() -> None:
     golden("network.xml", network_xml.render(plan_lab(LabSpec()).cluster))
+
+
+def test_the_network_of_a_site_with_routes_records_and_a_name_server() -> None:
+    spec = parse(
+        "networks: {bmc: {access: routed}, dns: {records: {'*.dev': 10.0.0.1, registry: 192.168.111.1},"
+        " forward: [192.0.2.53]}, cluster: {routes: [{to: 10.0.0.0/8, via: 192.168.111.3, audience: [worker]}]}}",
+        "site",
+    )
+    golden("network-site.xml", network_xml.render(plan_lab(spec).cluster))
+
+
+def test_a_provisioning_network_hands_out_addresses_but_no_way_elsewhere() -> None:
+    network = plan_lab(parse("networks: {provisioning: {mode: unmanaged}}", "x")).provisioning_dhcp
+    assert network is not None
+    golden("network-provisioning.xml", network_xml.render(network))
+
+
+def test_a_server_with_secure_boot_a_tpm_and_more_disks_and_nics() -> None:
+    box = replace(
+        server(),
+        secure_boot=True,
+        tpm=True,
+        disks=(*server().disks, Disk(Path("/lab/disks/ctrl-0-disk1.qcow2"), 1 << 30, "RL000000000002")),
+        nics=(*server().nics, Nic("02:00:00:00:00:02", "storage")),
+    )
+    secure = (Path("/usr/share/OVMF/OVMF_CODE_4M.secboot.fd"), Path("/usr/share/OVMF/OVMF_VARS_4M.ms.fd"))
+    golden("server-secure.xml", domain_xml.render(box, replace(TCG, secure_code=secure[0], secure_vars=secure[1])))
+    with pytest.raises(MachineError, match="no firmware for it"):
+        domain_xml.render(box, TCG)
 
 
 def test_what_is_rendered_reads_back_as_the_same_server() -> None:

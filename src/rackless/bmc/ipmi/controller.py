@@ -233,8 +233,8 @@ class Controller:
     async def _save_on_time(self) -> None:
         new = self._on.seconds
         if new - self._saved_on >= _WORTH_SAVING:
-            total, self._saved_on = self.on_seconds(), new
-            await self.keep(on_seconds=total)
+            await self.keep(on_seconds=float(self.setting("on_seconds", 0.0)) + new - self._saved_on)
+            self._saved_on = new
 
     def forget(self) -> None:
         """What a BMC forgets when it starts anew."""

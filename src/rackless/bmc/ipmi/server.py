@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import socket
 import time
 from collections.abc import Awaitable, Callable
 from typing import Any, cast
@@ -19,7 +20,9 @@ from rackless.bmc.ipmi.controller import Controller
 from rackless.bmc.ipmi.endpoint import Endpoint
 from rackless.bmc.ipmi.session import Peer, Privilege, Session
 from rackless.bmc.ipmi.suites import SAFE
+from rackless.bmc.ipmi.udp import UdpTransport
 from rackless.bmc.ipmi.wire import Request
+from rackless.bmc.sockets import MakeSocket
 from rackless.errors import MachineError, RacklessError
 from rackless.events import Bus
 from rackless.ports.hypervisor import NoSuchServer, Unreachable
@@ -60,9 +63,6 @@ class Port(asyncio.DatagramProtocol):
         peer = (addr[0], addr[1])
         for answer in self.endpoint.receive(data, peer):
             self.send(answer, peer)
-
-    def error_received(self, exc: Exception) -> None:
-        """A client that went away: its sessions end by themselves."""
 
     def send(self, datagram: bytes, peer: Peer) -> None:
         if self._transport is not None:
@@ -151,18 +151,17 @@ class Port(asyncio.DatagramProtocol):
 
 
 class IpmiServer:
-    def __init__(self, bus: Bus, *, suites: tuple[int, ...] = SAFE) -> None:
+    def __init__(self, bus: Bus, *, suites: tuple[int, ...] = SAFE, sockets: MakeSocket = socket.socket) -> None:
         self._bus = bus
         self._suites = suites
+        self._sockets = sockets
         self._ports: dict[Peer, Port] = {}
         self._sweeping: asyncio.TimerHandle | None = None
 
-    async def listen(self, controller: Controller, address: str, port: int = PORT) -> Port:
-        loop = asyncio.get_running_loop()
+    def listen(self, controller: Controller, address: str, port: int = PORT) -> Port:
+        protocol = Port(controller, self._bus, suites=self._suites)
         try:
-            _, protocol = await loop.create_datagram_endpoint(
-                lambda: Port(controller, self._bus, suites=self._suites), local_addr=(address, port)
-            )
+            UdpTransport(address, port, protocol, self._sockets)
         except OSError as error:
             raise MachineError(
                 f"the BMC of {controller.chassis.name} cannot be listened at by IPMI",
@@ -173,6 +172,9 @@ class IpmiServer:
         if self._sweeping is None:
             self._sweep()
         return protocol
+
+    def port(self, address: str, port: int = PORT) -> Port:
+        return self._ports[address, port]
 
     async def close(self, address: str, port: int = PORT) -> None:
         if (known := self._ports.pop((address, port), None)) is not None:

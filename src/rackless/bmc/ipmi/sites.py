@@ -5,6 +5,7 @@ The fleet says which chassis there are; this keeps a port open for each of them 
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -14,6 +15,7 @@ from rackless.bmc.ipmi.controller import Controller, Lan
 from rackless.bmc.ipmi.server import PORT, IpmiServer
 from rackless.bmc.ipmi.session import Peer
 from rackless.bmc.ipmi.suites import SAFE
+from rackless.bmc.sockets import MakeSocket
 from rackless.events import Bus
 from rackless.ports.console import Consoles
 
@@ -25,6 +27,8 @@ class Ipmi:
     port: int = PORT
     base_port: int | None = None
     """One port per server from here on, in the order of their names, instead of one address each."""
+    address: str | None = None
+    """The common address of those ports; None is each BMC's own."""
     suites: tuple[int, ...] = SAFE
     """Cipher suites. Those that do not encrypt must be asked for."""
     mask: str = "255.255.255.0"
@@ -34,18 +38,20 @@ class Ipmi:
 
 
 class Sites:
-    def __init__(self, options: Ipmi, bus: Bus, accounts: Callable[[Chassis], Accounts]) -> None:
+    def __init__(
+        self, options: Ipmi, bus: Bus, accounts: Callable[[Chassis], Accounts], sockets: MakeSocket = socket.socket
+    ) -> None:
         self._options = options
         self._bus = bus
         self._accounts = accounts
-        self._server = IpmiServer(bus, suites=options.suites)
+        self._server = IpmiServer(bus, suites=options.suites, sockets=sockets)
         self._open: dict[str, Peer] = {}
 
-    async def ensure(self, wanted: Mapping[str, Chassis]) -> None:
+    def ensure(self, wanted: Mapping[str, Chassis]) -> None:
         """A port for each of these; those that have one keep it."""
         for number, name in enumerate(sorted(wanted)):
             if name not in self._open:
-                await self._listen(wanted[name], number)
+                self._listen(wanted[name], number)
 
     async def retire(self, server: str) -> None:
         if (place := self._open.pop(server, None)) is not None:
@@ -59,13 +65,17 @@ class Sites:
         """The address and port of a server's BMC."""
         return self._open[server]
 
-    async def _listen(self, chassis: Chassis, number: int) -> None:
+    def controller(self, server: str) -> Controller:
+        return self._server.port(*self.place(server)).controller
+
+    def _listen(self, chassis: Chassis, number: int) -> None:
         options = self._options
         port = options.port if options.base_port is None else self._free_port(options.base_port + number)
-        lan = Lan(chassis.address, options.mask, options.gateway, port)
+        address = options.address or chassis.address
+        lan = Lan(address, options.mask, options.gateway, port)
         controller = Controller(chassis, self._accounts(chassis), self._bus, lan=lan, consoles=options.consoles)
-        await self._server.listen(controller, chassis.address, port)
-        self._open[chassis.name] = (chassis.address, port)
+        self._server.listen(controller, address, port)
+        self._open[chassis.name] = (address, port)
 
     def _free_port(self, port: int) -> int:
         """A server that comes later does not move the others."""

@@ -12,6 +12,7 @@ from typing import Any
 
 from pyroute2 import IPRoute, NetlinkError
 
+from rackless.errors import MachineError
 from rackless.ports.fabric import Bridge, Leg, Route, Veth, Vlan
 
 
@@ -48,6 +49,8 @@ class NetlinkLinks:
 def raise_loopback() -> None:
     with IPRoute() as route:
         route.link("set", index=route.link_lookup(ifname="lo")[0], state="up")
+    # an address is answered for on its own link only: bridges joined by a cable would else both claim the gateway
+    Path("/proc/sys/net/ipv4/conf/all/arp_ignore").write_text("1")
     # frames between bridge ports are the lab's own business: no detour through the firewall of layer 3
     for knob in ("arptables", "iptables", "ip6tables"):
         path = Path(f"/proc/sys/net/bridge/bridge-nf-call-{knob}")
@@ -144,7 +147,16 @@ def _ensure_vlan(vlan: Vlan) -> bool:
     changed = False
     with IPRoute() as route:
         if _index(route, vlan.name) is None:
-            route.link("add", ifname=vlan.name, kind="vlan", link=_index(route, vlan.bridge), vlan_id=vlan.tag)
+            try:
+                route.link("add", ifname=vlan.name, kind="vlan", link=_index(route, vlan.bridge), vlan_id=vlan.tag)
+            except NetlinkError as error:
+                if error.code != errno.EOPNOTSUPP:
+                    raise
+                raise MachineError(
+                    f"this machine's kernel has no VLANs, and network {vlan.name} is one",
+                    why="its module 8021q is not there",
+                    hint="modprobe 8021q, or give the network no vlan",
+                ) from error
             changed = True
         index = _index(route, vlan.name)
         changed |= _ensure_address(route, index, vlan.address)

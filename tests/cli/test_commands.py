@@ -1,0 +1,94 @@
+"""Commands as a person gives them, without a lab: what they print and how they end."""
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from rackless.cli.commands.events import describe
+from rackless.cli.following import last_lines
+from rackless.cli.main import COMMANDS, cli
+from rackless.errors import RacklessError
+
+
+@pytest.fixture(autouse=True)
+def nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("STATE", "RUN", "CACHE"):
+        monkeypatch.setenv(f"RACKLESS_{name}", str(tmp_path / name.lower()))
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(cli, arguments)
+
+
+@pytest.mark.parametrize("name", list(COMMANDS))
+def test_every_command_has_help(name: str) -> None:
+    done = run(name, "--help")
+    assert done.exit_code == 0 and done.output.startswith("Usage:")
+
+
+def test_validate_says_everything_that_is_wrong_to_programs_too() -> None:
+    Path("lab.yaml").write_text("nmae: x\nservers: {a: {count: many}}\n")
+    done = run("validate", "--json")
+    found = json.loads(done.output)
+    assert done.exit_code == 2 and not found["valid"]
+    assert [(p["path"], p["line"]) for p in found["problems"]] == [("nmae", 1), ("servers.a.count", 2)]
+
+
+def test_the_schema_of_a_lab_is_json_schema() -> None:
+    assert json.loads(run("validate", "--schema").output)["properties"]["networks"]
+
+
+def test_init_writes_a_valid_lab_and_never_over_another() -> None:
+    assert run("init", "--profile", "tiny").exit_code == 0
+    assert run("validate").exit_code == 0
+    assert isinstance(run("init").exception, RacklessError)
+    assert run("init", "--force", "--json").exit_code == 0
+
+
+def test_the_plan_of_a_lab_that_is_not_there_is_to_make_all_of_it() -> None:
+    found = json.loads(run("plan", "--until", "bmc", "--json").output)
+    assert {action["verb"] for action in found["actions"]} == {"create", "start"}
+    assert all(action["reason"] for action in found["actions"])
+
+
+def test_without_labs_the_list_is_empty_and_status_says_how_to_make_one() -> None:
+    assert json.loads(run("list", "--json").output) == []
+    error = run("status").exception
+    assert isinstance(error, RacklessError) and "rackless up" in error.hint
+
+
+def test_the_doctor_has_a_fix_for_everything_it_finds_wanting() -> None:
+    found = json.loads(run("doctor", "--json").output)
+    assert {"root", "memory", "disk speed", "acceleration", "packages"} <= {check["about"] for check in found["checks"]}
+    assert all(check["fix"] for check in found["checks"] if check["verdict"] == "missing")
+    assert not Path("state").exists(), "it only looks"
+
+
+def test_completion_is_a_script() -> None:
+    assert "_RACKLESS_COMPLETE" in run("completion", "bash").output
+
+
+def test_uninstall_only_says_what_it_would_do_when_asked_to() -> None:
+    Path("cache").mkdir()
+    assert run("uninstall", "--dry-run").exit_code == 0
+    assert Path("cache").exists()
+
+
+def test_events_are_told_when_they_end_with_their_title() -> None:
+    titles: dict[str, str] = {}
+    start = {"event": "step-started", "step": "s1", "parent": None, "title": "networks", "at": 0}
+    end = {"event": "step-finished", "step": "s1", "outcome": "done", "seconds": 1.25, "detail": "", "at": 1}
+    assert describe(json.dumps(start), titles) is None
+    told = describe(json.dumps(end), titles)
+    assert told is not None and told.endswith("done       networks  1.2 s")
+    assert describe('{"event": "no', titles) is None, "a line cut short"
+
+
+def test_the_last_lines_of_a_file_are_found_from_its_end(tmp_path: Path) -> None:
+    file = tmp_path / "log"
+    file.write_text("".join(f"{number}\n" for number in range(50_000)))
+    assert list(last_lines(file, 3)) == ["49997", "49998", "49999"]
+    assert list(last_lines(tmp_path / "nowhere", 3)) == []

@@ -1,0 +1,219 @@
+"""A guest of a lab: a network namespace with a veth on one of the lab's bridges, that speaks DHCP, DNS and NTP itself.
+
+Run as a program inside the guest's namespace: `python guest.py dhcp eth0`, `dns SERVER NAME TYPE`, `ntp SERVER`.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+COOKIE = b"\x63\x82\x53\x63"
+
+
+@dataclass
+class Guest:
+    """`bridge` is a bridge in the network namespace pinned at `lab`."""
+
+    lab: Path
+    bridge: str
+    mac: str
+    processes: list[subprocess.Popen[bytes]] = field(default_factory=list)
+    pid: int = 0
+
+    def __enter__(self) -> Guest:
+        keeper = subprocess.Popen(["unshare", "--net", "sleep", "300"], stdin=subprocess.DEVNULL)
+        self.processes.append(keeper)
+        self.pid = keeper.pid
+        outside = os.readlink("/proc/self/ns/net")
+        while os.readlink(f"/proc/{self.pid}/ns/net") == outside:
+            time.sleep(0.01)
+        port = f"g{self.pid}"
+        inside = ["nsenter", f"--net={self.lab}", "--"]
+        run([*inside, "ip", "link", "add", port, "type", "veth", "peer", "name", "eth0", "netns", str(self.pid)])
+        run([*inside, "ip", "link", "set", port, "master", self.bridge, "up"])
+        self.run("ip", "link", "set", "lo", "up")
+        self.run("ip", "link", "set", "eth0", "address", self.mac, "up")
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for process in self.processes:
+            process.send_signal(signal.SIGKILL)
+            process.wait()
+
+    def run(self, *argv: str, check: bool = True) -> subprocess.CompletedProcess[str]:
+        return run(["nsenter", "-t", str(self.pid), "-n", "--", *argv], check=check)
+
+    def ask(self, *arguments: str) -> Any:
+        done = self.run(sys.executable, __file__, *arguments)
+        return json.loads(done.stdout)
+
+    def dhcp(self, device: str = "eth0", patience: float = 6.0) -> dict[str, Any] | None:
+        """What DHCP offers and confirms; None when nobody answers."""
+        found: dict[str, Any] | None = self.ask("dhcp", device, str(patience))
+        return found
+
+    def take(self, lease: dict[str, Any]) -> None:
+        """Configure what DHCP said, as a client with option 121 does: its routes, and not the router option."""
+        self.run("ip", "address", "add", f"{lease['address']}/24", "dev", "eth0")
+        routes = lease["routes"] or ([["0.0.0.0/0", lease["router"]]] if lease["router"] else [])
+        for to, via in routes:
+            self.run("ip", "route", "add", to, "via", via)
+
+    def resolve(self, server: str, name: str) -> list[str]:
+        found: list[str] = self.ask("dns", server, name)
+        return found
+
+    def connects(self, address: str, port: int) -> bool:
+        return bool(self.ask("tcp", address, str(port)))
+
+
+def run(argv: list[str], check: bool = True) -> subprocess.CompletedProcess[str]:
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=60)
+    if check and done.returncode:
+        raise AssertionError(f"{' '.join(argv)}: {done.stderr}")
+    return done
+
+
+def dhcp(device: str, patience: float) -> dict[str, Any] | None:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_BROADCAST, 1)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, device.encode())
+        sock.bind(("0.0.0.0", 68))
+        # asked of the kernel: /sys still shows the network it was mounted in
+        mac = fcntl.ioctl(sock, 0x8927, struct.pack("256s", device.encode()))[18:24]
+        offer = _exchange(sock, mac, [(53, b"\1")], patience)
+        if offer is None:
+            return None
+        request = [(53, b"\3"), (50, offer["yiaddr"]), (54, offer["options"][54])]
+        final = _exchange(sock, mac, request, patience)
+    if final is None or final["options"][53] != b"\5":
+        return None
+    options = final["options"]
+    return {
+        "address": socket.inet_ntoa(final["yiaddr"]),
+        "lease": struct.unpack("!I", options[51])[0],
+        "router": socket.inet_ntoa(options[3][:4]) if 3 in options else None,
+        "dns": socket.inet_ntoa(options[6][:4]) if 6 in options else None,
+        "ntp": socket.inet_ntoa(options[42][:4]) if 42 in options else None,
+        "name": options.get(12, b"").decode(),
+        "routes": _routes(options.get(121, b"")),
+    }
+
+
+def _exchange(sock: socket.socket, mac: bytes, options: list[tuple[int, bytes]], patience: float) -> Any:
+    xid = os.urandom(4)
+    wanted = (55, bytes([1, 3, 6, 12, 15, 42, 121]))
+    body = b"".join(bytes([code, len(value)]) + value for code, value in [*options, wanted]) + b"\xff"
+    head = struct.pack("!BBBB4sHH16x16s192x", 1, 1, 6, 0, xid, 0, 0x8000, mac.ljust(16, b"\0")) + COOKIE
+    deadline = time.monotonic() + patience
+    while (left := deadline - time.monotonic()) > 0:
+        sock.sendto(head + body, ("255.255.255.255", 67))
+        sock.settimeout(min(left, 2.0))
+        try:
+            while True:
+                data = sock.recv(4096)
+                if data[4:8] == xid and data[0] == 2:
+                    return {"yiaddr": data[16:20], "options": _options(data[240:])}
+        except TimeoutError:
+            continue
+    return None
+
+
+def _options(data: bytes) -> dict[int, bytes]:
+    found: dict[int, bytes] = {}
+    position = 0
+    while position < len(data) and data[position] != 255:
+        if data[position] == 0:
+            position += 1
+            continue
+        length = data[position + 1]
+        found[data[position]] = data[position + 2 : position + 2 + length]
+        position += 2 + length
+    return found
+
+
+def _routes(data: bytes) -> list[list[str]]:
+    routes = []
+    while data:
+        prefix = data[0]
+        size = (prefix + 7) // 8
+        to = socket.inet_ntoa(data[1 : 1 + size].ljust(4, b"\0"))
+        routes.append([f"{to}/{prefix}", socket.inet_ntoa(data[1 + size : 5 + size])])
+        data = data[5 + size :]
+    return routes
+
+
+def dns(server: str, name: str) -> list[str]:
+    kind = 12 if name.replace(".", "").isdigit() else 1
+    if kind == 12:
+        name = ".".join(reversed(name.split("."))) + ".in-addr.arpa"
+    question = b"".join(bytes([len(label)]) + label.encode() for label in name.split(".")) + b"\0"
+    packet = struct.pack("!HHHHHH", 7, 0x0100, 1, 0, 0, 0) + question + struct.pack("!HH", kind, 1)
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+        sock.settimeout(5)
+        sock.sendto(packet, (server, 53))
+        data = sock.recv(4096)
+    (count,) = struct.unpack("!H", data[6:8])
+    position = 12 + len(question) + 4
+    found = []
+    for _ in range(count):
+        _, position = _name(data, position)
+        kind, _, _, length = struct.unpack("!HHIH", data[position : position + 10])
+        position += 10
+        found.append(socket.inet_ntoa(data[position : position + 4]) if kind == 1 else _name(data, position)[0])
+        position += length
+    return found
+
+
+def _name(data: bytes, position: int) -> tuple[str, int]:
+    labels, end = [], None
+    while data[position]:
+        if data[position] & 0xC0:
+            end = end or position + 2
+            position = (data[position] & 0x3F) << 8 | data[position + 1]
+            continue
+        labels.append(data[position + 1 : position + 1 + data[position]].decode())
+        position += 1 + data[position]
+    return ".".join(labels), end or position + 1
+
+
+def ntp(server: str) -> float:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+        sock.settimeout(5)
+        sock.sendto(b"\x23" + b"\0" * 47, (server, 123))
+        data = sock.recv(100)
+    return float(struct.unpack("!I", data[40:44])[0] - 2_208_988_800)
+
+
+def tcp(address: str, port: int) -> bool:
+    try:
+        with socket.create_connection((address, port), timeout=1.5):
+            return True
+    except OSError:
+        return False
+
+
+if __name__ == "__main__":
+    match sys.argv[1:]:
+        case ["dhcp", device, patience]:
+            result: Any = dhcp(device, float(patience))
+        case ["dns", server, name]:
+            result = dns(server, name)
+        case ["ntp", server]:
+            result = ntp(server)
+        case ["tcp", address, port]:
+            result = tcp(address, int(port))
+        case _:
+            sys.exit("unknown")
+    sys.stdout.write(json.dumps(result))

@@ -1,0 +1,226 @@
+"""The networks of a lab as its guests see them: addresses, routes, names, time, BMCs, and the way out."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from typing import Any
+
+import pytest
+
+from tests.real.conftest import PretendHost
+from tests.real.guest import Guest
+
+pytestmark = pytest.mark.real
+
+PYTHON = (sys.executable, "-P", "-m")
+FOREVER = 0xFFFFFFFF
+RANDOM_INSTALLER = "52:54:00:aa:bb:cc"
+STRANGER = "06:00:00:00:00:01"
+
+
+def make(host: PretendHost, text: str = "", until: str = "lab") -> dict[str, Any]:
+    (host.folder / "lab.yaml").write_text(text)
+    host.rackless("up", "--until", until)
+    found = host.rackless("exec", "--", "virsh", "net-dumpxml", "cluster").stdout
+    macs = {}
+    for line in found.splitlines():
+        if "<host mac=" in line:
+            words = line.split("'")
+            macs[words[3]] = words[1]
+    return macs
+
+
+def test_guests_on_the_baremetal_bridge_get_what_they_are_due_across_the_cable(host: PretendHost) -> None:
+    macs = make(host)
+    with Guest(host.pin(), "baremetal", macs["worker-0"]) as guest:
+        lease = guest.dhcp()
+        assert lease is not None
+        assert (lease["address"], lease["lease"]) == ("192.168.111.23", FOREVER)
+        assert (lease["router"], lease["dns"], lease["ntp"]) == ("192.168.111.1",) * 3
+        guest.take(lease)
+        for name, address in {
+            "api.lab.rackless.test": "192.168.111.5",
+            "api-int.lab.rackless.test": "192.168.111.5",
+            "anything.apps.lab.rackless.test": "192.168.111.4",
+            "ctrl-2.lab.rackless.test": "192.168.111.22",
+            "bootstrap.lab.rackless.test": "192.168.111.9",
+            "ctrl-0-bmc.lab.rackless.test": "192.168.112.20",
+            "192.168.111.21": "ctrl-1.lab.rackless.test",
+            "192.168.112.20": "ctrl-0-bmc.lab.rackless.test",
+        }.items():
+            assert guest.resolve(lease["dns"], name) == [address], name
+        assert abs(guest.ask("ntp", lease["ntp"]) - time.time()) < 3
+    with Guest(host.pin(), "baremetal", macs["bootstrap"]) as guest:
+        lease = guest.dhcp()
+        assert lease is not None and (lease["address"], lease["lease"]) == ("192.168.111.9", FOREVER)
+    with Guest(host.pin(), "baremetal", RANDOM_INSTALLER) as guest:
+        lease = guest.dhcp()
+        assert lease is not None and 10 <= int(lease["address"].rpartition(".")[2]) <= 19
+    with Guest(host.pin(), "baremetal", STRANGER) as guest:
+        assert guest.dhcp(patience=2.5) is None
+
+
+def test_with_static_only_strangers_get_nothing_and_reserved_ones_everything(host: PretendHost) -> None:
+    macs = make(host, "networks: {cluster: {dhcp: static-only}}\n")
+    with Guest(host.pin(), "baremetal", RANDOM_INSTALLER) as guest:
+        assert guest.dhcp(patience=2.5) is None
+    with Guest(host.pin(), "baremetal", macs["bootstrap"]) as guest:
+        lease = guest.dhcp()
+        assert lease is not None and lease["address"] == "192.168.111.9"
+
+
+ROUTED = """\
+networks:
+  bmc: {access: routed, allow: [192.168.111.9/32, 192.168.111.20/30]}
+  cluster:
+    routes: [{to: 10.99.0.0/16, via: 192.168.111.3, audience: [bootstrap]}]
+"""
+
+
+def test_routed_bmcs_need_the_route_that_dhcp_hands_out_and_an_address_that_is_listed(host: PretendHost) -> None:
+    macs = make(host, ROUTED, until="bmc")
+    assert {server["power"] for server in host.status()["servers"]} == {"off"}
+    default, bmc = ["0.0.0.0/0", "192.168.111.1"], ["192.168.112.0/24", "192.168.111.2"]
+    with Guest(host.pin(), "baremetal", macs["bootstrap"]) as guest:
+        lease = guest.dhcp()
+        assert lease is not None and sorted(lease["routes"]) == [default, ["10.99.0.0/16", "192.168.111.3"], bmc]
+        guest.take(lease)
+        assert guest.connects("192.168.112.20", 443)
+        guest.run("ip", "route", "del", bmc[0])
+        assert not guest.connects("192.168.112.20", 443), "without the route the gateway must not help"
+    with Guest(host.pin(), "baremetal", macs["ctrl-0"]) as guest:
+        lease = guest.dhcp()
+        assert lease is not None and sorted(lease["routes"]) == [default, bmc]
+        guest.take(lease)
+        assert guest.connects("192.168.112.23", 443)
+    with Guest(host.pin(), "baremetal", RANDOM_INSTALLER) as guest:
+        lease = guest.dhcp()
+        assert lease is not None and bmc in lease["routes"]
+        guest.take(lease)
+        assert not guest.connects("192.168.112.20", 443), "its address is not listed"
+    insert_media(host)
+
+
+def insert_media(host: PretendHost) -> None:
+    """The lab itself reaches a routed BMC, which fetches its media from its own address."""
+    (host.folder / "boot.iso").write_bytes(b"not much of an image" * 200)
+    password = (host.folder / "state/lab/secrets/bmc.password").read_text().strip()
+    (host.folder / "netrc").write_text(f"machine 192.168.112.20 login admin password {password}\n")
+    log = host.folder / "http.log"
+    with log.open("wb") as sink:
+        inside = [
+            *PYTHON,
+            "rackless",
+            "exec",
+            "--",
+            "python3",
+            "-u",
+            "-m",
+            "http.server",
+            "-b",
+            "192.168.111.1",
+            "8000",
+        ]
+        server = subprocess.Popen(host.enter(*inside), env=host.environment, stdout=sink, stderr=sink)
+    try:
+        time.sleep(1.5)
+        url = "https://192.168.112.20/redfish/v1/Managers/1/VirtualMedia/Cd/Actions/VirtualMedia.InsertMedia"
+        body = json.dumps({"Image": "http://192.168.111.1:8000/boot.iso"})
+        done = host.rackless(
+            "exec", "--", "curl", "-sk", "--netrc-file", str(host.folder / "netrc"), "-w", "%{http_code}",
+            "-H", "Content-Type: application/json", "-d", body, url,
+        )  # fmt: skip
+        assert done.stdout[-3:] in ("200", "202", "204"), done.stdout
+        for _ in range(50):
+            if "192.168.112.20" in log.read_text():
+                return
+            time.sleep(0.1)
+        pytest.fail(f"nobody fetched it from the BMC's address: {log.read_text()}")
+    finally:
+        server.kill()
+        server.wait()
+
+
+SITE = """\
+networks:
+  provisioning: {mode: unmanaged}
+  extra:
+    storage: {cidr: 10.55.0.0/24}
+  dns: {records: {registry: 192.168.111.1, "*.dev": 192.168.111.77, mirror.example.test.: 10.55.0.9}}
+servers:
+  node: {count: 2, extra_disks: [1GiB, 2GiB], extra_nics: 1, firmware: bios, first: 30}
+  safe: {count: 1, secure_boot: true}
+"""
+
+
+def test_further_networks_tags_records_disks_and_firmware(host: PretendHost) -> None:
+    make(host, SITE)
+    xml = host.rackless("exec", "--", "virsh", "dumpxml", "node-1").stdout
+    assert xml.count("device='disk'") == 3 and xml.count("<interface type='bridge'>") == 4 and "pflash" not in xml
+    bridges = [line.split("'")[1] for line in xml.splitlines() if "<source bridge=" in line]
+    assert bridges == ["provisioning", "virbr0", "virbr0", "storage"]
+    assert "secure='yes'" in host.rackless("exec", "--", "virsh", "dumpxml", "safe-0").stdout
+    mac = xml.split("<mac address='")[1].split("'")[0]
+    with Guest(host.pin(), "provisioning", mac) as guest:
+        lease = guest.dhcp()
+        assert lease is not None and (lease["address"], lease["router"]) == ("172.22.0.31", None)
+    with Guest(host.pin(), "baremetal", RANDOM_INSTALLER) as guest:
+        guest.run("ip", "address", "add", "192.168.111.90/24", "dev", "eth0")
+        assert guest.resolve("192.168.111.1", "registry.lab.rackless.test") == ["192.168.111.1"]
+        assert guest.resolve("192.168.111.1", "x.dev.lab.rackless.test") == ["192.168.111.77"]
+        assert guest.resolve("192.168.111.1", "mirror.example.test") == ["10.55.0.9"]
+
+
+def test_a_tagged_network_is_reached_by_its_tag_only(host: PretendHost) -> None:
+    if host.run("ip", "link", "add", "link", "lo", "name", "v", "type", "vlan", "id", "9", check=False).returncode:
+        (host.folder / "lab.yaml").write_text("networks: {extra: {tenant: {cidr: 10.56.0.0/24, vlan: 42}}}\n")
+        done = host.rackless("up", "--until", "lab", check=False)
+        assert done.returncode == 3 and "modprobe 8021q" in done.stderr
+        pytest.skip("this kernel has no VLANs; that this is said was seen")
+    make(host, "networks: {extra: {tenant: {cidr: 10.56.0.0/24, vlan: 42}}}\n")
+    with Guest(host.pin(), "baremetal", RANDOM_INSTALLER) as guest:
+        guest.run("ip", "address", "add", "10.56.0.51/24", "dev", "eth0")
+        assert guest.run("python3", "-c", PING, "10.56.0.1", check=False).returncode == 1
+        guest.run("ip", "address", "del", "10.56.0.51/24", "dev", "eth0")
+        guest.run("ip", "link", "add", "link", "eth0", "name", "eth0.42", "type", "vlan", "id", "42")
+        guest.run("ip", "address", "add", "10.56.0.50/24", "dev", "eth0.42")
+        guest.run("ip", "link", "set", "eth0.42", "up")
+        assert guest.run("python3", "-c", PING, "10.56.0.1", check=False).returncode == 0
+
+
+PING = """\
+import socket, struct, sys
+s = socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_ICMP); s.settimeout(1.5)
+s.sendto(struct.pack('!BBHHH', 8, 0, 0xf7fd, 1, 1), (sys.argv[1], 0))
+try:
+    while s.recvfrom(1500)[1][0] != sys.argv[1]: pass
+except OSError: sys.exit(1)
+"""
+
+
+def test_a_lab_with_an_uplink_reaches_out_and_leaves_the_host_as_it_was(host: PretendHost) -> None:
+    before = host.snapshot()
+    rules = host.run("nft", "list", "ruleset").stdout
+    # "the outside": another machine next to the pretend host
+    host.run("ip", "link", "add", "out", "type", "bridge")
+    host.run("ip", "address", "add", "203.0.113.7/24", "dev", "out")
+    host.run("ip", "link", "set", "out", "up")
+    host.run("sysctl", "-qw", "net.ipv4.ip_forward=0")
+    make(host, "networks: {uplink: nat}\nservers: {node: {count: 1}}\n")
+    with Guest(host.pin(), "virbr0", STRANGER) as guest:
+        guest.run("ip", "address", "add", "192.168.111.90/24", "dev", "eth0")
+        guest.run("ip", "route", "add", "default", "via", "192.168.111.1")
+        assert guest.run("python3", "-c", PING, "203.0.113.7", check=False).returncode == 0
+    assert host.run("cat", "/proc/sys/net/ipv4/ip_forward").stdout.strip() == "1"
+    host.rackless("down", "--force")
+    assert "rl-" not in host.run("ip", "-brief", "link").stdout
+    host.rackless("up", "--until", "lab")
+    assert "rl-" in host.run("ip", "-brief", "link").stdout
+    host.rackless("destroy", "--yes")
+    host.run("ip", "link", "delete", "out")
+    (host.folder / "lab.yaml").unlink()
+    assert host.snapshot() == before
+    assert host.run("nft", "list", "ruleset").stdout == rules
