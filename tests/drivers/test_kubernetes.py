@@ -18,8 +18,9 @@ from rackless.drivers.kubernetes.resources import KubernetesResources
 from rackless.events import Bus
 from rackless.ports.provisioner import Image
 from rackless.ports.resources import RecordEvent
-from rackless.provisioning.baremetalhost import KIND, State, baremetalhost, read, secret
+from rackless.provisioning.baremetalhost import KIND, State, Status, baremetalhost, read, secret, status_record
 from rackless.provisioning.controller import HostController
+from rackless.provisioning.hardware import hardware
 from rackless.provisioning.waiting import until_state
 
 
@@ -157,3 +158,26 @@ async def test_a_host_goes_all_its_way_through_the_api(resources: KubernetesReso
     finally:
         controller.cancel()
         await asyncio.gather(controller, return_exceptions=True)
+
+
+@pytest.mark.parametrize(
+    "inventory",
+    [
+        {},
+        {
+            "interfaces": [
+                {"name": "ib0", "mac_address": "80:00:02:08:fe:80:00:00"},
+                {"name": "lo", "mac_address": None},
+            ]
+        },
+        {"cpu": {"count": "many", "frequency": "2100.5", "flags": [1, "vmx"]}, "memory": {"physical_mb": 1e300}},
+        {"disks": [{"name": "/dev/nvme0n1", "size": "1e99", "rotational": "yes", "wwn": 7}], "hostname": ["x"]},
+    ],
+)
+async def test_whatever_a_server_says_of_itself_its_host_can_be_written(
+    resources: KubernetesResources, inventory: dict[str, Any]
+) -> None:
+    await resources.apply(host())
+    status = status_record(Status(State.PREPARING, hardware=hardware(inventory)))
+    record = await resources.patch_status(KIND, "one", status)
+    assert record["status"]["hardware"] == status["hardware"]

@@ -7,7 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from rackless.cluster.reference.recipe import Keys
-from rackless.daemon.doorstep import LOOPBACK, read_port
+from rackless.daemon.doorstep import host_url
 from rackless.daemon.lab_api import render_kubeconfig
 from rackless.daemon.operations import require_lab, require_root
 from rackless.drivers.process import identity
@@ -41,10 +41,10 @@ def host_kubeconfig(lab: str, roots: Roots) -> str:
     """A kubeconfig for the host's side, through the lab's port on its loopback."""
     paths = require_lab(lab, roots)
     require_root("read the lab's keys")
-    port = read_port(paths)
-    if port is None or not (paths.pki / "admin.key").exists():
+    url = host_url(paths)
+    if url is None or not (paths.pki / "admin.key").exists():
         raise LabError(f"the lab {lab} has no Kubernetes API yet", hint="`rackless up` starts it")
-    return render_kubeconfig(lab, f"https://{LOOPBACK}:{port}", paths.pki)
+    return render_kubeconfig(lab, url, paths.pki)
 
 
 def find_server(lab: str, server: str, paths: LabPaths) -> PlannedServer:

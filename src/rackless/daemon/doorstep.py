@@ -49,6 +49,12 @@ def read_port(paths: LabPaths) -> int | None:
     return None
 
 
+def host_url(paths: LabPaths) -> str | None:
+    """Where the lab's Kubernetes API is for the host."""
+    port = read_port(paths)
+    return f"https://{LOOPBACK}:{port}" if port is not None else None
+
+
 class Doorkeeper:
     """Passes on what comes through the door to `address`, until closed."""
 

@@ -23,6 +23,7 @@ from rackless.bmc.ipmi.sites import Ipmi
 from rackless.bmc.starts import Starts, default_limit
 from rackless.cluster.reference.recipe import Cluster, Keys, observe_nodes
 from rackless.daemon import prepare
+from rackless.daemon.doorstep import host_url
 from rackless.daemon.evidence import BootChain, read_console, read_lease
 from rackless.daemon.keeper import Keeper, KeptProcesses
 from rackless.daemon.lab_api import LabApi
@@ -490,6 +491,7 @@ class Engine:
                 }
                 for server in self.plan.servers
             ],
+            "api": {"inside": self.api.url, "host": host_url(self.paths)} if self.api.started else None,
             "faults": self.faults(),
             "etcd": None
             if quorum is None
