@@ -59,7 +59,7 @@ def program(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[str], int, Path]]
     port = free_port()
     process = subprocess.Popen(
         [sys.executable, "-m", "rackless", "bmc", "serve", "--uri", f"test://{node}", "--redfish-port", str(port),
-         "--password-file", str(password), "--json"],
+         "--password-file", str(password), "--ipmi-base-port", str(port), "--json"],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         env={**os.environ, "RACKLESS_STATE": str(tmp_path / "state")},
     )  # fmt: skip
@@ -92,7 +92,7 @@ async def test_domains_nobody_made_for_us_have_a_bmc_that_works(served: Served, 
         system = f"/Systems/{ID.format(number)}"
         assert line == {
             "name": line["name"], "uuid": ID.format(number), "redfish": f"{served.url}/redfish/v1{system}",
-            "ipmi_port": None,
+            "ipmi_port": int(served.url.rpartition(":")[2]) + number - 1,
         }  # fmt: skip
         assert (await served.get(system))["Name"] == line["name"]
         insert = f"{system}/VirtualMedia/Cd/Actions/VirtualMedia.InsertMedia"

@@ -137,6 +137,11 @@ class Chassis:
     def blind(self) -> bool:
         return self._blind
 
+    @property
+    def exists(self) -> bool:
+        """False only when it was seen that there is no such server."""
+        return self._blind or self._server is not None
+
     def present(self) -> ServerState | None:
         with suppress(NoSuchServer):
             return self.server()
@@ -187,7 +192,8 @@ class Chassis:
     async def changed(self, change: Change) -> None:
         """Something happened to the server, by whoever's hand."""
         self._note_cause(change)
-        await self.look()
+        if not self._knows(change):
+            await self.look()
         if change in (Change.POWERED_ON, Change.REBOOTED) and bios.pending(self.memory):
             async with self.lock:
                 await self._remember(bios.after_start(self.memory))
@@ -271,6 +277,12 @@ class Chassis:
             self.cause = Cause.BUTTON
         if change is Change.REBOOTED and now - self._reset_at > _OWN_RESET_SECONDS:
             self.cause = Cause.GUEST
+
+    def _knows(self, change: Change) -> bool:
+        """Most changes are of our own making and were seen. Every change is told, so the last one told is the truth."""
+        wanted = {Change.POWERED_ON: Power.ON, Change.POWERED_OFF: Power.OFF}.get(change)
+        server = self._server
+        return not self._blind and server is not None and server.power is wanted
 
     def _note_difference(self, before: ServerState | None, after: ServerState | None) -> None:
         if self.glances == 0 or before == after:

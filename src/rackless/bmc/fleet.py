@@ -115,7 +115,9 @@ class Fleet:
             retry_seconds=retry_seconds,
             resync_seconds=resync_seconds,
         )
-        self.ipmi = Sites(ipmi, bus, self._accounts_of, sockets) if ipmi else None
+        self.ipmi = (
+            Sites(ipmi, bus, self._accounts_of, sockets, faults=self.faults, audit=self._audit) if ipmi else None
+        )
 
     async def start(self) -> None:
         """Listen at every BMC's address; returns when all answer."""
@@ -246,7 +248,7 @@ class Fleet:
                 ) from error
             self._sites[address] = site
         if self.ipmi is not None:
-            await self.ipmi.ensure(self._chassis)
+            self.ipmi.ensure(self._chassis)
 
     def _find(self, address: str) -> Service | None:
         """The service a client came to; one that listens everywhere is met at any address."""

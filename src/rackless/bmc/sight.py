@@ -45,12 +45,12 @@ class Sight:
         self._following: asyncio.Task[None] | None = None
         self._reactions: set[asyncio.Task[None]] = set()
         self._blind = False
+        self._looked = asyncio.Event()
 
     async def start(self) -> None:
         """Returns when the servers were seen, or cannot be for now."""
-        with suppress(Unreachable):
-            await self.see_all()
         self._following = asyncio.create_task(self._follow())
+        await self._looked.wait()
 
     async def stop(self) -> None:
         tasks = [*self._reactions, *([self._following] if self._following else [])]
@@ -95,6 +95,7 @@ class Sight:
                     self._lose(error)
             else:
                 failures = 0
+            self._looked.set()
             await asyncio.sleep(self._retry_seconds)
 
     def _lose(self, error: RacklessError) -> None:
@@ -111,6 +112,7 @@ class Sight:
         try:
             await asyncio.sleep(0)  # be listening before looking, so that nothing falls between
             await self.see_all()
+            self._looked.set()
             looked = clock.time()
             while True:
                 await asyncio.wait({coming}, timeout=self._retry_seconds)

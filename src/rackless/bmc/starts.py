@@ -116,13 +116,13 @@ class Starts:
 
     async def _settle(self, name: str) -> None:
         began = self._clock.now()
+        await self._clock.sleep(min(self._pace.busy_seconds, self._pace.settle_seconds))
         while (left := began + self._pace.settle_seconds - self._clock.now()) > 0:
             pause = min(self._pace.look_seconds, left)
             before = await self._used(name)
             await self._clock.sleep(pause)
             after = await self._used(name)
-            busy_long_enough = self._clock.now() - began >= self._pace.busy_seconds
-            if busy_long_enough and before is not None and after is not None:
+            if before is not None and after is not None:
                 if (after - before) / pause < self._pace.calm:
                     break
         self.release(name)

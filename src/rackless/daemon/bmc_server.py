@@ -15,7 +15,9 @@ from pathlib import Path
 
 from rackless.bmc.accounts import Account
 from rackless.bmc.fleet import Bmc, Fleet
+from rackless.bmc.ipmi.sites import Ipmi
 from rackless.bmc.starts import Starts, default_limit
+from rackless.daemon.local import allow_many_files
 from rackless.drivers.clock import SystemClock
 from rackless.drivers.libvirt.connection import Connection
 from rackless.drivers.libvirt.hypervisor import LibvirtHypervisor
@@ -40,6 +42,8 @@ class Settings:
     address: str = "127.0.0.1"
     port: int = 8000
     tls: bool = True
+    ipmi_base_port: int | None = None
+    """The first of the ports of IPMI, one for each server in the order of their names; None is no IPMI."""
     starting: int = 0
     """How many servers may start at once; 0 is as many as this machine can bear."""
 
@@ -57,6 +61,7 @@ Announce = Callable[[Endpoint], None]
 
 async def serve(settings: Settings, bus: Bus, announce: Announce, ready: Callable[[Path | None], None]) -> None:
     """Serve until cancelled. `ready` is told the CA's file once everything answers; `announce` every BMC, also later."""
+    allow_many_files()
     connection = Connection(settings.uri)
     hypervisor = LibvirtHypervisor(connection)
     try:
@@ -86,6 +91,7 @@ async def serve_fleet(
         tls=tls,
         port=settings.port,
         aggregate=settings.address,
+        ipmi=Ipmi(base_port=settings.ipmi_base_port, address=settings.address) if settings.ipmi_base_port else None,
         starts=Starts(settings.starting or default_limit(), SystemClock(), hypervisor.processor_seconds),
         audit=settings.folder / "audit.jsonl",
     )
@@ -93,7 +99,7 @@ async def serve_fleet(
     try:
         following = _Following(fleet, hypervisor, settings, announce, set(servers))
         for server in servers.values():
-            announce(_endpoint(settings, server))
+            announce(_endpoint(settings, fleet, server))
         ready(ca)
         await following.run()
     finally:
@@ -112,6 +118,7 @@ class _Following:
         self._announce = announce
         self._known = known
         self._changed: set[str] = set()
+        self._stopped: set[str] = set()
         self._something = asyncio.Event()
 
     async def run(self) -> None:
@@ -123,8 +130,11 @@ class _Following:
         while True:
             with suppress(Unreachable):
                 async for event in self._hypervisor.events():
-                    if event.name not in self._known or event.change in (Change.UNDEFINED, Change.POWERED_OFF):
+                    if event.name not in self._known or event.change is Change.UNDEFINED:
                         self._changed.add(event.name)
+                        self._something.set()
+                    elif event.change is Change.POWERED_OFF:
+                        self._stopped.add(event.name)
                         self._something.set()
             await asyncio.sleep(1)
             self._changed.add("")  # anything may have happened meanwhile
@@ -135,11 +145,17 @@ class _Following:
             await self._something.wait()
             await asyncio.sleep(_GATHER_SECONDS)  # whoever defines one domain defines more
             self._something.clear()
-            names, self._changed = self._changed, set()
+            names, self._changed = self._changed | self._vanished(), set()
             try:
-                await self._look(names)
+                if names:
+                    await self._look(names)
             except Unreachable:
                 self._changed |= names  # `_listen` wakes us when there is somebody to ask again
+
+    def _vanished(self) -> set[str]:
+        """Domains without a definition are gone when they stop; their BMCs have seen it."""
+        stopped, self._stopped = self._stopped & self._known, set()
+        return {name for name in stopped if not self._fleet.chassis(name).exists}
 
     async def _look(self, names: set[str]) -> None:
         if "" in names or len(names) > _FEW:
@@ -153,18 +169,19 @@ class _Following:
         self._known = known
         await self._fleet.ensure(_bmcs(known, self._settings.address))
         for name in sorted(new):
-            self._announce(_endpoint(self._settings, found[name]))
+            self._announce(_endpoint(self._settings, self._fleet, found[name]))
 
 
 def _bmcs(names: Iterable[str], address: str) -> list[Bmc]:
     return [Bmc(name, address) for name in sorted(names)]
 
 
-def _endpoint(settings: Settings, server: ServerState) -> Endpoint:
+def _endpoint(settings: Settings, fleet: Fleet, server: ServerState) -> Endpoint:
     host = f"[{settings.address}]" if ":" in settings.address else settings.address
     scheme = "https" if settings.tls else "http"
     url = f"{scheme}://{host}:{settings.port}/redfish/v1/Systems/{server.uuid}"
-    return Endpoint(server.name, str(server.uuid), url)
+    ipmi_port = fleet.ipmi.place(server.name)[1] if fleet.ipmi is not None else None
+    return Endpoint(server.name, str(server.uuid), url, ipmi_port)
 
 
 def _certificate(settings: Settings) -> tuple[ssl.SSLContext, Path]:

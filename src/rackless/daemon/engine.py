@@ -6,12 +6,14 @@ Every stage may be run again: it makes what is missing and leaves what is there.
 from __future__ import annotations
 
 import asyncio
+import math
 import shutil
 import socket
 import ssl
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from ipaddress import IPv4Address
 from pathlib import Path
 from typing import Any
@@ -23,21 +25,28 @@ from rackless.bmc.ipmi.sites import Ipmi
 from rackless.bmc.starts import Starts, default_limit
 from rackless.cluster.reference.recipe import Cluster, Keys, observe_nodes
 from rackless.daemon import prepare
+from rackless.daemon.doorstep import host_url
 from rackless.daemon.evidence import BootChain, read_console, read_lease
 from rackless.daemon.keeper import Keeper, KeptProcesses
+from rackless.daemon.lab_api import LabApi
+from rackless.daemon.migration import migrate_records
 from rackless.daemon.stages import STAGES
 from rackless.drivers.clock import SystemClock
 from rackless.drivers.ironic.config import IronicConfig
 from rackless.drivers.ironic.provisioner import IronicProvisioner
 from rackless.drivers.ironic.service import IronicService
+from rackless.drivers.kubernetes.client import ApiUnreachable
+from rackless.drivers.kubernetes.resources import KubernetesResources
 from rackless.drivers.libvirt.connection import Connection
 from rackless.drivers.libvirt.domain_xml import OVMF, OVMF_SECURE, Platform
 from rackless.drivers.libvirt.hypervisor import LibvirtHypervisor
 from rackless.drivers.libvirt.networks import LibvirtNetworks
+from rackless.drivers.libvirt.terminal import find_terminal
 from rackless.drivers.netlink.links import NetlinkLinks, furnish_leg
 from rackless.drivers.netlink.room import Room
-from rackless.errors import GaveUp, InputError, LabError, MachineError
-from rackless.events import Bus
+from rackless.drivers.terminals import TerminalConsoles
+from rackless.errors import GaveUp, InputError, LabError, MachineError, RacklessError
+from rackless.events import Bus, count
 from rackless.lab import libvirtd
 from rackless.lab.certificates import Authority
 from rackless.lab.files import FileServer
@@ -52,12 +61,12 @@ from rackless.plan.model import LabPlan
 from rackless.ports.fabric import Leg
 from rackless.ports.hypervisor import Power, Unreachable
 from rackless.ports.provisioner import Image
+from rackless.ports.resources import Record
 from rackless.provisioning.baremetalhost import KIND, State, read
 from rackless.provisioning.controller import HostController
 from rackless.provisioning.waiting import until_state
 from rackless.run.files import write
 from rackless.run.paths import LabPaths
-from rackless.run.resources import LocalResources
 from rackless.run.waiting import until
 from rackless.spec.lab import LabSpec
 
@@ -66,6 +75,8 @@ DEPROVISION_WITHIN = 1800.0
 SHUT_DOWN_WITHIN = 60.0
 LOOK_AT_DISK = 10.0
 LOW_DISK = 2 << 30
+API_BACK_WITHIN = 20.0
+"""Seconds for which a request of a person waits for an API that is being started again."""
 
 
 class Engine:
@@ -86,7 +97,9 @@ class Engine:
         self.files = FileServer(paths.files, str(self.plan.gateway.ip))
         self.ironic: IronicService | None = None
         self.provisioner: IronicProvisioner | None = None
-        self.resources = LocalResources(paths.records)
+        self.api = LabApi(paths, str(self.plan.gateway.ip), bus, self.clock)
+        self.resources = self.api.open(API_BACK_WITHIN)
+        self.controlled: KubernetesResources | None = None
         self.controller: asyncio.Task[None] | None = None
         self.cluster = Cluster(self.plan, Keys(paths.secrets / "cluster"), self.resources, self.clock, bus)
         self.warnings: list[str] = []
@@ -130,6 +143,8 @@ class Engine:
     async def stop(self) -> None:
         """End what we keep running; the servers run on."""
         await self._stop_provisioning()
+        await self.resources.close()
+        await self.api.stop()
         await self.files.stop()
         self.time.stop()
         if self.fleet is not None:
@@ -147,6 +162,9 @@ class Engine:
             self.controller.cancel()
             await asyncio.gather(self.controller, return_exceptions=True)
             self.controller = None
+        if self.controlled is not None:
+            await self.controlled.close()
+            self.controlled = None
         if self.provisioner is not None:
             await self.provisioner.close()
             self.provisioner = None
@@ -163,7 +181,17 @@ class Engine:
         await ensure_networks(self.plan, self.links, self.networks, self.paths.run, self.bus)
         await self._ensure_bmc_site()
         await self.time.start()
+        await self._ensure_api()
         await ensure_servers(self.plan, self.paths, self.hypervisor, self.processes, self.bus)
+
+    async def _ensure_api(self) -> None:
+        with self.bus.step("Kubernetes API") as step:
+            self._authority()  # the API's CA is the lab's
+            started = await self.api.start()
+            if moved := await migrate_records(self.paths.records, self.resources, self.bus):
+                step.detail = f"{moved} records of before taken over"
+            elif not started:
+                step.unchanged()
 
     async def _ensure_bmc_site(self) -> None:
         """Routed BMCs live in a namespace of their own, behind a router on the cluster network."""
@@ -212,7 +240,7 @@ class Engine:
     # BMCs
 
     async def _bmcs(self) -> None:
-        with self.bus.step(f"{len(self.plan.servers)} BMCs") as step:
+        with self.bus.step(count(len(self.plan.servers), "BMC")) as step:
             if self.fleet is not None:
                 step.unchanged()
                 return
@@ -230,7 +258,7 @@ class Engine:
                 bus=self.bus,
                 tls=tls,
                 media_ca=ssl.create_default_context(cafile=authority.certificate),
-                ipmi=Ipmi(),
+                ipmi=Ipmi(consoles=TerminalConsoles(self.paths.console, partial(find_terminal, self.connection))),
                 starts=Starts(default_limit(), self.clock, self.hypervisor.processor_seconds),
                 audit=self.paths.logs / "bmc-audit.jsonl",
                 sockets=self._make_socket,
@@ -399,7 +427,7 @@ class Engine:
 
     async def hosts(self) -> list[dict[str, Any]]:
         """The hosts as they stand in the records; BareMetalHosts, word for word."""
-        return await self.resources.list(KIND)
+        return await self.resources.list(KIND) if self.api.started else []
 
     def _publish(self, supplies: prepare.Supplies) -> Image:
         """Offer the node image on the lab's file server."""
@@ -415,10 +443,17 @@ class Engine:
             raise LabError("hosts cannot be provisioned before the engine runs")
         if self.controller is None or self.controller.done():
             ca = self._authority().certificate
+            self.controlled = self.controlled or self.api.open(patience=math.inf)
             controller = HostController(
-                self.resources, self.provisioner, self.clock, self.bus, bmc_ca=ca, evidence=self._evidence
+                self.controlled, self.provisioner, self.clock, self.bus, bmc_ca=ca, evidence=self._evidence
             )
-            self.controller = asyncio.create_task(controller.run(), name="hosts")
+            self.controller = asyncio.create_task(self._look_after_hosts(controller), name="hosts")
+
+    async def _look_after_hosts(self, controller: HostController) -> None:
+        try:
+            await controller.run()
+        except* RacklessError as group:
+            self.bus.warn(f"hosts are no longer looked after: {'; '.join(map(str, group.exceptions))}")
 
     def _evidence(self, name: str) -> str:
         server = self.plan.server(name)
@@ -452,7 +487,7 @@ class Engine:
 
     async def status(self) -> dict[str, Any]:
         bmcs = {bmc.server: bmc for bmc in self.fleet.observe()} if self.fleet else {}
-        hosts = {record["metadata"]["name"]: read(record).status for record in await self.resources.list(KIND)}
+        hosts = {record["metadata"]["name"]: read(record).status for record in await self._known_hosts()}
         nodes, quorum = await asyncio.gather(observe_nodes(self.cluster.wanted), self.cluster.observe_quorum())
         return {
             "lab": self.plan.name,
@@ -472,6 +507,7 @@ class Engine:
                 }
                 for server in self.plan.servers
             ],
+            "api": {"inside": self.api.url, "host": host_url(self.paths)} if self.api.started else None,
             "faults": self.faults(),
             "parts": [keeper.describe() for keeper in self.processes.kept],
             "warnings": list(self.warnings),
@@ -486,6 +522,14 @@ class Engine:
             },
         }
 
+    async def _known_hosts(self) -> list[Record]:
+        """None while the API is away: the rest can still be told."""
+        try:
+            return await self.hosts()
+        except ApiUnreachable as error:
+            self.bus.warn(str(error))
+            return []
+
     def _kvm(self) -> bool:
         """What the probe found; a lab made without it is emulated."""
         return self.paths.supplies.exists() and prepare.load_supplies(self.paths.supplies).kvm
@@ -496,7 +540,7 @@ class Engine:
         return -1
 
     def _authority(self) -> Authority:
-        return Authority.ensure(self.paths.secrets / "tls", f"rackless lab {self.plan.name}")
+        return Authority.ensure(self.paths.pki, f"rackless lab {self.plan.name}")
 
     def _password(self, what: str) -> str:
         return ensure_password(self.paths.secrets / f"{what}.password")

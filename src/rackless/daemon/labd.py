@@ -15,6 +15,7 @@ from rackless import __version__, events
 from rackless.daemon.build import fingerprint
 from rackless.daemon.control import ControlServer
 from rackless.daemon.engine import Engine
+from rackless.daemon.local import allow_many_files
 from rackless.errors import RacklessError
 from rackless.run.paths import LabPaths, Roots
 from rackless.spec.lab import LabSpec
@@ -114,6 +115,7 @@ async def _restore(engine: Engine, bus: events.Bus) -> None:
 def main() -> None:
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     os.umask(0o022)
+    allow_many_files()
     asyncio.run(serve(LabPaths(Roots.from_environment(), sys.argv[1])))
 
 

@@ -134,7 +134,28 @@ class LabPaths:
         return self.state / "logs"
 
     @property
+    def pki(self) -> Path:
+        """The lab's CA and all that it signed."""
+        return self.secrets / "tls"
+
+    @property
+    def api(self) -> Path:
+        """The objects of the lab's Kubernetes API."""
+        return self.state / "api"
+
+    @property
+    def api_port(self) -> Path:
+        """The port on the host's loopback that leads to the lab's Kubernetes API."""
+        return self.api / "port"
+
+    @property
+    def inner_kubeconfig(self) -> Path:
+        """For kubectl inside the lab."""
+        return self.api / "kubeconfig"
+
+    @property
     def records(self) -> Path:
+        """Where records were before they were in the Kubernetes API."""
         return self.state / "records"
 
     @property
@@ -157,7 +178,7 @@ class LabPaths:
     @property
     def private(self) -> tuple[Path, ...]:
         """Folders that only root may look into: keys and passwords lie there, or on the disks and ISOs in them."""
-        return (self.secrets, self.disks, self.records, self.bmc, self.media, self.ironic, self.files)
+        return (self.secrets, self.disks, self.api, self.bmc, self.media, self.ironic, self.files)
 
     def console(self, server: str) -> Path:
         return self.logs / "console" / f"{server}.log"

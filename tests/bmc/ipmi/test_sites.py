@@ -95,4 +95,4 @@ async def test_an_address_that_cannot_be_had_is_explained(make_rack: MakeRack) -
     rack = await make_rack(1, ipmi=Ipmi(port=port))
     assert rack.fleet.ipmi is not None
     with pytest.raises(MachineError, match="server-0"):
-        await rack.fleet.ipmi._listen(rack.fleet.chassis("server-0"), 0)
+        rack.fleet.ipmi._listen(rack.fleet.chassis("server-0"), 0)

@@ -33,6 +33,7 @@ def bmc() -> None:
 @click.option("--address", default="127.0.0.1", show_default=True, help="The address to listen on.")
 @click.option("--redfish-port", default=8000, show_default=True, help="The port of Redfish.")
 @click.option("--http", is_flag=True, help="Plain HTTP instead of TLS.")
+@click.option("--ipmi-base-port", type=int, help="The first port of IPMI; every domain has its own [no IPMI].")
 @click.option("--username", default="admin", show_default=True, help="The administrator's name.")
 @click.option(
     "--password-file",
@@ -48,13 +49,14 @@ def serve(
     address: str,
     redfish_port: int,
     http: bool,
+    ipmi_base_port: int | None,
     username: str,
     password_file: Path,
     state: Path | None,
     max_starting: int,
     as_json: bool,
 ) -> None:
-    """Serve Redfish BMCs for all domains of a libvirt connection, until stopped."""
+    """Serve Redfish and IPMI BMCs for all domains of a libvirt connection, until stopped."""
     from rackless.daemon.bmc_server import Settings
     from rackless.errors import InputError
 
@@ -63,7 +65,15 @@ def serve(
         raise InputError(f"the password file {password_file} is empty")
     folder = state or _folder() / f"{address.replace(':', '_')}-{redfish_port}"
     settings = Settings(
-        uri, username, password, folder.absolute(), address, redfish_port, tls=not http, starting=max_starting
+        uri,
+        username,
+        password,
+        folder.absolute(),
+        address,
+        redfish_port,
+        tls=not http,
+        ipmi_base_port=ipmi_base_port,
+        starting=max_starting,
     )
     asyncio.run(_serve(settings, as_json))
 
@@ -79,7 +89,8 @@ async def _serve(settings: Settings, as_json: bool) -> None:
             click.echo(event.message, err=True)
 
     def announce(endpoint: bmc_server.Endpoint) -> None:
-        click.echo(json.dumps(asdict(endpoint)) if as_json else f"{endpoint.name}  {endpoint.redfish}")
+        ipmi = f"  IPMI port {endpoint.ipmi_port}" if endpoint.ipmi_port else ""
+        click.echo(json.dumps(asdict(endpoint)) if as_json else f"{endpoint.name}  {endpoint.redfish}{ipmi}")
 
     def ready(ca: Path | None) -> None:
         if not as_json:

@@ -40,7 +40,7 @@ def list_hosts(file: Path | None, name: str | None, as_json: bool) -> None:
     for record in records:
         status = record.get("status", {})
         state = status.get("provisioning", {}).get("state", "")
-        bmc = record["spec"].get("bmc", {}).get("address", "")
+        bmc = record["spec"].get("bmc", {}).get("address", "").partition("/redfish/")[0]
         table.add_row(
             record["metadata"]["name"], state, str(record["spec"]["online"]).lower(), status.get("errorType", ""), bmc
         )

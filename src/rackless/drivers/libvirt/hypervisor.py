@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
@@ -30,6 +31,7 @@ class LibvirtHypervisor:
         """`platform` is needed to define servers, not to drive those there are."""
         self._connection = connection
         self.platform = platform
+        self._eyes = _Eyes()
 
     async def ensure(self, server: Server) -> bool:
         """A running server goes on as it is; its new hardware counts from its next start."""
@@ -61,12 +63,12 @@ class LibvirtHypervisor:
         await self._connection.call(work)
 
     async def servers(self) -> list[ServerState]:
-        return await self._connection.call(lambda conn: [_observe(domain) for domain in conn.listAllDomains()])
+        return await self._connection.call(lambda conn: self._eyes.observe_all(conn.listAllDomains()))
 
     async def observe(self, name: str) -> ServerState | None:
         def work(conn: Any) -> ServerState | None:
             domain = _lookup(conn, name)
-            return None if domain is None else _observe(domain)
+            return None if domain is None else self._eyes.observe(domain)
 
         return await self._connection.call(work)
 
@@ -123,7 +125,7 @@ class LibvirtHypervisor:
         queue: asyncio.Queue[tuple[str, int, int]] = asyncio.Queue()
         stop = self._connection.listen(lambda *event: queue.put_nowait(event))
         try:
-            await self.servers()  # the connection is open and subscribed from here on
+            await self._connection.call(lambda _: None)  # it is open and subscribed from here on
             while True:
                 name, event, _detail = await queue.get()
                 if event == LOST:
@@ -196,13 +198,44 @@ def _find(conn: Any, name: str) -> Any:
     return domain
 
 
-def _observe(domain: Any) -> ServerState:
-    api = libvirt()
-    parsed = domain_xml.parse(domain.XMLDesc(api.VIR_DOMAIN_XML_INACTIVE))
+class _Eyes:
+    """Looks at domains; what a definition says is read once, and again when it says something else."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, tuple[str, ServerState]] = {}
+
+    def observe(self, domain: Any) -> ServerState:
+        xml = domain.XMLDesc(libvirt().VIR_DOMAIN_XML_INACTIVE)
+        power = Power.ON if domain.isActive() else Power.OFF
+        known = self._known.get(domain.name())
+        if known is not None and known[0] == xml and all(disk.size_bytes for disk in known[1].disks):
+            return known[1] if known[1].power is power else replace(known[1], power=power)
+        state = _read(domain, xml, power)
+        self._known[state.name] = (xml, state)
+        return state
+
+    def observe_all(self, domains: list[Any]) -> list[ServerState]:
+        found = [state for domain in domains if (state := self._unless_gone(domain)) is not None]
+        names = {state.name for state in found}
+        self._known = {name: known for name, known in self._known.items() if name in names}
+        return found
+
+    def _unless_gone(self, domain: Any) -> ServerState | None:
+        """None when it was undefined after it was listed."""
+        try:
+            return self.observe(domain)
+        except libvirt().libvirtError as error:
+            if error.get_error_code() == libvirt().VIR_ERR_NO_DOMAIN:
+                return None
+            raise
+
+
+def _read(domain: Any, xml: str, power: Power) -> ServerState:
+    parsed = domain_xml.parse(xml)
     return ServerState(
         name=parsed.name,
         uuid=parsed.uuid,
-        power=Power.ON if domain.isActive() else Power.OFF,
+        power=power,
         memory_mib=parsed.memory_mib,
         vcpus=parsed.vcpus,
         firmware=parsed.firmware,

@@ -1,0 +1,104 @@
+"""A libvirtd of our own, in a network and a mount namespace of its own, reached by a socket in a folder.
+
+`python -m tests.real.private_libvirtd FOLDER`, in such namespaces, becomes it. The machine's own libvirt, if it has one, is
+neither seen nor touched.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from rackless.daemon.furnish import ACCOUNTS
+from rackless.drivers.libvirt.binding import libvirt
+from rackless.lab import libvirtd
+
+ROOT = Path(__file__).parents[2]
+_PRIVATE = ("run", "var/lib", "var/cache", "var/log", "etc/libvirt")
+
+
+@dataclass
+class PrivateLibvirtd:
+    folder: Path
+    holder: str
+    process: subprocess.Popen[bytes]
+
+    def uri(self, driver: str) -> str:
+        """`test:///default` or `qemu:///system`, here."""
+        scheme, _, path = driver.partition(":")
+        return f"{scheme}+unix:{path}?socket={self.folder}/sock/libvirt-sock"
+
+    def restart(self) -> None:
+        self.stop()
+        self.process = _launch(self.folder, self.holder)
+
+    def stop(self) -> None:
+        self.process.terminate()
+        self.process.wait()
+
+
+@contextmanager
+def private_libvirtd(folder: Path) -> Iterator[PrivateLibvirtd]:
+    (folder / "sock").mkdir(parents=True)
+    # servers outlive libvirtd, and the namespace in which they are must too
+    holder = subprocess.Popen(["unshare", "--net", "--mount", "--propagation", "private", "--", "sleep", "3600"])
+    here = os.readlink("/proc/self/ns/mnt")
+    while os.readlink(f"/proc/{holder.pid}/ns/mnt") == here:
+        time.sleep(0.01)
+    try:
+        subprocess.run(_inside(holder.pid, "--furnish", folder), check=True, cwd=ROOT)
+        found = PrivateLibvirtd(folder, str(holder.pid), _launch(folder, str(holder.pid)))
+        yield found
+        found.stop()
+    finally:
+        holder.kill()
+        holder.wait()
+
+
+def _inside(holder: int | str, what: str, folder: Path) -> list[str]:
+    me = [sys.executable, "-m", "tests.real.private_libvirtd", what, str(folder)]
+    return ["nsenter", "-t", str(holder), "-m", "-n", f"--wd={ROOT}", "--", *me]
+
+
+def _launch(folder: Path, holder: str) -> subprocess.Popen[bytes]:
+    process = subprocess.Popen(
+        _inside(holder, "--run", folder), cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    uri = f"test+unix:///default?socket={folder}/sock/libvirt-sock"
+    for _ in range(300):
+        try:
+            libvirt().registerErrorHandler(lambda *_: None, None)  # it would print
+            libvirt().open(uri).close()
+            return process
+        except libvirt().libvirtError:
+            time.sleep(0.1)
+    raise RuntimeError((folder / "libvirtd.log").read_text())
+
+
+def _furnish(folder: Path) -> None:
+    for name in _PRIVATE:
+        own = folder / "root" / name
+        own.mkdir(parents=True)
+        subprocess.run(["mount", "--bind", str(own), f"/{name}"], check=True)
+    libvirtd.write_configuration(Path("/etc/libvirt"))
+    for table, line in ACCOUNTS.items():
+        own = folder / "root" / table.name
+        own.write_text(table.read_text() + line)
+        subprocess.run(["mount", "--bind", str(own), str(table)], check=True)
+    (folder / "libvirtd.conf").write_text(
+        f'unix_sock_dir = "{folder}/sock"\nauth_unix_rw = "none"\nmax_clients = 20000\n'
+        f'log_outputs = "3:file:{folder}/libvirtd.log"\n'
+    )
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "--furnish":
+        _furnish(Path(sys.argv[2]))
+    else:
+        os.execvp("libvirtd", ["libvirtd", "-f", f"{sys.argv[2]}/libvirtd.conf", "-p", f"{sys.argv[2]}/libvirtd.pid"])
