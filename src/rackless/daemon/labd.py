@@ -76,6 +76,7 @@ async def serve(paths: LabPaths) -> None:
         paths.socket,
         bus,
         log=paths.logs / "labd.log",
+        owner=int(paths.owner.read_text()) if paths.owner.exists() else 0,
         looks={
             "health": health,
             "status": engine.status,
@@ -95,10 +96,11 @@ async def serve(paths: LabPaths) -> None:
         },
     )
     await control.start()
-    restoring = asyncio.create_task(_restore(engine, bus))
+    besides = [asyncio.create_task(_restore(engine, bus)), asyncio.create_task(engine.watch_disk())]
     await stopping.wait()
-    restoring.cancel()
-    await asyncio.gather(restoring, return_exceptions=True)
+    for task in besides:
+        task.cancel()
+    await asyncio.gather(*besides, return_exceptions=True)
     await control.stop()
     await engine.stop()
 
