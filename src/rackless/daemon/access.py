@@ -7,6 +7,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from rackless.cluster.reference.recipe import Keys
+from rackless.daemon.doorstep import host_url
+from rackless.daemon.lab_api import render_kubeconfig
 from rackless.daemon.operations import require_lab, require_root
 from rackless.drivers.process import identity
 from rackless.errors import InputError, LabError
@@ -27,6 +29,22 @@ def inside_command(lab: str, command: Sequence[str], roots: Roots) -> list[str]:
     hidden = any(here.is_relative_to(folder) for folder in ("/run", "/var/lib", "/var/log", "/var/cache"))
     wd = "/" if hidden else str(here)
     return ["nsenter", f"--target={holder}", "--mount", "--net", f"--wdns={wd}", "--", *command]
+
+
+def inside_environment(lab: str, roots: Roots) -> dict[str, str]:
+    """What a command inside should know: where the lab's Kubernetes API is."""
+    kubeconfig = LabPaths(roots, lab).inner_kubeconfig
+    return {"RACKLESS_LAB": lab, **({"KUBECONFIG": str(kubeconfig)} if kubeconfig.exists() else {})}
+
+
+def host_kubeconfig(lab: str, roots: Roots) -> str:
+    """A kubeconfig for the host's side, through the lab's port on its loopback."""
+    paths = require_lab(lab, roots)
+    require_root("read the lab's keys")
+    url = host_url(paths)
+    if url is None or not (paths.pki / "admin.key").exists():
+        raise LabError(f"the lab {lab} has no Kubernetes API yet", hint="`rackless up` starts it")
+    return render_kubeconfig(lab, url, paths.pki)
 
 
 def find_server(lab: str, server: str, paths: LabPaths) -> PlannedServer:

@@ -6,12 +6,15 @@ Every stage may be run again: it makes what is missing and leaves what is there.
 from __future__ import annotations
 
 import asyncio
+import math
 import shutil
 import socket
 import ssl
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
+from ipaddress import IPv4Address
 from pathlib import Path
 from typing import Any
 
@@ -22,13 +25,18 @@ from rackless.bmc.ipmi.sites import Ipmi
 from rackless.bmc.starts import Starts, default_limit
 from rackless.cluster.reference.recipe import Cluster, Keys, observe_nodes
 from rackless.daemon import prepare
+from rackless.daemon.doorstep import host_url
 from rackless.daemon.evidence import BootChain, read_console, read_lease
 from rackless.daemon.keeper import Keeper, KeptProcesses
+from rackless.daemon.lab_api import LabApi
+from rackless.daemon.migration import migrate_records
 from rackless.daemon.stages import STAGES
 from rackless.drivers.clock import SystemClock
 from rackless.drivers.ironic.config import IronicConfig
 from rackless.drivers.ironic.provisioner import IronicProvisioner
 from rackless.drivers.ironic.service import IronicService
+from rackless.drivers.kubernetes.client import ApiUnreachable
+from rackless.drivers.kubernetes.resources import KubernetesResources
 from rackless.drivers.libvirt.connection import Connection
 from rackless.drivers.libvirt.domain_xml import OVMF, OVMF_SECURE, Platform
 from rackless.drivers.libvirt.hypervisor import LibvirtHypervisor
@@ -37,38 +45,44 @@ from rackless.drivers.libvirt.terminal import find_terminal
 from rackless.drivers.netlink.links import NetlinkLinks, furnish_leg
 from rackless.drivers.netlink.room import Room
 from rackless.drivers.terminals import TerminalConsoles
-from rackless.errors import GaveUp, InputError, LabError, MachineError
-from rackless.events import Bus
+from rackless.errors import GaveUp, InputError, LabError, MachineError, RacklessError
+from rackless.events import Bus, count
 from rackless.lab import libvirtd
 from rackless.lab.certificates import Authority
 from rackless.lab.files import FileServer
 from rackless.lab.firewall import ensure_rules, render_bmcs, render_lab
+from rackless.lab.machine import free_bytes
 from rackless.lab.networks import ensure_networks
 from rackless.lab.ntp import TimeServer
 from rackless.lab.secrets import ensure_password
-from rackless.lab.servers import ensure_servers, retire_server
+from rackless.lab.servers import disk_folder, ensure_servers, retire_server
 from rackless.plan.addressing import plan_lab
+from rackless.plan.model import LabPlan
 from rackless.ports.fabric import Leg
 from rackless.ports.hypervisor import Power, Unreachable
 from rackless.ports.provisioner import Image
+from rackless.ports.resources import Record
 from rackless.provisioning.baremetalhost import KIND, State, read
 from rackless.provisioning.controller import HostController
 from rackless.provisioning.waiting import until_state
 from rackless.run.files import write
 from rackless.run.paths import LabPaths
-from rackless.run.resources import LocalResources
 from rackless.run.waiting import until
 from rackless.spec.lab import LabSpec
 
 USERNAME = "admin"
 DEPROVISION_WITHIN = 1800.0
 SHUT_DOWN_WITHIN = 60.0
+API_BACK_WITHIN = 20.0
+"""Seconds for which a request of a person waits for an API that is being started again."""
+LOOK_AT_DISK = 10.0
+LOW_DISK = 2 << 30
 
 
 class Engine:
     def __init__(self, paths: LabPaths, spec: LabSpec, bus: Bus) -> None:
         self.paths = paths
-        self.plan = plan_lab(spec)
+        self.plan = _with_upstream(plan_lab(spec), paths)
         self.bus = bus
         self.clock = SystemClock()
         self.processes = KeptProcesses(paths.run, bus)
@@ -83,9 +97,12 @@ class Engine:
         self.files = FileServer(paths.files, str(self.plan.gateway.ip))
         self.ironic: IronicService | None = None
         self.provisioner: IronicProvisioner | None = None
-        self.resources = LocalResources(paths.records)
+        self.api = LabApi(paths, str(self.plan.gateway.ip), bus, self.clock)
+        self.resources = self.api.open(API_BACK_WITHIN)
+        self.controlled: KubernetesResources | None = None
         self.controller: asyncio.Task[None] | None = None
         self.cluster = Cluster(self.plan, Keys(paths.secrets / "cluster"), self.resources, self.clock, bus)
+        self.warnings: list[str] = []
         self._busy = asyncio.Lock()
         self._stages: dict[str, Callable[[], Awaitable[None]]] = {
             "lab": self._lab,
@@ -114,9 +131,20 @@ class Engine:
                     case _:
                         await self._stages[name]()
 
+    async def watch_disk(self) -> None:
+        """Say it while there is still time when the disk fills up: QEMU pauses a server that cannot write."""
+        while True:
+            free = free_bytes(disk_folder(self.plan, self.paths))
+            self.warnings = [f"only {free >> 20} MiB are free for the disks"] if free < LOW_DISK else []
+            for warning in self.warnings:
+                self.bus.warn(f"{warning}; servers pause when there is none left")
+            await self.clock.sleep(LOOK_AT_DISK if not self.warnings else 10 * LOOK_AT_DISK)
+
     async def stop(self) -> None:
         """End what we keep running; the servers run on."""
         await self._stop_provisioning()
+        await self.resources.close()
+        await self.api.stop()
         await self.files.stop()
         self.time.stop()
         if self.fleet is not None:
@@ -134,6 +162,9 @@ class Engine:
             self.controller.cancel()
             await asyncio.gather(self.controller, return_exceptions=True)
             self.controller = None
+        if self.controlled is not None:
+            await self.controlled.close()
+            self.controlled = None
         if self.provisioner is not None:
             await self.provisioner.close()
             self.provisioner = None
@@ -147,10 +178,20 @@ class Engine:
         await self.links.ensure_loopback()
         await self._ensure_libvirtd()
         self.hypervisor.platform = _platform(kvm=self._kvm())
-        await ensure_networks(self.plan, self.links, self.networks, self.bus)
+        await ensure_networks(self.plan, self.links, self.networks, self.paths.run, self.bus)
         await self._ensure_bmc_site()
         await self.time.start()
+        await self._ensure_api()
         await ensure_servers(self.plan, self.paths, self.hypervisor, self.processes, self.bus)
+
+    async def _ensure_api(self) -> None:
+        with self.bus.step("Kubernetes API") as step:
+            self._authority()  # the API's CA is the lab's
+            started = await self.api.start()
+            if moved := await migrate_records(self.paths.records, self.resources, self.bus):
+                step.detail = f"{moved} records of before taken over"
+            elif not started:
+                step.unchanged()
 
     async def _ensure_bmc_site(self) -> None:
         """Routed BMCs live in a namespace of their own, behind a router on the cluster network."""
@@ -199,7 +240,7 @@ class Engine:
     # BMCs
 
     async def _bmcs(self) -> None:
-        with self.bus.step(f"{len(self.plan.servers)} BMCs") as step:
+        with self.bus.step(count(len(self.plan.servers), "BMC")) as step:
             if self.fleet is not None:
                 step.unchanged()
                 return
@@ -386,7 +427,7 @@ class Engine:
 
     async def hosts(self) -> list[dict[str, Any]]:
         """The hosts as they stand in the records; BareMetalHosts, word for word."""
-        return await self.resources.list(KIND)
+        return await self.resources.list(KIND) if self.api.started else []
 
     def _publish(self, supplies: prepare.Supplies) -> Image:
         """Offer the node image on the lab's file server."""
@@ -402,10 +443,17 @@ class Engine:
             raise LabError("hosts cannot be provisioned before the engine runs")
         if self.controller is None or self.controller.done():
             ca = self._authority().certificate
+            self.controlled = self.controlled or self.api.open(patience=math.inf)
             controller = HostController(
-                self.resources, self.provisioner, self.clock, self.bus, bmc_ca=ca, evidence=self._evidence
+                self.controlled, self.provisioner, self.clock, self.bus, bmc_ca=ca, evidence=self._evidence
             )
-            self.controller = asyncio.create_task(controller.run(), name="hosts")
+            self.controller = asyncio.create_task(self._look_after_hosts(controller), name="hosts")
+
+    async def _look_after_hosts(self, controller: HostController) -> None:
+        try:
+            await controller.run()
+        except* RacklessError as group:
+            self.bus.warn(f"hosts are no longer looked after: {'; '.join(map(str, group.exceptions))}")
 
     def _evidence(self, name: str) -> str:
         server = self.plan.server(name)
@@ -439,7 +487,7 @@ class Engine:
 
     async def status(self) -> dict[str, Any]:
         bmcs = {bmc.server: bmc for bmc in self.fleet.observe()} if self.fleet else {}
-        hosts = {record["metadata"]["name"]: read(record).status for record in await self.resources.list(KIND)}
+        hosts = {record["metadata"]["name"]: read(record).status for record in await self._known_hosts()}
         nodes, quorum = await asyncio.gather(observe_nodes(self.cluster.wanted), self.cluster.observe_quorum())
         return {
             "lab": self.plan.name,
@@ -459,7 +507,10 @@ class Engine:
                 }
                 for server in self.plan.servers
             ],
+            "api": {"inside": self.api.url, "host": host_url(self.paths)} if self.api.started else None,
             "faults": self.faults(),
+            "parts": [keeper.describe() for keeper in self.processes.kept],
+            "warnings": list(self.warnings),
             "etcd": None
             if quorum is None
             else {
@@ -471,6 +522,14 @@ class Engine:
             },
         }
 
+    async def _known_hosts(self) -> list[Record]:
+        """None while the API is away: the rest can still be told."""
+        try:
+            return await self.hosts()
+        except ApiUnreachable as error:
+            self.bus.warn(str(error))
+            return []
+
     def _kvm(self) -> bool:
         """What the probe found; a lab made without it is emulated."""
         return self.paths.supplies.exists() and prepare.load_supplies(self.paths.supplies).kvm
@@ -481,10 +540,18 @@ class Engine:
         return -1
 
     def _authority(self) -> Authority:
-        return Authority.ensure(self.paths.secrets / "tls", f"rackless lab {self.plan.name}")
+        return Authority.ensure(self.paths.pki, f"rackless lab {self.plan.name}")
 
     def _password(self, what: str) -> str:
         return ensure_password(self.paths.secrets / f"{what}.password")
+
+
+def _with_upstream(plan: LabPlan, paths: LabPaths) -> LabPlan:
+    """With an uplink, and no name servers given, the host's are asked for what the lab does not know."""
+    if not paths.upstream.exists():
+        return plan
+    found = tuple(IPv4Address(line) for line in paths.upstream.read_text().split())
+    return replace(plan, cluster=replace(plan.cluster, forwarders=found))
 
 
 def _power(bmc: BmcState | None) -> str | None:

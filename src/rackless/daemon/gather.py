@@ -52,6 +52,7 @@ async def gather(name: str, output: Path, roots: Roots) -> dict[str, Any]:
     files["doctor.json"] = _json([asdict(check) for check in await examine(roots)])
     with suppress(RacklessError):
         files["status.json"] = _blot(_json(await operations.status(name, roots)), secrets)
+        files["hosts.json"] = _blot(_json(await operations.hosts(name, roots)), secrets)
         files["observed.json"] = _json(asdict(await operations.observe(paths)))
     with suppress(RacklessError):
         for file, question in QUESTIONS.items():
@@ -64,7 +65,6 @@ async def gather(name: str, output: Path, roots: Roots) -> dict[str, Any]:
 def _files(paths: LabPaths) -> Iterator[Path]:
     yield from (path for path in (paths.spec, paths.goal, paths.supplies) if path.exists())
     yield from sorted(path for path in paths.logs.rglob("*") if path.is_file())
-    yield from sorted(path for path in paths.records.rglob("*.json") if path.parent.name != "Secret")
 
 
 def _secrets(paths: LabPaths) -> Iterator[bytes]:

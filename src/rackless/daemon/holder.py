@@ -1,4 +1,4 @@
-"""The holder: a small process that owns a lab's namespaces and keeps labd running in them.
+"""The holder: a small process that owns a lab's namespaces and its door on the host, and keeps labd running in them.
 
 `python -m rackless.daemon.holder LAB`, started by `up` and detached. It ends when labd ends by itself (asked to stop), or on
 SIGTERM. When it is killed, labd ends with it; the servers run on, and the next `up` starts a new holder around them.
@@ -9,9 +9,12 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import socket
 import sys
 
 from rackless.daemon import furnish
+from rackless.daemon.doorstep import Doorkeeper, open_door
+from rackless.daemon.lab_api import PORT as API_PORT
 from rackless.drivers.process import LocalProcesses, identity
 from rackless.plan.addressing import plan_lab
 from rackless.run.files import write
@@ -28,10 +31,23 @@ def main() -> None:
     paths = LabPaths(Roots.from_environment(), sys.argv[1])
     plan = plan_lab(LabSpec.model_validate_json(paths.spec.read_text()))
     os.umask(0o022)
+    door = open_door(paths)  # on the host's side, so before we leave it
     furnish.enter_network(paths)
     furnish.furnish(paths, str(plan.gateway.ip), plan.domain)
     write(paths.holder_pid, identity(os.getpid()))
-    sys.exit(asyncio.run(keep(paths)))
+    sys.exit(asyncio.run(keep_open(paths, door, str(plan.gateway.ip))))
+
+
+async def keep_open(paths: LabPaths, door: socket.socket | None, gateway: str) -> int:
+    """Keep labd running, and the door to the lab's API open."""
+    keeper = Doorkeeper(door, gateway, API_PORT) if door is not None else None
+    if keeper is not None:
+        keeper.start()
+    try:
+        return await keep(paths)
+    finally:
+        if keeper is not None:
+            await keeper.close()
 
 
 async def keep(paths: LabPaths) -> int:

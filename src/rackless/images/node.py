@@ -41,7 +41,7 @@ _ROOT_MODULES = re.compile(
     r"|fs/(overlayfs|isofs|fat|nls|xfs|fuse|autofs|efivarfs|squashfs)"
     r"|drivers/(virtio|block/(virtio|loop)|net/(virtio|veth|dummy|tun|tap|macvlan|vxlan|bonding|net_failover)"
     r"|scsi/(virtio|scsi_mod|sd_mod|sr_mod|scsi_common)|nvme/host|cdrom|firmware/qemu|char/(hw_random|virtio)"
-    r"|md/dm-mod))"
+    r"|md/dm-mod|acpi/button|input/evdev))"  # the last two: the power button is heard
 )
 
 

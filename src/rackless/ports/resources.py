@@ -6,6 +6,8 @@ from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
+from rackless.errors import LabError
+
 Record = dict[str, Any]
 """`{apiVersion, kind, metadata: {name, uid, resourceVersion, generation, …}, spec, status}`."""
 
@@ -20,13 +22,20 @@ class Conflict(Exception):
     """Somebody else wrote in between: read again and decide again."""
 
 
+class Refused(LabError):
+    """Whoever keeps the records does not take this one; `why` are its words."""
+
+
 class Resources(Protocol):
     async def get(self, kind: str, name: str) -> Record | None: ...
 
     async def list(self, kind: str) -> list[Record]: ...
 
     async def apply(self, record: Record) -> Record:
-        """Create, or replace metadata and spec; status is kept. Returns what is stored now."""
+        """Create, or replace metadata and spec; status is kept. Returns what is stored now.
+
+        Conflict when `record` names a resourceVersion and that is no longer the stored one.
+        """
         ...
 
     async def patch_status(

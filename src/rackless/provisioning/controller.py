@@ -17,7 +17,7 @@ from typing import Any
 from rackless.events import Bus
 from rackless.ports.clock import Clock
 from rackless.ports.provisioner import Again, ErrorKind, Failed, HostAccess, Provisioner
-from rackless.ports.resources import Conflict, Record, RecordEvent, Resources
+from rackless.ports.resources import Conflict, Record, RecordEvent, Refused, Resources
 from rackless.provisioning.baremetalhost import (
     FINALIZER,
     KIND,
@@ -33,6 +33,8 @@ from rackless.provisioning.credentials import Incomplete, host_access
 from rackless.provisioning.machine import STEPS, UNREGISTERED, WHEN_DELETED, Gone, Move, Outcome, Stay, Turn
 from rackless.provisioning.progress import Progress
 from rackless.provisioning.reconcile import BackOff, settle
+
+REFUSED_PAUSE = 60.0
 
 
 def _wall_clock() -> str:
@@ -115,6 +117,9 @@ class HostController:
                 except BadRecord as error:
                     self.bus.warn(f"{name}: its record cannot be read and is left alone: {error}")
                     after = None
+                except Refused as refusal:  # one host's trouble is not the others'
+                    self.bus.warn(f"{name}: its record could not be written and is tried again: {refusal}")
+                    after = REFUSED_PAUSE
                 await self._sleep(after, wake)
         except asyncio.CancelledError:
             progress.abandon()

@@ -5,10 +5,13 @@ The inventory comes from the network, from a server that may be anybody's: a val
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 _MIB = 1024 * 1024
+_MOST = 2**63 - 1
+_MAC = re.compile(r"[0-9a-f]{2}(:[0-9a-f]{2}){5}", re.ASCII)
 
 
 def hardware(inventory: Mapping[str, Any], boot_mac: str = "") -> dict[str, Any]:
@@ -47,7 +50,7 @@ def _nic(nic: Mapping[str, Any], boot_mac: str) -> dict[str, Any]:
     mac = _text(nic, "mac_address").lower()
     return {
         "name": _text(nic, "name"),
-        "mac": mac,
+        **({"mac": mac} if _MAC.fullmatch(mac) else {}),
         "ip": _text(nic, "ipv4_address") or _text(nic, "ipv6_address"),
         "model": " ".join(part for part in (_text(nic, "vendor"), _text(nic, "product")) if part),
         "speedGbps": _number(nic, "speed_mbps") // 1000,
@@ -89,6 +92,6 @@ def _text(value: Mapping[str, Any], name: str) -> str:
 
 def _number(value: Mapping[str, Any], name: str) -> int:
     try:
-        return max(0, int(float(value.get(name) or 0)))
+        return min(max(0, int(float(value.get(name) or 0))), _MOST)
     except (TypeError, ValueError, OverflowError):
         return 0

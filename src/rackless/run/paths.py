@@ -93,6 +93,16 @@ class LabPaths:
         return self.state / "goal"
 
     @property
+    def owner(self) -> Path:
+        """The user who asked for the lab through sudo: besides root, the one who may talk to its daemon."""
+        return self.state / "owner"
+
+    @property
+    def upstream(self) -> Path:
+        """The host's name servers, which a lab with an uplink asks for what it does not know."""
+        return self.state / "upstream"
+
+    @property
     def resting(self) -> Path:
         """Which servers were on when the lab was stopped; they are switched on again by the next `up`."""
         return self.state / "resting"
@@ -124,7 +134,28 @@ class LabPaths:
         return self.state / "logs"
 
     @property
+    def pki(self) -> Path:
+        """The lab's CA and all that it signed."""
+        return self.secrets / "tls"
+
+    @property
+    def api(self) -> Path:
+        """The objects of the lab's Kubernetes API."""
+        return self.state / "api"
+
+    @property
+    def api_port(self) -> Path:
+        """The port on the host's loopback that leads to the lab's Kubernetes API."""
+        return self.api / "port"
+
+    @property
+    def inner_kubeconfig(self) -> Path:
+        """For kubectl inside the lab."""
+        return self.api / "kubeconfig"
+
+    @property
     def records(self) -> Path:
+        """Where records were before they were in the Kubernetes API."""
         return self.state / "records"
 
     @property
@@ -147,7 +178,7 @@ class LabPaths:
     @property
     def private(self) -> tuple[Path, ...]:
         """Folders that only root may look into: keys and passwords lie there, or on the disks and ISOs in them."""
-        return (self.secrets, self.disks, self.records, self.bmc, self.media, self.ironic, self.files)
+        return (self.secrets, self.disks, self.api, self.bmc, self.media, self.ironic, self.files)
 
     def console(self, server: str) -> Path:
         return self.logs / "console" / f"{server}.log"

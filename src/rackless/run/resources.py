@@ -117,6 +117,8 @@ class MemoryResources:
         async with self._changing:
             stored = self._records.get(key)
             if stored is None:
+                if record["metadata"].get("resourceVersion") is not None:
+                    raise Conflict(f"{key[0]}/{key[1]} is no longer there")
                 return await self._store("ADDED", created(record))
             self._check_version(stored, record["metadata"].get("resourceVersion"))
             fresh = replaced(stored, record)

@@ -105,10 +105,8 @@ class Authority:
         """The certificate the API serves with, for these names and addresses; kept until they change or it is due."""
         certificate, key_file, marker = (self.directory / f"serving.{end}" for end in ("crt", "key", "hosts"))
         wanted = json.dumps(sorted(set(hosts)))
-        if certificate.exists() and key_file.exists() and marker.exists() and marker.read_text() == wanted:
-            left = x509.load_pem_x509_certificate(certificate.read_bytes()).not_valid_after_utc - datetime.now(UTC)
-            if left > timedelta(days=30):
-                return certificate, key_file
+        if _good(certificate, key_file) and marker.exists() and marker.read_text() == wanted:
+            return certificate, key_file
         key = ec.generate_private_key(ec.SECP256R1())
         pem = self.sign(
             key.public_key(),
@@ -138,6 +136,14 @@ class Authority:
         return key
 
 
+def _good(certificate: Path, key: Path) -> bool:
+    """Whether both are there and good for another month."""
+    if not (certificate.exists() and key.exists()):
+        return False
+    left = x509.load_pem_x509_certificate(certificate.read_bytes()).not_valid_after_utc - datetime.now(UTC)
+    return left > timedelta(days=30)
+
+
 def _general_name(host: str) -> x509.GeneralName:
     try:
         return x509.IPAddress(ip_address(host))
@@ -146,9 +152,9 @@ def _general_name(host: str) -> x509.GeneralName:
 
 
 def ensure_kubeconfig(authority: Authority, path: Path, server: str) -> None:
-    """The administrator's kubeconfig; its certificate is made once, the address is always the present one."""
+    """The administrator's kubeconfig; its certificate is kept until it is due, the address is always the present one."""
     certificate_file, key_file = authority.directory / "admin.crt", authority.directory / "admin.key"
-    if not (certificate_file.exists() and key_file.exists()):
+    if not _good(certificate_file, key_file):
         certificate, key = authority.issue_client("system:admin", ("system:masters",))
         _write(key_file, key)
         _write(certificate_file, certificate)

@@ -16,17 +16,18 @@ from rackless.run.paths import Roots
 @lab_options
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
 def exec_inside(file: Path | None, name: str | None, command: tuple[str, ...]) -> None:
-    """Run a command inside the lab, such as `rackless exec -- virsh list` or `-- curl -k https://192.168.112.20`."""
-    argv = access.inside_command(lab_name(file, name), command, Roots.from_environment())
-    os.execvp(argv[0], argv)
+    """Run a command inside the lab, such as `rackless exec -- virsh list` or `-- kubectl get bmh`."""
+    lab, roots = lab_name(file, name), Roots.from_environment()
+    argv = access.inside_command(lab, command, roots)
+    os.execvpe(argv[0], argv, {**os.environ, **access.inside_environment(lab, roots)})
 
 
 @click.command()
 @lab_options
 def shell(file: Path | None, name: str | None) -> None:
     """Open a shell inside the lab: its networks, its DNS, its libvirt, your files."""
-    lab = lab_name(file, name)
+    lab, roots = lab_name(file, name), Roots.from_environment()
     program = os.environ.get("SHELL", "/bin/bash")
-    argv = access.inside_command(lab, [program], Roots.from_environment())
+    argv = access.inside_command(lab, [program], roots)
     click.echo(f"inside the lab {lab}; `exit` leads back", err=True)
-    os.execvpe(argv[0], argv, {**os.environ, "RACKLESS_LAB": lab, "debian_chroot": f"lab {lab}"})
+    os.execvpe(argv[0], argv, {**os.environ, **access.inside_environment(lab, roots), "debian_chroot": f"lab {lab}"})

@@ -1,0 +1,1 @@
+"""Records in a Kubernetes API."""

@@ -1,0 +1,153 @@
+"""One namespace of a Kubernetes API over HTTPS: requests that outlast a restart of the server, and refusals as errors.
+
+Everything sent here may be sent again when the connection broke and nobody knows whether it arrived: writes carry the
+version they were made from, so that a second one is refused. What records mean is not known here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import ssl
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+
+from rackless.errors import LabError
+from rackless.ports.clock import Clock
+from rackless.ports.resources import Refused
+
+Json = dict[str, Any]
+
+FIRST_PAUSE = 0.05
+LONGEST_PAUSE = 2.0
+ANSWER_WITHIN = 30.0
+"""A server that takes a request and says nothing for so long is as good as gone."""
+_LATER = frozenset({429, 500, 502, 503, 504})
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """Where the API is and who we are to it: a certificate of its CA, or a token."""
+
+    url: str
+    ca: Path
+    certificate: Path | None = None
+    key: Path | None = None
+    token: str = field(default="", repr=False)
+
+    def tls(self) -> ssl.SSLContext:
+        context = ssl.create_default_context(cafile=self.ca)
+        if self.certificate is not None:
+            context.load_cert_chain(self.certificate, self.key)
+        return context
+
+
+class HttpRefused(Refused):
+    """The API understood and said no; `code` is its HTTP status."""
+
+    def __init__(self, code: int, what: str, why: str) -> None:
+        super().__init__(what, why=why)
+        self.code = code
+
+
+class ApiUnreachable(LabError):
+    """There was no answer for longer than we are patient."""
+
+
+class _NotYet(Exception):
+    """The certificates are not made yet; the API makes them when it starts."""
+
+
+_TROUBLE = (aiohttp.ClientConnectionError, aiohttp.ClientPayloadError, TimeoutError, ssl.SSLError, _NotYet)
+
+
+class Client:
+    """Opened at its first request, so that the certificates may be made after it."""
+
+    def __init__(self, access: Access, clock: Clock, patience: float) -> None:
+        self._access = access
+        self._clock = clock
+        self._patience = patience
+        self._session: aiohttp.ClientSession | None = None
+
+    async def close(self) -> None:
+        if self._session is not None:
+            await self._session.close()
+            self._session = None
+
+    async def call(self, method: str, path: str, body: Json | None = None) -> Json:
+        """The decoded answer. Raises HttpRefused, or ApiUnreachable when `patience` is over."""
+        begun, pause = self._clock.now(), FIRST_PAUSE
+        while True:
+            try:
+                return await self._once(method, path, body)
+            except HttpRefused as refusal:
+                if refusal.code not in _LATER:
+                    raise
+                trouble = refusal.why
+            except _TROUBLE as error:
+                trouble = f"{type(error).__name__}: {error}"
+            if self._clock.now() - begun + pause > self._patience:
+                raise ApiUnreachable(
+                    "the lab's Kubernetes API does not answer", why=trouble, hint="`rackless logs api` shows its log"
+                )
+            await self._clock.sleep(pause)
+            pause = min(pause * 2, LONGEST_PAUSE)
+
+    async def _once(self, method: str, path: str, body: Json | None) -> Json:
+        async with asyncio.timeout(ANSWER_WITHIN):
+            async with self._open().request(method, self._access.url + path, json=body) as response:
+                raw = await response.read()
+        if response.status >= 400:
+            raise _refused(response.status, method, path, raw)
+        answer = json.loads(raw)
+        assert isinstance(answer, dict)
+        return answer
+
+    @asynccontextmanager
+    async def stream(self, path: str, query: Mapping[str, str], silence: float) -> AsyncGenerator[AsyncGenerator[Json]]:
+        """The lines of a watch as they come. Once, without another try: who watches knows where to go on."""
+        timeout = aiohttp.ClientTimeout(total=None, sock_connect=10, sock_read=silence)
+        async with self._open().get(self._access.url + path, params=query, timeout=timeout) as response:
+            if response.status >= 400:
+                raise _refused(response.status, "watch", path, await response.read())
+            yield _lines(response.content)
+
+    def _open(self) -> aiohttp.ClientSession:
+        if self._session is None:
+            headers = {"Authorization": f"Bearer {self._access.token}"} if self._access.token else {}
+            try:
+                tls = self._access.tls()
+            except FileNotFoundError as error:
+                raise _NotYet(str(error)) from error
+            connector = aiohttp.TCPConnector(ssl=tls, limit=100)
+            self._session = aiohttp.ClientSession(connector=connector, headers=headers, trust_env=False)
+        return self._session
+
+
+async def _lines(content: aiohttp.StreamReader) -> AsyncGenerator[Json]:
+    """JSON by lines, however long a line is."""
+    rest = b""
+    async for chunk in content.iter_any():
+        *whole, rest = (rest + chunk).split(b"\n")
+        for line in whole:
+            if line.strip():
+                yield json.loads(line)
+
+
+def is_trouble(error: Exception) -> bool:
+    """Whether it may be well again soon: the connection or the server is away."""
+    return isinstance(error, _TROUBLE) or (isinstance(error, HttpRefused) and error.code in _LATER)
+
+
+def _refused(code: int, method: str, path: str, raw: bytes) -> HttpRefused:
+    try:
+        why = str(json.loads(raw)["message"])
+    except (ValueError, KeyError, TypeError):
+        why = raw[:300].decode(errors="replace")
+    return HttpRefused(code, f"the Kubernetes API refused to {method.lower()} {path} ({code})", why)
