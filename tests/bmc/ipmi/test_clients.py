@@ -90,6 +90,11 @@ IPMITOOL: tuple[tuple[str, str], ...] = (
     ("dcmi set_asset_tag rack7", "rack7"),
     ("dcmi asset_tag", "rack7"),
     ("raw 0x06 0x01", "20 01"),
+    # as Ironic asks
+    ("raw 0x00 0x08 0x03 0x08", ""),
+    ("raw 0x00 0x08 0x05 0xe0 0x08 0x00 0x00 0x00", ""),
+    ("chassis bootparam get 5", "Force Boot from default Hard-Drive"),
+    ("sdr -v", "Sensor Reading        : 21 (+/- 0) degrees C"),
 )
 FREEIPMI: tuple[tuple[str, str], ...] = (
     ("ipmipower --stat", ": off"),
