@@ -37,9 +37,11 @@ def test_commands_in_the_documentation_exist_with_their_options(page: Path) -> N
             pytest.fail(f"{page.name}: there is no `rackless {words[0]}`")
         command = cli.get_command(context, words[0])
         assert command is not None
-        if isinstance(command, click.Group) and len(words) > 1 and re.fullmatch("[a-z-]+", words[1]):
-            command = command.get_command(context, words[1])
-            assert command is not None, f"{page.name}: rackless {' '.join(words[:2])}"
+        for word in words[1:]:
+            if not isinstance(command, click.Group) or not re.fullmatch("[a-z-]+", word):
+                break
+            command = command.get_command(context, word)
+            assert command is not None, f"{page.name}: rackless {line}"
         known = {option for parameter in command.params for option in parameter.opts}
         before_dashes = words[: words.index("--")] if "--" in words else words
         for word in before_dashes:

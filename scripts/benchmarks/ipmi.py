@@ -1,8 +1,9 @@
 """IPMI beside virtualbmc: commands in a session, sessions, memory of many BMCs, and how soon a thousand listen.
 
-Both are asked by the same client (ipmitool, suite 3, which is all virtualbmc has) in turns. virtualbmc comes from PyPI into
-an environment of its own, with libvirt's test driver behind it; ours is the whole fleet, Redfish included, in front of a
-fake hypervisor, which reading never asks. Of several rounds the best one of each counts: the others measure the neighbours.
+Both have the same domains of one private libvirtd (its pretend driver: no QEMU is started) behind them and are asked by the
+same client, ipmitool with suite 3, which is all virtualbmc has, in turns. virtualbmc comes from PyPI into an environment of
+its own; ours is `rackless bmc serve`, Redfish included. Of several rounds the best one of each counts: the others measure the
+neighbours. How soon a thousand listen is measured with a fake hypervisor.
 """
 
 from __future__ import annotations
@@ -20,10 +21,17 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from uuid import UUID
 
-PEER = Path(".venv/peers/virtualbmc")
+from tests.real.private_libvirtd import private_libvirtd
+
+from bmc import _define
+from rackless.drivers.libvirt.binding import libvirt
+
+PEER = Path.home() / ".cache/rackless-tests/virtualbmc"
 COMMANDS, ROUNDS, SESSIONS, MANY, MOST = 1000, 5, 20, 100, 1000
 TARGETS = {"commands_ratio": (3.0, "least"), "memory_ratio": (0.1, "most"), "start_1000_seconds": (1.0, "most")}
 MORE_IS_BETTER = ("commands_per_second",)
@@ -35,10 +43,15 @@ def main(as_json: bool) -> int:
         print("ipmitool is not installed", file=sys.stderr)
         return 2
     ensure_peer()
-    with tempfile.TemporaryDirectory(prefix="rackless-bench-") as folder:
-        one = side_by_side(Path(folder), 1, ROUNDS)
-        many = side_by_side(Path(folder), MANY, 1)
-        seconds = start_seconds(Path(folder) / "most", MOST)
+    with tempfile.TemporaryDirectory(prefix="rackless-bench-") as name:
+        folder = Path(name)
+        with private_libvirtd(folder / "libvirtd") as daemon:
+            uri = daemon.uri("test:///default")
+            # the pretend driver forgets everything with its last connection
+            back = Back(daemon.process.pid, uri, libvirt().open(uri))
+            one = side_by_side(folder, back, 1, ROUNDS)
+            many = side_by_side(folder, back, MANY, 1)
+        seconds = start_seconds(folder / "most", MOST)
     ours, theirs = one["rackless"], one["virtualbmc"]
     measured = {
         "commands_ratio": ours["commands_per_second"] / theirs["commands_per_second"],
@@ -77,16 +90,26 @@ def ensure_peer() -> None:
         subprocess.run([PEER / "bin/pip", "install", "--quiet", "virtualbmc"], check=True, stderr=subprocess.DEVNULL)
 
 
-def side_by_side(folder: Path, count: int, rounds: int) -> dict[str, dict[str, float]]:
+@dataclass(frozen=True)
+class Back:
+    """The libvirtd behind both."""
+
+    pid: int
+    uri: str
+    connection: Any
+
+
+def side_by_side(folder: Path, back: Back, count: int, rounds: int) -> dict[str, dict[str, float]]:
     """Both run at the same time and are asked in turns, so that what else the machine does is shared."""
-    with rackless(folder / f"ours-{count}", count) as (our_pid, our_port):
-        with virtualbmc(folder / f"theirs-{count}", count) as (their_pid, their_port):
+    _define(back.connection, count, "test")
+    with rackless(folder / f"ours-{count}", back.uri, count) as (our_pid, our_port):
+        with virtualbmc(folder / f"theirs-{count}", back.uri, count) as (their_pid, their_port):
             sides = {"rackless": (our_pid, our_port), "virtualbmc": (their_pid, their_port)}
             fresh = {name: pss(pid) for name, (pid, _) in sides.items()}
             taken: dict[str, list[dict[str, float]]] = {name: [] for name in sides}
             for _ in range(rounds):
                 for name, (pid, port) in sides.items():
-                    taken[name].append(measure(pid, port, count))
+                    taken[name].append(measure(pid, back.pid, port, count))
             return {
                 name: {key: (max if key in MORE_IS_BETTER else min)(row[key] for row in rows) for key in rows[0]}
                 | {"pss_fresh_mb": fresh[name], "pss_used_mb": pss(sides[name][0])}
@@ -94,10 +117,10 @@ def side_by_side(folder: Path, count: int, rounds: int) -> dict[str, dict[str, f
             }
 
 
-def measure(pid: int, port: int, count: int) -> dict[str, float]:
-    before, started = cpu(pid), time.perf_counter()
+def measure(pid: int, libvirtd: int, port: int, count: int) -> dict[str, float]:
+    before, behind, started = cpu(pid), cpu(libvirtd), time.perf_counter()
     done = in_one_session(port)
-    seconds, spent = time.perf_counter() - started, cpu(pid) - before
+    seconds, spent, asked = time.perf_counter() - started, cpu(pid) - before, cpu(libvirtd) - behind
     before, started = cpu(pid), time.perf_counter()
     for number in range(max(SESSIONS, count)):
         subprocess.run([*ipmitool(port + number % count), "power", "status"], check=True, capture_output=True)
@@ -105,6 +128,7 @@ def measure(pid: int, port: int, count: int) -> dict[str, float]:
     return {
         "commands_per_second": done / seconds,
         "cpu_ms_per_command": 1000 * spent / done,
+        "libvirtd_ms_per_command": 1000 * asked / done,
         "session_ms": 1000 * (time.perf_counter() - started) / sessions,
         "cpu_ms_per_session": 1000 * (cpu(pid) - before) / sessions,
     }
@@ -123,24 +147,29 @@ def ipmitool(port: int) -> list[str]:
 
 
 @contextmanager
-def rackless(folder: Path, count: int) -> Iterator[tuple[int, int]]:
+def rackless(folder: Path, uri: str, count: int) -> Iterator[tuple[int, int]]:
     port = 30000
-    with process([sys.executable, __file__, "--serve", str(folder), str(count), str(port)]) as pid:
+    folder.mkdir()
+    (folder / "password").write_text("password")
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        redfish = probe.getsockname()[1]
+    command = [sys.executable, "-m", "rackless", "bmc", "serve", "--uri", uri, "--ipmi-base-port", str(port)]
+    command += ["--redfish-port", str(redfish), "--http", "--password-file", str(folder / "password")]
+    with process([*command, "--state", str(folder / "state")]) as pid:
         await_ports(port, count)
         yield pid, port
 
 
 @contextmanager
-def virtualbmc(folder: Path, count: int) -> Iterator[tuple[int, int]]:
+def virtualbmc(folder: Path, uri: str, count: int) -> Iterator[tuple[int, int]]:
     port = 32000
     (folder / "config").mkdir(parents=True)
     for number in range(count):
-        name = f"server-{number:04d}"
-        domain = f"<domain type='test'><name>{name}</name><memory>8192</memory><os><type>hvm</type></os></domain>"
-        (folder / f"{name}.xml").write_text(f"<node>{domain}</node>")
+        name = f"bench-{number:04}"
         (folder / "config" / name).mkdir()
-        lines = {"username": "admin", "password": "password", "address": "127.0.0.1", "port": port + number}
-        lines |= {"domain_name": name, "libvirt_uri": f"test://{folder}/{name}.xml", "active": True}
+        lines: dict[str, Any] = {"username": "admin", "password": "password", "address": "127.0.0.1"}
+        lines |= {"port": port + number, "domain_name": name, "libvirt_uri": uri, "active": True}
         text = "".join(f"{key}={value}\n" for key, value in lines.items())
         (folder / "config" / name / "config").write_text(f"[VirtualBMC]\n{text}")
     with socket.socket() as probe:
@@ -211,7 +240,7 @@ def start_seconds(folder: Path, count: int) -> float:
     return float(answer.stdout)
 
 
-async def serve(folder: Path, count: int, port: int, *, stay: bool) -> None:
+async def start(folder: Path, count: int, port: int) -> None:
     from rackless.bmc.accounts import Account
     from rackless.bmc.fleet import Bmc, Fleet
     from rackless.bmc.ipmi.sites import Ipmi
@@ -240,9 +269,6 @@ async def serve(folder: Path, count: int, port: int, *, stay: bool) -> None:
         ipmi=ipmi,
     )
     folder.mkdir(parents=True, exist_ok=True)
-    if stay:
-        await fleet.start()
-        await asyncio.Event().wait()
     assert fleet.ipmi is not None
     ipmi_side, fleet.ipmi = fleet.ipmi, None
     await fleet.start()
@@ -254,7 +280,7 @@ async def serve(folder: Path, count: int, port: int, *, stay: bool) -> None:
 
 
 if __name__ == "__main__":
-    if len(sys.argv) > 1 and sys.argv[1] in ("--serve", "--start"):
-        asyncio.run(serve(Path(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4]), stay=sys.argv[1] == "--serve"))
+    if len(sys.argv) > 1 and sys.argv[1] == "--start":
+        asyncio.run(start(Path(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4])))
         sys.exit()
     sys.exit(main("--json" in sys.argv))

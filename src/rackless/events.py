@@ -134,3 +134,8 @@ class Bus:
         finally:
             _current.reset(token)
             self.publish(StepFinished(step.id, step.outcome, time.monotonic() - started, step.detail, time.time()))
+
+
+def count(number: int, noun: str) -> str:
+    """`1 server`, `4 servers`."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"

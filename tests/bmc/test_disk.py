@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -73,6 +75,31 @@ async def test_a_full_disk_is_told_and_leaves_the_old_value(tmp_path: Path, monk
         await file.save({"n": 2})
     assert file.load() == {"n": 1}
     assert [path.name for path in tmp_path.iterdir()] == ["a.json"]
+
+
+_WRITER = """
+import asyncio, sys
+from pathlib import Path
+from rackless.bmc.state import JsonFile
+async def main():
+    file = JsonFile(Path(sys.argv[1]))
+    for number in range(100000):
+        await file.save({"n": number, "padding": "x" * 3000})
+        print(number, flush=True)
+asyncio.run(main())
+"""
+
+
+def test_a_killed_process_leaves_what_it_said_or_something_newer(tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    with subprocess.Popen([sys.executable, "-c", _WRITER, str(path)], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        while int(process.stdout.readline()) < 20:
+            pass
+        process.kill()
+        said = [20, *map(int, process.stdout.read().split())]
+    kept = JsonFile(path).load()
+    assert kept is not None and kept["n"] in (said[-1], said[-1] + 1)
 
 
 async def test_saves_of_one_file_are_kept_in_order(tmp_path: Path) -> None:

@@ -115,7 +115,9 @@ class Fleet:
             retry_seconds=retry_seconds,
             resync_seconds=resync_seconds,
         )
-        self.ipmi = Sites(ipmi, bus, self._accounts_of, sockets) if ipmi else None
+        self.ipmi = (
+            Sites(ipmi, bus, self._accounts_of, sockets, faults=self.faults, audit=self._audit) if ipmi else None
+        )
 
     async def start(self) -> None:
         """Listen at every BMC's address; returns when all answer."""

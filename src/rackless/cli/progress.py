@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -13,6 +13,7 @@ from rich.console import Console, Group
 from rich.live import Live
 from rich.text import Text
 
+from rackless.errors import Interrupted
 from rackless.events import Bus, Event, Note, StepFinished, StepStarted, to_json
 
 _MARKS = {"done": ("✓", "green"), "unchanged": ("·", "dim"), "failed": ("✗", "bold red"), "cancelled": ("–", "yellow")}
@@ -152,6 +153,19 @@ def shown(bus: Bus, *, as_json: bool = False, quiet: bool = False) -> Iterator[N
             yield
     finally:
         unsubscribe()
+
+
+@contextmanager
+def interruptible(left: Callable[[], str], lab: str) -> Iterator[None]:
+    """Ctrl-C says what is left and how to go on."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise Interrupted(
+            "stopped",
+            why=left(),
+            hint=f"`rackless up --name {lab}` goes on where it was, `rackless destroy --name {lab}` takes it away",
+        ) from None
 
 
 def click_echo(line: str) -> None:

@@ -17,6 +17,7 @@ from rackless.bmc.accounts import Account
 from rackless.bmc.fleet import Bmc, Fleet
 from rackless.bmc.ipmi.sites import Ipmi
 from rackless.bmc.starts import Starts, default_limit
+from rackless.daemon.local import allow_many_files
 from rackless.drivers.clock import SystemClock
 from rackless.drivers.libvirt.connection import Connection
 from rackless.drivers.libvirt.hypervisor import LibvirtHypervisor
@@ -60,6 +61,7 @@ Announce = Callable[[Endpoint], None]
 
 async def serve(settings: Settings, bus: Bus, announce: Announce, ready: Callable[[Path | None], None]) -> None:
     """Serve until cancelled. `ready` is told the CA's file once everything answers; `announce` every BMC, also later."""
+    allow_many_files()
     connection = Connection(settings.uri)
     hypervisor = LibvirtHypervisor(connection)
     try:

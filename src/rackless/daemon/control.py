@@ -1,4 +1,4 @@
-"""The control socket of labd, both ends: JSON over HTTP on a unix socket that only root can open.
+"""The control socket of labd, both ends: JSON over HTTP on a unix socket that root and the lab's owner can open.
 
 A request that does work is answered with a stream of lines: events as they happen, then one line with the result or the error.
 When the asker goes away, the work is cancelled; what is made stays, and asking again goes on.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import os
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -18,7 +19,7 @@ import aiohttp
 from aiohttp import web
 
 from rackless import errors, events
-from rackless.errors import LabError, RacklessError
+from rackless.errors import LabError, MachineError, RacklessError
 
 Work = Callable[[dict[str, Any]], Awaitable[Any]]
 Look = Callable[[], Awaitable[Any]]
@@ -43,10 +44,18 @@ def _error_from_json(value: dict[str, str]) -> RacklessError:
 
 class ControlServer:
     def __init__(
-        self, socket: Path, bus: events.Bus, *, log: Path, looks: dict[str, Look], works: dict[str, Work]
+        self,
+        socket: Path,
+        bus: events.Bus,
+        *,
+        log: Path,
+        looks: dict[str, Look],
+        works: dict[str, Work],
+        owner: int = 0,
     ) -> None:
         self._socket = socket
         self._log_path = log
+        self._owner = owner
         self._bus = bus
         self._looks = looks
         self._works = works
@@ -62,6 +71,8 @@ class ControlServer:
         self._socket.unlink(missing_ok=True)
         await web.UnixSite(self._runner, str(self._socket)).start()
         self._socket.chmod(0o600)
+        if self._owner:
+            os.chown(self._socket, self._owner, -1)
 
     async def stop(self) -> None:
         if self._runner is not None:
@@ -118,6 +129,10 @@ class ControlClient:
         self._socket = socket
 
     async def alive(self) -> bool:
+        if self._socket.exists() and not os.access(self._socket, os.W_OK):
+            raise MachineError(
+                "only root and the lab's owner may talk to it", why=f"{self._socket} is closed to you", hint="use sudo"
+            )
         try:
             async with self._session() as session, session.get("http://labd/health") as answer:
                 return answer.status == 200

@@ -12,6 +12,9 @@ import socket
 import ssl
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+from ipaddress import IPv4Address
 from pathlib import Path
 from typing import Any
 
@@ -38,19 +41,23 @@ from rackless.drivers.libvirt.connection import Connection
 from rackless.drivers.libvirt.domain_xml import OVMF, OVMF_SECURE, Platform
 from rackless.drivers.libvirt.hypervisor import LibvirtHypervisor
 from rackless.drivers.libvirt.networks import LibvirtNetworks
+from rackless.drivers.libvirt.terminal import find_terminal
 from rackless.drivers.netlink.links import NetlinkLinks, furnish_leg
 from rackless.drivers.netlink.room import Room
+from rackless.drivers.terminals import TerminalConsoles
 from rackless.errors import GaveUp, InputError, LabError, MachineError, RacklessError
-from rackless.events import Bus
+from rackless.events import Bus, count
 from rackless.lab import libvirtd
 from rackless.lab.certificates import Authority
 from rackless.lab.files import FileServer
 from rackless.lab.firewall import ensure_rules, render_bmcs, render_lab
+from rackless.lab.machine import free_bytes
 from rackless.lab.networks import ensure_networks
 from rackless.lab.ntp import TimeServer
 from rackless.lab.secrets import ensure_password
-from rackless.lab.servers import ensure_servers, retire_server
+from rackless.lab.servers import disk_folder, ensure_servers, retire_server
 from rackless.plan.addressing import plan_lab
+from rackless.plan.model import LabPlan
 from rackless.ports.fabric import Leg
 from rackless.ports.hypervisor import Power, Unreachable
 from rackless.ports.provisioner import Image
@@ -68,12 +75,14 @@ DEPROVISION_WITHIN = 1800.0
 SHUT_DOWN_WITHIN = 60.0
 API_BACK_WITHIN = 20.0
 """Seconds for which a request of a person waits for an API that is being started again."""
+LOOK_AT_DISK = 10.0
+LOW_DISK = 2 << 30
 
 
 class Engine:
     def __init__(self, paths: LabPaths, spec: LabSpec, bus: Bus) -> None:
         self.paths = paths
-        self.plan = plan_lab(spec)
+        self.plan = _with_upstream(plan_lab(spec), paths)
         self.bus = bus
         self.clock = SystemClock()
         self.processes = KeptProcesses(paths.run, bus)
@@ -93,6 +102,7 @@ class Engine:
         self.controlled: KubernetesResources | None = None
         self.controller: asyncio.Task[None] | None = None
         self.cluster = Cluster(self.plan, Keys(paths.secrets / "cluster"), self.resources, self.clock, bus)
+        self.warnings: list[str] = []
         self._busy = asyncio.Lock()
         self._stages: dict[str, Callable[[], Awaitable[None]]] = {
             "lab": self._lab,
@@ -120,6 +130,15 @@ class Engine:
                         pass
                     case _:
                         await self._stages[name]()
+
+    async def watch_disk(self) -> None:
+        """Say it while there is still time when the disk fills up: QEMU pauses a server that cannot write."""
+        while True:
+            free = free_bytes(disk_folder(self.plan, self.paths))
+            self.warnings = [f"only {free >> 20} MiB are free for the disks"] if free < LOW_DISK else []
+            for warning in self.warnings:
+                self.bus.warn(f"{warning}; servers pause when there is none left")
+            await self.clock.sleep(LOOK_AT_DISK if not self.warnings else 10 * LOOK_AT_DISK)
 
     async def stop(self) -> None:
         """End what we keep running; the servers run on."""
@@ -159,7 +178,7 @@ class Engine:
         await self.links.ensure_loopback()
         await self._ensure_libvirtd()
         self.hypervisor.platform = _platform(kvm=self._kvm())
-        await ensure_networks(self.plan, self.links, self.networks, self.bus)
+        await ensure_networks(self.plan, self.links, self.networks, self.paths.run, self.bus)
         await self._ensure_bmc_site()
         await self.time.start()
         await self._ensure_api()
@@ -221,7 +240,7 @@ class Engine:
     # BMCs
 
     async def _bmcs(self) -> None:
-        with self.bus.step(f"{len(self.plan.servers)} BMCs") as step:
+        with self.bus.step(count(len(self.plan.servers), "BMC")) as step:
             if self.fleet is not None:
                 step.unchanged()
                 return
@@ -239,7 +258,7 @@ class Engine:
                 bus=self.bus,
                 tls=tls,
                 media_ca=ssl.create_default_context(cafile=authority.certificate),
-                ipmi=Ipmi(),
+                ipmi=Ipmi(consoles=TerminalConsoles(self.paths.console, partial(find_terminal, self.connection))),
                 starts=Starts(default_limit(), self.clock, self.hypervisor.processor_seconds),
                 audit=self.paths.logs / "bmc-audit.jsonl",
                 sockets=self._make_socket,
@@ -491,6 +510,8 @@ class Engine:
             ],
             "api": {"inside": self.api.url, "host": host_url(self.paths)} if self.api.started else None,
             "faults": self.faults(),
+            "parts": [keeper.describe() for keeper in self.processes.kept],
+            "warnings": list(self.warnings),
             "etcd": None
             if quorum is None
             else {
@@ -524,6 +545,14 @@ class Engine:
 
     def _password(self, what: str) -> str:
         return ensure_password(self.paths.secrets / f"{what}.password")
+
+
+def _with_upstream(plan: LabPlan, paths: LabPaths) -> LabPlan:
+    """With an uplink, and no name servers given, the host's are asked for what the lab does not know."""
+    if not paths.upstream.exists():
+        return plan
+    found = tuple(IPv4Address(line) for line in paths.upstream.read_text().split())
+    return replace(plan, cluster=replace(plan.cluster, forwarders=found))
 
 
 def _power(bmc: BmcState | None) -> str | None:

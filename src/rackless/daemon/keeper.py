@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from rackless.drivers.process import LocalProcesses, end, identity
 from rackless.errors import LabError
@@ -37,6 +38,8 @@ class Keeper:
         self.name = name
         self.log = log
         self.restarts = 0
+        self.reason = ""
+        """Why it was last started again."""
         self._argv = argv
         self._env = env
         self._pidfile = pidfile
@@ -81,6 +84,17 @@ class Keeper:
         self._given_up.set()
         return code
 
+    def describe(self) -> dict[str, Any]:
+        """For the lab's status: is it up, and if it was not always, why."""
+        return {
+            "name": self.name,
+            "running": self.running,
+            "pid": self.pid or None,
+            "restarts": self.restarts,
+            "reason": self.reason,
+            "log": str(self.log),
+        }
+
     def check(self) -> None:
         """Raise when it does not stay up: for those who wait until it is ready."""
         if self.code is not None:
@@ -100,6 +114,8 @@ class Keeper:
             self.restarts += 1
             if self.restarts >= HOPELESS:
                 self._given_up.set()
+            last = self._last_words().rpartition("\n")[2]
+            self.reason = f"ended with {code}" + (f": {last}" if last else "")
             self._bus.warn(f"{self.name} ended with {code}; starting it again in {pause:.1f} s (log: {self.log})")
             await asyncio.sleep(pause)
             await self._spawn()
@@ -123,6 +139,7 @@ class KeptProcesses(LocalProcesses):
     def __init__(self, run: Path, bus: Bus) -> None:
         self._run = run
         self._bus = bus
+        self.kept: list[Keeper] = []
 
     async def start(  # type: ignore[override]
         self,
@@ -135,4 +152,5 @@ class KeptProcesses(LocalProcesses):
         name = Path(argv[0]).name
         keeper = Keeper(name, argv, pidfile=self._run / f"{name}.pid", log=log, bus=self._bus, env=env)
         await keeper.start()
+        self.kept = [other for other in self.kept if other.name != name] + [keeper]
         return keeper

@@ -15,6 +15,7 @@ from rackless import __version__, events
 from rackless.daemon.build import fingerprint
 from rackless.daemon.control import ControlServer
 from rackless.daemon.engine import Engine
+from rackless.daemon.local import allow_many_files
 from rackless.errors import RacklessError
 from rackless.run.paths import LabPaths, Roots
 from rackless.spec.lab import LabSpec
@@ -75,6 +76,7 @@ async def serve(paths: LabPaths) -> None:
         paths.socket,
         bus,
         log=paths.logs / "labd.log",
+        owner=int(paths.owner.read_text()) if paths.owner.exists() else 0,
         looks={
             "health": health,
             "status": engine.status,
@@ -94,10 +96,11 @@ async def serve(paths: LabPaths) -> None:
         },
     )
     await control.start()
-    restoring = asyncio.create_task(_restore(engine, bus))
+    besides = [asyncio.create_task(_restore(engine, bus)), asyncio.create_task(engine.watch_disk())]
     await stopping.wait()
-    restoring.cancel()
-    await asyncio.gather(restoring, return_exceptions=True)
+    for task in besides:
+        task.cancel()
+    await asyncio.gather(*besides, return_exceptions=True)
     await control.stop()
     await engine.stop()
 
@@ -112,6 +115,7 @@ async def _restore(engine: Engine, bus: events.Bus) -> None:
 def main() -> None:
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     os.umask(0o022)
+    allow_many_files()
     asyncio.run(serve(LabPaths(Roots.from_environment(), sys.argv[1])))
 
 

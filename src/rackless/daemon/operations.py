@@ -14,7 +14,7 @@ from rackless.daemon import prepare, teardown
 from rackless.daemon.build import fingerprint
 from rackless.daemon.control import ControlClient
 from rackless.daemon.stages import STAGES, TITLES
-from rackless.daemon.uplink import ensure_uplink
+from rackless.daemon.uplink import ensure_uplink, host_nameservers
 from rackless.drivers.clock import SystemClock
 from rackless.drivers.process import LocalProcesses
 from rackless.errors import LabError, MachineError
@@ -29,6 +29,7 @@ from rackless.run.ledger import Ledger
 from rackless.run.paths import LabPaths, Roots
 from rackless.run.waiting import until
 from rackless.spec.lab import LabSpec, Profile
+from rackless.spec.networks import Uplink
 
 
 async def up(
@@ -232,6 +233,18 @@ def owned(name: str, roots: Roots) -> list[dict[str, Any]]:
     return teardown.owned(paths)
 
 
+def describe_left(name: str, roots: Roots) -> str:
+    """What is there of a lab when somebody was stopped in the middle of it."""
+    paths = LabPaths(roots, name)
+    things = teardown.owned(paths)
+    if not things:
+        return "nothing was made"
+    processes = sum(len(thing.get("processes", ())) for thing in things)
+    size = sum(thing.get("bytes", 0) for thing in things) >> 20
+    reached = f"it has reached {paths.goal.read_text()}" if paths.goal.exists() else "it is not made yet"
+    return f"the lab {name} stays as it is: {reached}; {processes} processes, {size} MiB in {paths.state}"
+
+
 def _refuse(actions: Sequence[Action], name: str, *, replace: bool) -> None:
     if refused := [action for action in actions if action.verb is Verb.REFUSE]:
         raise LabError(
@@ -286,7 +299,14 @@ async def _ensure_labd(spec: LabSpec, paths: LabPaths, bus: Bus) -> None:
         paths.state.mkdir(parents=True, exist_ok=True)
         for folder in paths.private:
             folder.mkdir(exist_ok=True, mode=0o700)
-        paths.run.mkdir(parents=True, exist_ok=True, mode=0o700)
+        paths.run.mkdir(parents=True, exist_ok=True)
+        paths.run.chmod(0o711)  # the owner passes through to the socket, and sees nothing else
+        if spec.networks.uplink is Uplink.NAT and not spec.networks.dns.forward:
+            write(paths.upstream, "\n".join(map(str, host_nameservers())))
+        else:
+            paths.upstream.unlink(missing_ok=True)
+        if owner := os.environ.get("SUDO_UID"):
+            write(paths.owner, owner)
         paths.capabilities.mkdir(parents=True, exist_ok=True)
         write(paths.spec, spec.model_dump_json(indent=2) + "\n")
         await teardown.end_daemon(paths)

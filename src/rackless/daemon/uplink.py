@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from ipaddress import IPv4Network
+from collections.abc import Sequence
+from ipaddress import IPv4Address, IPv4Network
 from pathlib import Path
 
 from rackless.drivers.process import LocalProcesses
@@ -23,6 +24,7 @@ KIND = "uplink"
 INSIDE = "uplink"
 POOL = IPv4Network("100.64.0.0/16")
 """Of the space set aside for carriers, which networks of people do not use."""
+RESOLVERS = (Path("/etc/resolv.conf"), Path("/run/systemd/resolve/resolv.conf"))
 FORWARDING = Path("/proc/sys/net/ipv4/ip_forward")
 
 
@@ -46,6 +48,20 @@ async def ensure_uplink(wanted: Uplink, paths: LabPaths, bus: Bus) -> None:
         ledger.own(KIND, link, subnet=str(subnet), forwarding=before, table=_table(link))
         await _make(link, subnet, paths, processes)
         step.detail = f"{subnet} on {link}, masqueraded"
+
+
+def host_nameservers(places: Sequence[Path] = RESOLVERS) -> list[IPv4Address]:
+    """Whom this machine asks for names, as a lab can reach them: not those on its loopback."""
+    for place in places:
+        try:
+            lines = place.read_text().splitlines()
+        except OSError:
+            continue
+        words = [line.split() for line in lines]
+        given = [word[1] for word in words if len(word) > 1 and word[0] == "nameserver" and ":" not in word[1]]
+        if found := [address for address in map(IPv4Address, given) if not address.is_loopback]:
+            return found
+    return []
 
 
 def link_name(paths: LabPaths) -> str:

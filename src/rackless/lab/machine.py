@@ -17,16 +17,20 @@ def observe_machine(folder: Path, *, kvm: bool | None = None, promised: int = 0,
     """`folder` is where the disks will be; it need not exist yet."""
     place = _existing(folder)
     memory = _memory()
-    space = os.statvfs(place)
     return Machine(
         memory=memory["MemTotal"],
         available=memory["MemAvailable"],
         cpus=len(os.sched_getaffinity(0)),
-        free_disk=space.f_bavail * space.f_frsize,
+        free_disk=free_bytes(folder),
         kvm=kvm,
         fsync=measure_fsync(place) if syncs and os.access(place, os.W_OK) else None,
         promised=promised,
     )
+
+
+def free_bytes(folder: Path) -> int:
+    space = os.statvfs(_existing(folder))
+    return space.f_bavail * space.f_frsize
 
 
 def measure_fsync(folder: Path) -> float:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from rackless.events import Bus
 from rackless.plan.model import LabPlan
 from rackless.ports.fabric import Links, Network, Networks
+from rackless.run.files import write
 
 
-async def ensure_networks(plan: LabPlan, links: Links, networks: Networks, bus: Bus) -> None:
+async def ensure_networks(plan: LabPlan, links: Links, networks: Networks, memory: Path, bus: Bus) -> None:
+    """`memory` is where it is noted what has to be plugged in again, should we be killed in between."""
     with bus.step("networks") as step:
         changed = await links.ensure_bridge(plan.baremetal)
         if plan.bmc_site.router is None:
             changed |= await links.ensure_bridge(plan.bmc)
-        changed |= await _ensure_network(plan.cluster, links, networks)
+        changed |= await _ensure_network(plan.cluster, links, networks, memory)
         # libvirt makes the bridge of the cluster network, so the cable comes after it
         changed |= await links.ensure_veth(plan.cable)
         changed |= await networks.ensure_bridge_network("baremetal", plan.baremetal.name)
@@ -20,7 +24,7 @@ async def ensure_networks(plan: LabPlan, links: Links, networks: Networks, bus: 
             changed |= await links.ensure_bridge(plan.provisioning)
             changed |= await networks.ensure_bridge_network("provisioning", plan.provisioning.name)
         if plan.provisioning_dhcp is not None:
-            changed |= await _ensure_network(plan.provisioning_dhcp, links, networks)
+            changed |= await _ensure_network(plan.provisioning_dhcp, links, networks, memory)
         for bridge in plan.extra:
             changed |= await links.ensure_bridge(bridge)
         for vlan in plan.vlans:
@@ -29,10 +33,13 @@ async def ensure_networks(plan: LabPlan, links: Links, networks: Networks, bus: 
             step.unchanged()
 
 
-async def _ensure_network(network: Network, links: Links, networks: Networks) -> bool:
+async def _ensure_network(network: Network, links: Links, networks: Networks, memory: Path) -> bool:
     """A changed network is started anew on a new bridge; running servers are plugged into that and go on."""
-    plugged = await links.ports(network.bridge) if await networks.differs(network) else set()
+    note = memory / f"{network.bridge}.unplugged"
+    if await networks.differs(network):
+        write(note, "\n".join(sorted(await links.ports(network.bridge))))
     changed = await networks.ensure_network(network)
-    if plugged:
-        await links.plug(network.bridge, sorted(plugged))
+    if note.exists():
+        await links.plug(network.bridge, note.read_text().split())
+        note.unlink()
     return changed

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
-from rackless.events import Bus
+from rackless.events import Bus, count
 from rackless.plan.addressing import LabPlan, PlannedServer
 from rackless.ports.hypervisor import Disk, Hypervisor, Nic, Power, Server
 from rackless.ports.process import Processes
@@ -43,7 +43,7 @@ def _disk_names(server: PlannedServer) -> list[str]:
 async def ensure_servers(
     plan: LabPlan, paths: LabPaths, hypervisor: Hypervisor, processes: Processes, bus: Bus
 ) -> None:
-    with bus.step(f"{len(plan.servers)} servers") as step:
+    with bus.step(count(len(plan.servers), "server")) as step:
         disk_folder(plan, paths).mkdir(parents=True, exist_ok=True)
         # an agent prints its one-time tokens there
         paths.console("").parent.mkdir(parents=True, exist_ok=True, mode=0o700)

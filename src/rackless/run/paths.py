@@ -93,6 +93,16 @@ class LabPaths:
         return self.state / "goal"
 
     @property
+    def owner(self) -> Path:
+        """The user who asked for the lab through sudo: besides root, the one who may talk to its daemon."""
+        return self.state / "owner"
+
+    @property
+    def upstream(self) -> Path:
+        """The host's name servers, which a lab with an uplink asks for what it does not know."""
+        return self.state / "upstream"
+
+    @property
     def resting(self) -> Path:
         """Which servers were on when the lab was stopped; they are switched on again by the next `up`."""
         return self.state / "resting"

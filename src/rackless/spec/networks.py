@@ -141,7 +141,8 @@ class DnsSpec(Value):
         default={},
     )
     forward: tuple[Address, ...] = setting(
-        "Name servers that are asked for everything else; empty keeps all questions in the lab.",
+        "Name servers that are asked for everything else; empty keeps all questions in the lab, or, with an uplink, "
+        "asks those of the host.",
         Change.LIVE,
         default=(),
     )

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -8,7 +9,9 @@ from typing import Any
 import pytest
 
 from rackless.bmc.accounts import Accounts
+from rackless.bmc.audit import Audit
 from rackless.bmc.chassis import Chassis
+from rackless.bmc.faults import Faults
 from rackless.bmc.ipmi.controller import Controller
 from rackless.bmc.ipmi.server import Port
 from rackless.bmc.ipmi.suites import SUITES
@@ -50,8 +53,8 @@ class Desk:
         await client.as_(4)
         return client
 
-    async def see(self) -> None:
-        await self.chassis.look()
+    def audited(self) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in (self.state / "audit.jsonl").read_text().splitlines()]
 
 
 MakeDesk = Callable[..., Awaitable[Desk]]
@@ -66,15 +69,18 @@ async def make_desk(tmp_path: Path) -> AsyncIterator[MakeDesk]:
         hypervisor.define([server(0, **changes)])
         (tmp_path / "media").mkdir(exist_ok=True)
         shelf = MediaShelf(tmp_path / "media")
-        chassis = Chassis("server-0", "192.0.2.9", hypervisor, shelf, JsonFile(tmp_path / "server-0.json"), bus)
+        faults = Faults()
+        file = JsonFile(tmp_path / "server-0.json")
+        chassis = Chassis("server-0", "192.0.2.9", hypervisor, shelf, file, bus, faults=faults)
         await chassis.look()
         accounts = Accounts((ADMIN, OPERATOR, VIEWER), file=JsonFile(tmp_path / "accounts.json"))
-        controller = Controller(chassis, accounts, bus, now=clock)
+        audit = tmp_path / "audit.jsonl"
+        controller = Controller(chassis, accounts, bus, now=clock, faults=faults, audit=Audit(audit, bus))
         port = Port(controller, bus, suites=suites, now=clock)
         desk = Desk(hypervisor, chassis, controller, port, Wire(port), clock, tmp_path)
 
         def note(event: Event) -> None:
-            if isinstance(event, Note):
+            if isinstance(event, Note) and event.level != "progress":
                 desk.notes.append(event.message)
 
         bus.subscribe(note)
@@ -84,6 +90,8 @@ async def make_desk(tmp_path: Path) -> AsyncIterator[MakeDesk]:
     yield make
     for desk in desks:
         await desk.port.close()
+        if desk.controller._audit is not None:
+            desk.controller._audit.close()
         desk.chassis.close()
 
 

@@ -7,17 +7,20 @@ import os
 import pty
 import random
 import shutil
+import signal
 import sys
 import time
-from collections.abc import AsyncIterator
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
 from rackless.bmc.accounts import Account
 from rackless.bmc.ipmi.sites import Ipmi
 from rackless.drivers.fake.consoles import FakeConsoles
+from rackless.drivers.terminals import TerminalConsoles
 from rackless.ports.hypervisor import BootDevice, Power
 from tests.bmc.conftest import MakeRack, Rack
 
@@ -230,47 +233,105 @@ async def test_a_guest_found_off_is_seen_off(bench: Bench) -> None:
     await bench.rack.until(off)
 
 
-@pytest.mark.parametrize("client", ["ipmitool", "ipmiconsole"])
-@pytest.mark.parametrize("suite", [3, 17])
-async def test_the_console_is_shown_and_typed_into_while_others_listen(bench: Bench, client: str, suite: int) -> None:
-    heard, _ = bench.consoles.attach("server-0")
-    if client == "ipmitool":
-        command, leave = [*bench.ipmitool(suite), "sol", "activate"], b"\r~."
-    else:
-        command, leave = ["ipmiconsole", *bench.freeipmi(suite)], b"&."
+@contextmanager
+def shown_by(command: list[str]) -> Iterator[tuple[int, bytearray]]:
+    """A program on a terminal of its own: the terminal to type at, and what it shows."""
     pid, terminal = pty.fork()
     if pid == 0:
         os.execvp(command[0], command)
-    loop, shown, ended = asyncio.get_running_loop(), bytearray(), asyncio.Event()
+    loop, shown = asyncio.get_running_loop(), bytearray()
 
     def read() -> None:
         try:
             shown.extend(os.read(terminal, 4096))
         except OSError:
             loop.remove_reader(terminal)
-            ended.set()
 
     loop.add_reader(terminal, read)
     try:
+        yield terminal, shown
+    finally:
+        loop.remove_reader(terminal)
+        os.close(terminal)
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+
+
+async def until(true: Callable[[], bool]) -> None:
+    while not true():  # noqa: ASYNC110 - programs of somebody else
+        await asyncio.sleep(0.02)
+
+
+@pytest.mark.parametrize("client", ["ipmitool", "ipmiconsole"])
+@pytest.mark.parametrize("suite", [3, 17])
+async def test_the_console_is_shown_and_typed_into_while_others_listen(bench: Bench, client: str, suite: int) -> None:
+    heard, _ = bench.consoles.attach("server-0")
+    if client == "ipmitool":
+        command, leave, goodbye = [*bench.ipmitool(suite), "sol", "activate"], b"\r~.", b"terminated"
+    else:
+        command, leave, goodbye = ["ipmiconsole", *bench.freeipmi(suite)], b"&.", b"closing"
+    with shown_by(command) as (terminal, shown):
         async with asyncio.timeout(20):
-            while bench.consoles.listeners("server-0") < 2:  # noqa: ASYNC110 - a program of somebody else
-                await asyncio.sleep(0.02)
+            await until(lambda: bench.consoles.listeners("server-0") == 2)
             bench.consoles.say("server-0", b"debian login: ")
-            while b"login:" not in shown:  # noqa: ASYNC110
-                await asyncio.sleep(0.02)
+            await until(lambda: b"login:" in shown)
             os.write(terminal, b"root\r")
-            while b"root" not in shown or b"root" not in bench.consoles.typed["server-0"]:  # noqa: ASYNC110
-                await asyncio.sleep(0.02)
+            await until(lambda: b"root" in shown and b"root" in bench.consoles.typed["server-0"])
             assert await anext(heard) == b"debian login: "
             os.write(terminal, leave)
-            await ended.wait()
-            while bench.consoles.listeners("server-0") > 1:  # noqa: ASYNC110
-                await asyncio.sleep(0.02)
-    finally:
-        await heard.aclose()
-        with suppress(OSError):
-            os.close(terminal)
-        await asyncio.to_thread(os.waitpid, pid, 0)
+            await until(lambda: goodbye in shown)
+            await until(lambda: bench.consoles.listeners("server-0") == 1)
+    await heard.aclose()
+
+
+async def test_a_real_guest_is_seen_and_typed_into_by_sol_beside_another_reader(
+    make_rack: MakeRack, tmp_path: Path
+) -> None:
+    if shutil.which("ipmitool") is None or shutil.which("qemu-system-x86_64") is None:
+        pytest.skip("ipmitool or QEMU is not installed")
+    log, terminals = tmp_path / "console.log", asyncio.Queue[Path](1)
+    log.touch()
+
+    async def find(server: str) -> Path:
+        terminal = await terminals.get()
+        terminals.put_nowait(terminal)
+        return terminal
+
+    consoles, port = TerminalConsoles(lambda server: log, find), random.randrange(20000, 30000)
+    rack = await make_rack(1, accounts=ACCOUNTS, ipmi=Ipmi(port=port, consoles=consoles))
+    tool = ["ipmitool", "-I", "lanplus", "-H", rack.addresses[0], "-p", str(port), "-U", "admin", "-P", "password"]
+    other, heard = bytearray(), consoles.attach("server-0")[0]
+
+    async def listen() -> None:
+        async for text in heard:
+            other.extend(text)
+
+    listening = asyncio.create_task(listen())
+    with shown_by([*tool, "sol", "activate"]) as (terminal, shown):
+        async with asyncio.timeout(120):
+            await until(lambda: b"operational" in shown)
+            guest = await asyncio.create_subprocess_exec(
+                "qemu-system-x86_64", "-machine", "pc,graphics=off", "-accel", "tcg", "-m", "64", "-display", "none",
+                "-monitor", "none", "-chardev", f"pty,id=c,logfile={log},logappend=on", "-serial", "chardev:c",
+                "-nic", "user,model=e1000,restrict=on", stdout=asyncio.subprocess.PIPE,
+            )  # fmt: skip
+            try:
+                assert guest.stdout is not None
+                terminals.put_nowait(Path((await guest.stdout.readline()).decode().split()[4]))
+                await until(lambda: b"Press Ctrl-B" in shown)
+                os.write(terminal, b"\x02")
+                await until(lambda: b"iPXE>" in shown)
+                os.write(terminal, b"echo typed-by-sol\r")
+                await until(lambda: shown.count(b"typed-by-sol") >= 2)  # as it was typed, and as it was answered
+            finally:
+                guest.kill()
+                await guest.wait()
+            os.write(terminal, b"\r~.")
+            await until(lambda: b"terminated" in shown)
+    listening.cancel()
+    await asyncio.gather(listening, return_exceptions=True)
+    assert other.count(b"typed-by-sol") >= 2
 
 
 PYGHMI = """

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
+from rackless.bmc.faults import Operation
 from rackless.bmc.ipmi.session import Peer, Privilege, Session
 
 if TYPE_CHECKING:
@@ -74,6 +75,22 @@ Run = Callable[[Call], bytes | Awaitable[bytes]]
 class Command:
     run: Run
     privilege: Privilege
+    about: Operation | None = None
+    """For faults and the audit. Left out, whatever a user may do is reading."""
+    details: Callable[[bytes], Mapping[str, str]] = lambda data: {}
+    """What of its data may be written down."""
+
+    @property
+    def operation(self) -> Operation:
+        return self.about or (Operation.READ if self.privilege <= Privilege.USER else Operation.OTHER)
+
+    @property
+    def only_reads(self) -> bool:
+        return self.operation is Operation.READ
+
+    @property
+    def name(self) -> str:
+        return f"{self.run.__module__.rpartition('.')[2]} {self.run.__name__.replace('_', ' ')}"
 
 
 Table = Mapping[tuple[int, int], Command]

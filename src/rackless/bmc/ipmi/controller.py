@@ -8,16 +8,20 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 from uuid import UUID, uuid5
 
+from rackless.bmc import audit
 from rackless.bmc.accounts import Account, Accounts
+from rackless.bmc.audit import Audit
 from rackless.bmc.chassis import Cause, Chassis, Reset
+from rackless.bmc.faults import Faults, Operation, Trouble
 from rackless.bmc.ipmi import sdr
 from rackless.bmc.ipmi.ontime import OnTime
+from rackless.bmc.ipmi.rakp import Status
 from rackless.bmc.ipmi.sdr import Discrete
 from rackless.bmc.ipmi.sel import EventLog
 from rackless.bmc.ipmi.session import Login, Peer, Privilege, Session
@@ -74,6 +78,8 @@ class Controller:
         *,
         lan: Lan | None = None,
         consoles: Consoles | None = None,
+        faults: Faults | None = None,
+        audit: Audit | None = None,
         now: Callable[[], float] = time.monotonic,
         wall: Callable[[], float] = time.time,
     ) -> None:
@@ -88,6 +94,8 @@ class Controller:
         self.watchdog = Watchdog(self._watchdog_ran_out, lambda: self._spawn_press(Reset.NMI))
         self.enables = _SEL_ENABLED
         self.consoles = consoles
+        self.faults = faults or Faults()
+        self._audit = audit
         self.lan_in_progress = 0
         self.sol_in_progress = 0
         self._on = OnTime(now)
@@ -132,8 +140,21 @@ class Controller:
                 return Login(user, account.username, ROLES[account.role], key)
         return None
 
-    def refused(self, name: str, peer: Peer, why: str) -> None:
-        self._bus.info(f"IPMI at {self.chassis.name}: {peer[0]} was not let in as {name!r}: {why}")
+    def admits(self, login: Login) -> bool:
+        return not self.faults.strike(Trouble.WRONG_PASSWORD, self.chassis.name, Operation.LOGIN)
+
+    def told(self, name: str, peer: Peer, outcome: Status) -> None:
+        self.audit(name, peer, "login", outcome.name.lower().replace("_", " "), ok=outcome is Status.OK)
+
+    def audit(
+        self, user: str | None, peer: Peer, action: str, outcome: str, *, ok: bool, details: Mapping[str, str] = {}
+    ) -> None:
+        if self._audit is not None:
+            entry = audit.Entry(
+                protocol="ipmi", bmc=self.lan.address, client=peer[0], user=user, action=action, outcome=outcome, ok=ok,
+                server=self.chassis.name, details=details,
+            )  # fmt: skip
+            self._audit.record(entry)
 
     # reading
 

@@ -56,7 +56,13 @@ class Gate(Protocol):
 
     def find(self, name: bytes) -> Login | None: ...
 
-    def refused(self, name: str, peer: Peer, why: str) -> None: ...
+    def admits(self, login: Login) -> bool:
+        """Asked when the password was right: may still say no."""
+        ...
+
+    def told(self, name: str, peer: Peer, outcome: Status) -> None:
+        """Somebody tried to log in, and this is what became of it."""
+        ...
 
 
 class Execute(Protocol):
@@ -226,7 +232,7 @@ class Endpoint:
         login, status = self._admit(rakp1, opening)
         del self._openings[rakp1.session]
         if login is None:
-            self._gate.refused(rakp1.name.decode(errors="replace"), peer, status.name)
+            self._gate.told(rakp1.name.decode(errors="replace"), peer, status)
             return refusal(rakp1.tag, status, opening.console)
         _trim(self._claims, CLAIM_LIMIT - 1, lambda claim: claim.opening.at, self.now() - OPENING_SECONDS)
         claim = self._claims[rakp1.session] = _Claim(opening, rakp1, login, self.random(16))
@@ -266,13 +272,19 @@ class Endpoint:
             return [refusal(rakp3.tag, Status.INVALID_SESSION, 0)]
         opening, rakp1 = claim.opening, claim.rakp1
         expected = opening.suite.code(claim.login.key, claim.random, _id(opening.console), rakp1.identity)
-        if not hmac.compare_digest(expected, rakp3.code):
-            self._gate.refused(claim.login.name, peer, "the password is wrong")
-            return [refusal(rakp3.tag, Status.INVALID_CHECK_VALUE, opening.console)]
-        self.expire()
-        if len(self.sessions) >= SESSION_LIMIT:
-            return [refusal(rakp3.tag, Status.NO_RESOURCES, opening.console)]
+        status = Status.OK
+        if not hmac.compare_digest(expected, rakp3.code) or not self._gate.admits(claim.login):
+            status = Status.INVALID_CHECK_VALUE
+        elif not self._room():
+            status = Status.NO_RESOURCES
+        self._gate.told(claim.login.name, peer, status)
+        if status is not Status.OK:
+            return [refusal(rakp3.tag, status, opening.console)]
         return [self._start(claim, rakp3, peer)]
+
+    def _room(self) -> bool:
+        self.expire()
+        return len(self.sessions) < SESSION_LIMIT
 
     def _start(self, claim: _Claim, rakp3: Rakp3, peer: Peer) -> bytes:
         opening, rakp1, suite = claim.opening, claim.rakp1, claim.opening.suite

@@ -1,7 +1,7 @@
-"""IPMI on UDP: sockets, timers and tasks around the pure endpoint of each BMC.
+"""IPMI on UDP: sockets and timers around the pure endpoint of each BMC.
 
 `IpmiServer` has any number of ports, each with one BMC behind it: 623 on every BMC's own address, or one port each on
-one address. A mistake of ours while answering is told to the bus and is an answer too, never the end of a socket.
+one address.
 """
 
 from __future__ import annotations
@@ -10,25 +10,24 @@ import asyncio
 import os
 import socket
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import Any, cast
 
-from rackless.bmc.chassis import PoweredOff
-from rackless.bmc.ipmi.command import Call, Code, Refused, Table
+from rackless.bmc.faults import Operation
+from rackless.bmc.ipmi.command import Table
 from rackless.bmc.ipmi.commands import TABLE
 from rackless.bmc.ipmi.controller import Controller
 from rackless.bmc.ipmi.endpoint import Endpoint
-from rackless.bmc.ipmi.session import Peer, Privilege, Session
+from rackless.bmc.ipmi.faults import begins_login, strike
+from rackless.bmc.ipmi.session import Peer, Session
 from rackless.bmc.ipmi.suites import SAFE
 from rackless.bmc.ipmi.udp import UdpTransport
-from rackless.bmc.ipmi.wire import Request
+from rackless.bmc.ipmi.work import Work
 from rackless.bmc.sockets import MakeSocket
-from rackless.errors import MachineError, RacklessError
+from rackless.errors import MachineError
 from rackless.events import Bus
-from rackless.ports.hypervisor import NoSuchServer, Unreachable
 
 PORT = 623
-_IN_WORK = 8
 _SWEEP_SECONDS = 5.0
 
 
@@ -46,13 +45,11 @@ class Port(asyncio.DatagramProtocol):
         random: Callable[[int], bytes] = os.urandom,
     ) -> None:
         self.controller = controller
-        self.endpoint = Endpoint(controller, self, now=now, random=random, suites=suites)
+        self._work = Work(controller, table, bus, self.send)
+        self.endpoint = self._work.endpoint = Endpoint(controller, self._work, now=now, random=random, suites=suites)
         controller.restart = self._restart
         controller.emit = self._emit
-        self._bus = bus
-        self._table = table
         self._transport: asyncio.DatagramTransport | None = None
-        self._work: set[asyncio.Task[None]] = set()
 
     # the socket
 
@@ -61,7 +58,16 @@ class Port(asyncio.DatagramProtocol):
 
     def datagram_received(self, data: bytes, addr: tuple[Any, ...]) -> None:
         peer = (addr[0], addr[1])
-        for answer in self.endpoint.receive(data, peer):
+        if self.controller.faults.any and begins_login(data):
+            stumble = strike(self.controller.faults, self.controller.chassis.name, Operation.LOGIN)
+            if stumble is not None:
+                if not stumble.lost and stumble.code is None:
+                    asyncio.get_running_loop().call_later(stumble.seconds, self._receive, data, peer)
+                return
+        self._receive(data, peer)
+
+    def _receive(self, datagram: bytes, peer: Peer) -> None:
+        for answer in self.endpoint.receive(datagram, peer):
             self.send(answer, peer)
 
     def send(self, datagram: bytes, peer: Peer) -> None:
@@ -70,57 +76,6 @@ class Port(asyncio.DatagramProtocol):
 
     def _emit(self, session: Session, kind: int, payload: bytes) -> None:
         self.send(self.endpoint.seal(session, kind, payload), session.peer)
-
-    # what is asked
-
-    def __call__(self, session: Session | None, request: Request, peer: Peer) -> bytes | None:
-        command = self._table.get((request.netfn, request.command))
-        if command is None:
-            return bytes((Code.INVALID_COMMAND,))
-        privilege = session.privilege if session else Privilege.NONE
-        if privilege < command.privilege:
-            return bytes((Code.INSUFFICIENT_PRIVILEGE,))
-        try:
-            result = command.run(Call(self.controller, self.endpoint, request.data, peer, session))
-        except Exception as error:  # the edge: a mistake of ours is an answer too, and is told
-            return self._refusal(request, error)
-        if isinstance(result, bytes):
-            return b"\x00" + result
-        return self._later(session, request, result)
-
-    def only_reads(self, request: Request) -> bool:
-        command = self._table.get((request.netfn, request.command))
-        return command is not None and command.privilege <= Privilege.USER
-
-    def _later(self, session: Session | None, request: Request, work: Awaitable[bytes]) -> bytes | None:
-        assert session is not None, "what takes time needs a session"
-        task = asyncio.create_task(self._finish(session, request, work))
-        self._work.add(task)
-        task.add_done_callback(self._work.discard)
-        return None
-
-    async def _finish(self, session: Session, request: Request, work: Awaitable[bytes]) -> None:
-        try:
-            answer = b"\x00" + await work
-        except Exception as error:  # as above
-            answer = self._refusal(request, error)
-        for datagram in self.endpoint.answer(session, request, answer):
-            self.send(datagram, session.peer)
-
-    def _refusal(self, request: Request, error: Exception) -> bytes:
-        match error:
-            case Refused():
-                return bytes((error.code,))
-            case Unreachable():
-                return bytes((Code.BUSY,))
-            case NoSuchServer():
-                return bytes((Code.NOT_PRESENT,))
-            case PoweredOff():
-                return bytes((Code.NOT_IN_THIS_STATE,))
-        what = f"IPMI at {self.controller.chassis.name}: command {request.netfn:#04x} {request.command:#04x}"
-        text = str(error) if isinstance(error, RacklessError) else f"{type(error).__name__}: {error}"
-        self._bus.warn(f"{what}: {text}")
-        return bytes((Code.UNSPECIFIED,))
 
     # time
 
@@ -144,9 +99,7 @@ class Port(asyncio.DatagramProtocol):
             self._transport.close()
             self._transport = None
         self._end(list(self.endpoint.sessions.values()))
-        for task in self._work:
-            task.cancel()
-        await asyncio.gather(*self._work, return_exceptions=True)
+        await self._work.close()
         await self.controller.close()
 
 

@@ -10,7 +10,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from rackless.bmc.accounts import Accounts
+from rackless.bmc.audit import Audit
 from rackless.bmc.chassis import Chassis
+from rackless.bmc.faults import Faults
 from rackless.bmc.ipmi.controller import Controller, Lan
 from rackless.bmc.ipmi.server import PORT, IpmiServer
 from rackless.bmc.ipmi.session import Peer
@@ -39,11 +41,20 @@ class Ipmi:
 
 class Sites:
     def __init__(
-        self, options: Ipmi, bus: Bus, accounts: Callable[[Chassis], Accounts], sockets: MakeSocket = socket.socket
+        self,
+        options: Ipmi,
+        bus: Bus,
+        accounts: Callable[[Chassis], Accounts],
+        sockets: MakeSocket = socket.socket,
+        *,
+        faults: Faults | None = None,
+        audit: Audit | None = None,
     ) -> None:
         self._options = options
         self._bus = bus
         self._accounts = accounts
+        self._faults = faults
+        self._audit = audit
         self._server = IpmiServer(bus, suites=options.suites, sockets=sockets)
         self._open: dict[str, Peer] = {}
 
@@ -73,7 +84,15 @@ class Sites:
         port = options.port if options.base_port is None else self._free_port(options.base_port + number)
         address = options.address or chassis.address
         lan = Lan(address, options.mask, options.gateway, port)
-        controller = Controller(chassis, self._accounts(chassis), self._bus, lan=lan, consoles=options.consoles)
+        controller = Controller(
+            chassis,
+            self._accounts(chassis),
+            self._bus,
+            lan=lan,
+            consoles=options.consoles,
+            faults=self._faults,
+            audit=self._audit,
+        )
         self._server.listen(controller, address, port)
         self._open[chassis.name] = (address, port)
 

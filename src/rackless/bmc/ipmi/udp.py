@@ -20,13 +20,13 @@ _AT_ONCE = 32
 
 class UdpTransport(asyncio.DatagramTransport):
     def __init__(
-        self, address: str, port: int, protocol: asyncio.DatagramProtocol, sockets: MakeSocket = socket.socket
+        self, address: str, port: int, protocol: asyncio.DatagramProtocol, make: MakeSocket = socket.socket
     ) -> None:
         super().__init__()
         self._protocol = protocol
         self._loop = asyncio.get_running_loop()
         family = socket.AF_INET6 if ":" in address else socket.AF_INET
-        self._socket = sockets(family, socket.SOCK_DGRAM, 0)
+        self._socket = make(family, socket.SOCK_DGRAM, 0)
         try:
             self._socket.setblocking(False)
             self._socket.bind((address, port))

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from rackless.cli.options import lab_name, lab_options, print_json
-from rackless.cli.progress import shown
+from rackless.cli.progress import interruptible, shown
 from rackless.daemon import operations
 from rackless.errors import InputError
 from rackless.events import Bus
@@ -40,7 +40,7 @@ def destroy(file: Path | None, name: str | None, yes: bool, dry_run: bool, as_js
             raise InputError(f"destroy would remove the lab {lab}", hint="add --yes to say that it should")
         click.confirm(f"Remove the lab {lab} with all its servers and disks?", abort=True)
     bus = Bus()
-    with shown(bus, as_json=as_json):
+    with interruptible(lambda: operations.describe_left(lab, roots), lab), shown(bus, as_json=as_json):
         asyncio.run(operations.destroy(lab, roots, bus))
 
 

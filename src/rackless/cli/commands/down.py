@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from rackless.cli.options import json_option, lab_name, lab_options
-from rackless.cli.progress import shown
+from rackless.cli.progress import interruptible, shown
 from rackless.daemon import operations
 from rackless.events import Bus
 from rackless.run.paths import Roots
@@ -21,6 +21,6 @@ from rackless.run.paths import Roots
 @click.option("-q", "--quiet", is_flag=True, help="Say nothing but errors.")
 def down(file: Path | None, name: str | None, force: bool, as_json: bool, quiet: bool) -> None:
     """Stop the lab: shut the servers down, end its processes, keep disks, records and secrets."""
-    bus = Bus()
-    with shown(bus, as_json=as_json, quiet=quiet):
-        asyncio.run(operations.down(lab_name(file, name), Roots.from_environment(), bus, force=force))
+    bus, lab, roots = Bus(), lab_name(file, name), Roots.from_environment()
+    with interruptible(lambda: operations.describe_left(lab, roots), lab), shown(bus, as_json=as_json, quiet=quiet):
+        asyncio.run(operations.down(lab, roots, bus, force=force))

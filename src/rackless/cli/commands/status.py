@@ -70,6 +70,14 @@ def render(found: dict[str, Any], console: Console) -> None:
             console.print(Text.assemble((f"{server['name']}: ", "bold red"), server["error"]))
     for fault in found.get("faults", ()):
         console.print(Text.assemble((f"fault {fault['id']}: ", "bold yellow"), fault["text"]))
+    for part in found["parts"]:
+        if not part["running"] or part["restarts"]:
+            state = "is not running" if not part["running"] else f"was started again {part['restarts']} times"
+            console.print(
+                Text.assemble(("! ", "yellow"), f"{part['name']} {state}: {part['reason']} (log: {part['log']})")
+            )
+    for warning in found["warnings"]:
+        console.print(Text.assemble(("! ", "yellow"), warning))
     if (etcd := found["etcd"]) is not None:
         mark = ("✓ ", "green") if etcd["complete"] else ("✗ ", "red")
         console.print(Text.assemble(mark, "etcd: ", etcd["detail"]))

@@ -8,10 +8,9 @@ from pathlib import Path
 import click
 
 from rackless.cli.options import lab_options, load_spec
-from rackless.cli.progress import shown
+from rackless.cli.progress import interruptible, shown
 from rackless.daemon import operations
 from rackless.daemon.stages import STAGES
-from rackless.errors import Interrupted
 from rackless.events import Bus
 from rackless.run.paths import Roots
 
@@ -38,15 +37,9 @@ def up(
     """
     spec = load_spec(file, name)
     bus = Bus()
-    try:
-        with shown(bus, as_json=as_json, quiet=quiet):
-            work = operations.up(
-                spec, Roots.from_environment(), bus, goal=goal, install=not no_install, replace=replace
-            )
-            asyncio.run(work)
-    except KeyboardInterrupt:
-        raise Interrupted(
-            "stopped",
-            why=f"what was made of the lab {spec.name} is still there",
-            hint="`rackless up` goes on where it was, `rackless destroy` takes it away",
-        ) from None
+    roots = Roots.from_environment()
+    with (
+        interruptible(lambda: operations.describe_left(spec.name, roots), spec.name),
+        shown(bus, as_json=as_json, quiet=quiet),
+    ):
+        asyncio.run(operations.up(spec, roots, bus, goal=goal, install=not no_install, replace=replace))

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
 from rackless.bmc.chassis import Cause, Reset
+from rackless.bmc.faults import Operation
 from rackless.bmc.ipmi.command import Call, Code, Command, Refused
 from rackless.bmc.ipmi.session import Privilege
 from rackless.bmc.state import BootOverride, Memory, When
@@ -176,15 +178,27 @@ def acpi_power_state(call: Call) -> bytes:
     return bytes((0x00 if on else 0x05, 0x00))
 
 
+def _which_control(data: bytes) -> Mapping[str, str]:
+    what = _CONTROLS.get(data[0] & 0x0F) if data else None
+    return {"action": what.value} if what else {}
+
+
+def _which_boot(data: bytes) -> Mapping[str, str]:
+    if len(data) != 6 or data[0] & 0x7F != 5:
+        return {}
+    device = _DEVICES.get(data[2] >> 2 & 0x0F)
+    return {"device": device.value if device else "none", "when": "always" if data[1] & _PERSISTENT else "once"}
+
+
 COMMANDS: Final = {
     (_NETFN, 0x00): Command(capabilities, Privilege.USER),
     (_NETFN, 0x01): Command(status, Privilege.USER),
-    (_NETFN, 0x02): Command(control, Privilege.OPERATOR),
+    (_NETFN, 0x02): Command(control, Privilege.OPERATOR, Operation.POWER, _which_control),
     (_NETFN, 0x04): Command(identify, Privilege.OPERATOR),
     (_NETFN, 0x06): Command(set_policy, Privilege.OPERATOR),
     (_NETFN, 0x07): Command(restart_cause, Privilege.USER),
-    (_NETFN, 0x08): Command(set_boot_option, Privilege.OPERATOR),
-    (_NETFN, 0x09): Command(get_boot_option, Privilege.OPERATOR),
+    (_NETFN, 0x08): Command(set_boot_option, Privilege.OPERATOR, Operation.BOOT, _which_boot),
+    (_NETFN, 0x09): Command(get_boot_option, Privilege.OPERATOR, Operation.READ),
     (_NETFN, 0x0F): Command(power_on_hours, Privilege.USER),
     (0x06, 0x07): Command(acpi_power_state, Privilege.USER),
 }

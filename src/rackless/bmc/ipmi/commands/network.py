@@ -5,6 +5,7 @@ from __future__ import annotations
 import ipaddress
 from typing import Final
 
+from rackless.bmc.faults import Operation
 from rackless.bmc.ipmi.command import Call, Code, Command, Refused
 from rackless.bmc.ipmi.commands.session import CHANNEL, channel
 from rackless.bmc.ipmi.session import Privilege
@@ -125,5 +126,5 @@ COMMANDS: Final = {
     (_APP, 0x42): Command(information, Privilege.USER),
     (_APP, 0x56): Command(security_keys, Privilege.ADMINISTRATOR),
     (_TRANSPORT, 0x01): Command(set_lan, Privilege.ADMINISTRATOR),
-    (_TRANSPORT, 0x02): Command(get_lan, Privilege.OPERATOR),
+    (_TRANSPORT, 0x02): Command(get_lan, Privilege.OPERATOR, Operation.READ),
 }

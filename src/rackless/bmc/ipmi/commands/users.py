@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Final
 
 from rackless.bmc.accounts import Account
+from rackless.bmc.faults import Operation
 from rackless.bmc.ipmi.command import Call, Code, Command, Refused
 from rackless.bmc.ipmi.commands.session import channel
 from rackless.bmc.ipmi.controller import MOST_USERS, ROLES
@@ -176,10 +177,10 @@ def get_payload_access(call: Call) -> bytes:
 
 COMMANDS: Final = {
     (_NETFN, 0x43): Command(set_access, Privilege.ADMINISTRATOR),
-    (_NETFN, 0x44): Command(get_access, Privilege.OPERATOR),
+    (_NETFN, 0x44): Command(get_access, Privilege.OPERATOR, Operation.READ),
     (_NETFN, 0x45): Command(set_name, Privilege.ADMINISTRATOR),
-    (_NETFN, 0x46): Command(get_name, Privilege.OPERATOR),
+    (_NETFN, 0x46): Command(get_name, Privilege.OPERATOR, Operation.READ),
     (_NETFN, 0x47): Command(set_password, Privilege.ADMINISTRATOR),
     (_NETFN, 0x4C): Command(set_payload_access, Privilege.ADMINISTRATOR),
-    (_NETFN, 0x4D): Command(get_payload_access, Privilege.OPERATOR),
+    (_NETFN, 0x4D): Command(get_payload_access, Privilege.OPERATOR, Operation.READ),
 }

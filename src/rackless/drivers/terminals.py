@@ -1,0 +1,117 @@
+"""Consoles that are a terminal with a log, as libvirt makes them: heard by following the log, typed into at the terminal.
+
+The log has what the server said whether anybody listened or not, so any number may listen, and none takes anything
+from another. The terminal is another one after every start of the server, and there is none while it is off; it is asked for
+when somebody types. What it shows is read and thrown away: unread, it would hold the server up.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import tty
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from pathlib import Path
+
+from rackless.errors import LabError
+from rackless.ports.console import Heard, NoConsole, Write
+
+FindTerminal = Callable[[str], Awaitable[Path | None]]
+_BLOCK = 1 << 14
+_PAUSE = 0.05
+_MOST_UNTYPED = 4096
+
+
+class TerminalConsoles:
+    def __init__(self, log: Callable[[str], Path], find: FindTerminal) -> None:
+        self._log = log
+        self._find = find
+
+    def attach(self, server: str) -> tuple[Heard, Write]:
+        log = self._log(server)
+        if not log.exists():
+            raise NoConsole(f"{server} has no console")
+        terminal = _Terminal(server, self._find)
+        return _follow(log, log.stat().st_size, terminal), terminal.write
+
+
+async def _follow(log: Path, position: int, terminal: _Terminal) -> Heard:
+    """What is added to the log; a log that became shorter was begun anew."""
+    try:
+        while True:
+            with suppress(FileNotFoundError):
+                size = log.stat().st_size
+                position = position if size >= position else 0
+                if size > position:
+                    with log.open("rb") as file:
+                        file.seek(position)
+                        text = file.read(_BLOCK)
+                    position += len(text)
+                    yield text
+                    continue
+            await asyncio.sleep(_PAUSE)
+    finally:
+        terminal.close()
+
+
+class _Terminal:
+    def __init__(self, server: str, find: FindTerminal) -> None:
+        self._server = server
+        self._find = find
+        self._line: int | None = None
+        self._untyped = b""
+        self._opening: asyncio.Task[None] | None = None
+
+    def write(self, text: bytes) -> None:
+        self._untyped = (self._untyped + text)[-_MOST_UNTYPED:]
+        if self._line is not None:
+            self._type()
+        elif self._opening is None or self._opening.done():
+            self._opening = asyncio.create_task(self._open())
+
+    def close(self) -> None:
+        if self._opening is not None:
+            self._opening.cancel()
+        self._hang_up()
+
+    async def _open(self) -> None:
+        try:
+            path = await self._find(self._server)
+            if path is None:
+                self._untyped = b""  # the server is off, and nobody reads what is typed
+                return
+            line = os.open(path, os.O_RDWR | os.O_NOCTTY | os.O_NONBLOCK)
+        except (LabError, OSError):
+            self._untyped = b""
+            return
+        tty.setraw(line)
+        self._line = line
+        asyncio.get_running_loop().add_reader(line, self._discard)
+        self._type()
+
+    def _type(self) -> None:
+        assert self._line is not None
+        try:
+            typed = os.write(self._line, self._untyped)
+            self._untyped = self._untyped[typed:]
+        except BlockingIOError:
+            pass
+        except OSError:
+            self._hang_up()
+
+    def _discard(self) -> None:
+        try:
+            if self._line is not None and os.read(self._line, _BLOCK):
+                return
+        except BlockingIOError:
+            return
+        except OSError:
+            pass
+        self._hang_up()
+
+    def _hang_up(self) -> None:
+        if self._line is not None:
+            asyncio.get_running_loop().remove_reader(self._line)
+            os.close(self._line)
+            self._line = None
