@@ -31,8 +31,12 @@ def consoles(log: Path, terminal: Path | None) -> TerminalConsoles:
 
 async def test_all_who_listen_hear_what_is_added_to_the_log(tmp_path: Path) -> None:
     log = tmp_path / "log"
-    log.write_bytes(b"long ago")
     console = consoles(log, None)
+    early = console.attach("a")[0]
+    log.write_bytes(b"long ago")
+    async with asyncio.timeout(3):
+        assert await anext(early) == b"long ago"
+    await early.aclose()
     first, second = console.attach("a")[0], console.attach("a")[0]
     with log.open("ab") as file:
         file.write(b"login: ")
@@ -74,9 +78,9 @@ async def test_what_is_typed_at_a_server_that_is_off_is_lost(tmp_path: Path) -> 
     await heard.aclose()
 
 
-def test_a_server_without_a_log_has_no_console(tmp_path: Path) -> None:
+def test_a_server_without_a_place_for_its_log_has_no_console(tmp_path: Path) -> None:
     with pytest.raises(NoConsole):
-        consoles(tmp_path / "none", None).attach("a")
+        consoles(tmp_path / "nowhere/none", None).attach("a")
 
 
 def test_the_terminal_is_in_the_description_of_a_running_server() -> None:

@@ -324,6 +324,7 @@ class Engine:
             await service.start()
             self.ironic = service
             self.provisioner = IronicProvisioner(config.url, config.username, config.password, config.ca)
+        self._start_controller()  # hosts may be written down by anybody from now on
 
     def _ironic_config(self, supplies: prepare.Supplies) -> IronicConfig:
         authority = self._authority()

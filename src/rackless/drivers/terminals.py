@@ -30,10 +30,11 @@ class TerminalConsoles:
 
     def attach(self, server: str) -> tuple[Heard, Write]:
         log = self._log(server)
-        if not log.exists():
+        if not log.parent.exists():
             raise NoConsole(f"{server} has no console")
         terminal = _Terminal(server, self._find)
-        return _follow(log, log.stat().st_size, terminal), terminal.write
+        size = log.stat().st_size if log.exists() else 0  # it comes with the server's first start
+        return _follow(log, size, terminal), terminal.write
 
 
 async def _follow(log: Path, position: int, terminal: _Terminal) -> Heard:

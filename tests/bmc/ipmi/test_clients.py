@@ -18,7 +18,9 @@ from pathlib import Path
 import pytest
 
 from rackless.bmc.accounts import Account
+from rackless.bmc.ipmi import wire
 from rackless.bmc.ipmi.sites import Ipmi
+from rackless.bmc.ipmi.suites import SUITES
 from rackless.drivers.fake.consoles import FakeConsoles
 from rackless.drivers.terminals import TerminalConsoles
 from rackless.ports.hypervisor import BootDevice, Power
@@ -88,6 +90,11 @@ IPMITOOL: tuple[tuple[str, str], ...] = (
     ("dcmi set_asset_tag rack7", "rack7"),
     ("dcmi asset_tag", "rack7"),
     ("raw 0x06 0x01", "20 01"),
+    # as Ironic asks
+    ("raw 0x00 0x08 0x03 0x08", ""),
+    ("raw 0x00 0x08 0x05 0xe0 0x08 0x00 0x00 0x00", ""),
+    ("chassis bootparam get 5", "Force Boot from default Hard-Drive"),
+    ("sdr -v", "Sensor Reading        : 21 (+/- 0) degrees C"),
 )
 FREEIPMI: tuple[tuple[str, str], ...] = (
     ("ipmipower --stat", ": off"),
@@ -220,6 +227,39 @@ async def test_the_boot_device_of_a_running_server_counts_at_its_next_start(benc
         assert (await run(*tool, *command.split()))[0] == 0
     devices = [boot.device for boot in bench.rack.hypervisor.boots]
     assert devices == [BootDevice.DISK, BootDevice.NETWORK, BootDevice.DISK]
+
+
+async def test_pings_are_answered_on_the_standard_port(make_rack: MakeRack) -> None:
+    if shutil.which("rmcpping") is None or os.geteuid():
+        pytest.skip("FreeIPMI is not installed, or port 623 is not ours")
+    rack = await make_rack(1, ipmi=Ipmi())
+    for program in ("rmcpping", "ipmiping"):
+        code, output = await run(program, "-c", "1", rack.addresses[0])
+        assert code == 0, output
+        assert " 0.0% packet loss" in output, output
+
+
+async def test_a_flood_of_half_open_sessions_does_not_lock_out_a_client(bench: Bench) -> None:
+    loop = asyncio.get_running_loop()
+    transport, _ = await loop.create_datagram_endpoint(
+        asyncio.DatagramProtocol, remote_addr=(bench.address, bench.port)
+    )
+    algorithms = b"".join(bytes((kind, 0, 0, 8, one, 0, 0, 0)) for kind, one in enumerate(SUITES[17].algorithms))
+    opening = wire.outside_session(wire.OPEN_REQUEST, bytes(4) + b"evil" + algorithms)
+
+    async def flood() -> None:
+        while True:
+            for _ in range(20):
+                transport.sendto(opening)
+            await asyncio.sleep(0.001)
+
+    flooding = asyncio.create_task(flood())
+    try:
+        for _ in range(5):
+            assert (await run(*bench.ipmitool(17), "power", "status"))[0] == 0
+    finally:
+        flooding.cancel()
+        transport.close()
 
 
 async def test_a_guest_found_off_is_seen_off(bench: Bench) -> None:

@@ -122,8 +122,8 @@ async def test_a_hundred_thousand_spoilt_datagrams_do_nothing_and_leave_nothing(
 async def test_every_command_answers_any_data_without_a_mistake_of_ours(make_desk: MakeDesk) -> None:
     desk = await make_desk(power=Power.ON)
     chance = random.Random(3)
-    for key in TABLE:
-        for length in (*range(8), 10, 17, 22, 40):
+    for key, command in TABLE.items():
+        for length in (0, 1, 2, 3, 4, 5, 6, 7, 17, 22):
             client = await desk.admin()
             data = chance.randbytes(length)
             if key[0] == 0x2C and data:
@@ -131,7 +131,8 @@ async def test_every_command_answers_any_data_without_a_mistake_of_ours(make_des
             code, _ = await client.ask(*key, data)
             assert code != Code.UNSPECIFIED, (key, data, desk.notes)
             desk.port._end(list(desk.port.endpoint.sessions.values()))
-            await desk.controller.keep(group_key="", barred=[])
-            await desk.controller.accounts.put("1", ADMIN)
-            desk.controller.watchdog.stop()
             drain(desk)
+            if not command.only_reads and code == Code.OK:
+                desk.controller.watchdog.stop()
+                await desk.controller.keep(group_key="", barred=[])
+                await desk.controller.accounts.put("1", ADMIN)

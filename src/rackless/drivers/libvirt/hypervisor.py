@@ -63,12 +63,12 @@ class LibvirtHypervisor:
         await self._connection.call(work)
 
     async def servers(self) -> list[ServerState]:
-        return await self._connection.call(lambda conn: self._eyes.observe_all(conn.listAllDomains()))
+        return await self._connection.call(self._eyes.observe_all)
 
     async def observe(self, name: str) -> ServerState | None:
         def work(conn: Any) -> ServerState | None:
             domain = _lookup(conn, name)
-            return None if domain is None else self._eyes.observe(domain)
+            return None if domain is None else self._eyes.observe(domain, bool(domain.isActive()))
 
         return await self._connection.call(work)
 
@@ -204,9 +204,9 @@ class _Eyes:
     def __init__(self) -> None:
         self._known: dict[str, tuple[str, ServerState]] = {}
 
-    def observe(self, domain: Any) -> ServerState:
+    def observe(self, domain: Any, active: bool) -> ServerState:
         xml = domain.XMLDesc(libvirt().VIR_DOMAIN_XML_INACTIVE)
-        power = Power.ON if domain.isActive() else Power.OFF
+        power = Power.ON if active else Power.OFF
         known = self._known.get(domain.name())
         if known is not None and known[0] == xml and all(disk.size_bytes for disk in known[1].disks):
             return known[1] if known[1].power is power else replace(known[1], power=power)
@@ -214,16 +214,20 @@ class _Eyes:
         self._known[state.name] = (xml, state)
         return state
 
-    def observe_all(self, domains: list[Any]) -> list[ServerState]:
-        found = [state for domain in domains if (state := self._unless_gone(domain)) is not None]
+    def observe_all(self, conn: Any) -> list[ServerState]:
+        """One question per domain, not two: which of them run is asked once."""
+        domains = conn.listAllDomains()
+        active = {domain.name() for domain in conn.listAllDomains(libvirt().VIR_CONNECT_LIST_DOMAINS_ACTIVE)}
+        seen = (self._unless_gone(domain, domain.name() in active) for domain in domains)
+        found = [state for state in seen if state is not None]
         names = {state.name for state in found}
         self._known = {name: known for name, known in self._known.items() if name in names}
         return found
 
-    def _unless_gone(self, domain: Any) -> ServerState | None:
+    def _unless_gone(self, domain: Any, active: bool) -> ServerState | None:
         """None when it was undefined after it was listed."""
         try:
-            return self.observe(domain)
+            return self.observe(domain, active)
         except libvirt().libvirtError as error:
             if error.get_error_code() == libvirt().VIR_ERR_NO_DOMAIN:
                 return None
