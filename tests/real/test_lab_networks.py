@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
 import sys
 import time
@@ -101,6 +103,9 @@ def test_routed_bmcs_need_the_route_that_dhcp_hands_out_and_an_address_that_is_l
         assert lease is not None and bmc in lease["routes"]
         guest.take(lease)
         assert not guest.connects("192.168.112.20", 443), "its address is not listed"
+    (labd,) = [pid for pid, command in host.inhabitants() if "rackless.daemon.labd" in command]
+    os.kill(labd, signal.SIGKILL)  # and with it the namespace of the BMCs
+    host.rackless("up", "--until", "bmc")
     insert_media(host)
 
 

@@ -12,6 +12,8 @@ from rackless.plan.model import LabPlan
 from rackless.ports.fabric import Leg
 from rackless.ports.process import Processes
 
+LEG = "bmc-up"
+
 
 class BmcSite:
     def __init__(self, plan: LabPlan, links: NetlinkLinks, processes: Processes, bus: Bus) -> None:
@@ -33,8 +35,11 @@ class BmcSite:
                 await ensure_rules(render_lab(plan), self._processes)
             return
         with self._bus.step("BMC router") as step:
-            room = self._room = self._room or Room("bmc")
-            leg = Leg("bmc-up", plan.cluster.bridge, "router", router, gateway=plan.gateway.ip)
+            if self._room is None:
+                await self._links.remove(LEG)  # of a labd that was killed: the kernel may still be taking it away
+                self._room = Room("bmc")
+            room = self._room
+            leg = Leg(LEG, plan.cluster.bridge, "router", router, gateway=plan.gateway.ip)
             changed = await self._links.ensure_leg(leg, room.path)
             await room.acall(lambda: furnish_leg(leg, plan.bmc))
             changed |= await self._links.ensure_route(route)

@@ -28,7 +28,7 @@ from rackless.run.files import write
 from rackless.run.ledger import Ledger
 from rackless.run.paths import LabPaths, Roots
 from rackless.run.waiting import until
-from rackless.spec.lab import LabSpec, Profile
+from rackless.spec.lab import LabSpec, Profile, Role
 from rackless.spec.networks import Uplink
 
 
@@ -72,6 +72,7 @@ def budget(spec: LabSpec, roots: Roots, *, syncs: bool = False) -> list[Finding]
         for other in others
         if other.netns.exists() and (known := recorded_spec(other)) is not None
         for group in known.servers.values()
+        if group.role is not Role.SPARE
     )
     machine = observe_machine(spec.storage or roots.state, promised=promised, syncs=syncs)
     return check_budget(spec, plan_lab(spec), machine)

@@ -33,8 +33,8 @@ def events(file: Path | None, name: str | None, following: bool, lines: int, as_
         return
     titles: dict[str, str] = {}
     told = [describe(line, titles) for line in last_lines(journal, _BEFORE + lines)]
-    for words in [words for words in told if words is not None][-lines:]:
-        click.echo(words)
+    for shown in [words for words in told if words is not None][-lines:]:
+        click.echo(shown)
     if following:
         for line in follow(journal, 0):
             if (words := describe(line, titles)) is not None:

@@ -30,6 +30,10 @@ class NetlinkLinks:
         """The near end of a leg; `furnish_leg`, run in the other namespace, does the far end."""
         return await asyncio.to_thread(_ensure_leg, leg, namespace)
 
+    async def remove(self, name: str) -> None:
+        """Silent when it is not there."""
+        await asyncio.to_thread(_remove, name)
+
     async def ensure_route(self, route: Route) -> bool:
         return await asyncio.to_thread(_ensure_route, str(route.to), str(route.via))
 
@@ -68,6 +72,16 @@ def furnish_leg(leg: Leg, bridge: Bridge) -> None:
         if leg.gateway is not None:
             _ensure_route("default", str(leg.gateway))
     _ensure_bridge(bridge)
+
+
+def _remove(name: str) -> None:
+    with IPRoute() as route:
+        if (index := _index(route, name)) is not None:
+            try:
+                route.link("del", index=index)
+            except NetlinkError as error:
+                if error.code != errno.ENODEV:
+                    raise
 
 
 def _names() -> set[str]:
