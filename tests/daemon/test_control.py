@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from rackless import events
-from rackless.daemon.control import ControlClient, ControlServer
+from rackless.daemon.control import ControlServer
+from rackless.daemon.control_client import ControlClient
 from rackless.errors import GaveUp, LabError, RacklessError
 
 

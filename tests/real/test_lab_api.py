@@ -67,7 +67,8 @@ def test_kubectl_sees_and_makes_hosts_from_the_host_and_from_inside(host: Preten
     )
     assert inside.stdout.strip() == "baremetalhost.metal3.io/stranger"
     assert "stranger" in host.rackless("host", "list").stdout
-    kubectl(host, "delete", "bmh", "stranger", "--wait=false")
+    eventually(lambda: "unmanaged" in kubectl(host, "get", "bmh").stdout)  # the host controller has seen it
+    kubectl(host, "delete", "bmh", "stranger", "--timeout=60s")
 
     assert leaked_secrets(host.folder / "state" / "lab") == []
     host.rackless("destroy", "--yes")

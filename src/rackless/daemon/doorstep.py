@@ -14,6 +14,8 @@ from contextlib import suppress
 from rackless.run.files import write
 from rackless.run.paths import LabPaths
 
+API_PORT = 6443
+"""Of the API inside the lab, on the gateway's address."""
 LOOPBACK = "127.0.0.1"
 FIRST_PORT = 16443
 """Below what the kernel gives to outgoing connections, so that nobody has it by chance when the lab comes back."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import math
 import shutil
-import socket
 import ssl
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
@@ -25,11 +24,13 @@ from rackless.bmc.ipmi.sites import Ipmi
 from rackless.bmc.starts import Starts, default_limit
 from rackless.cluster.reference.recipe import Cluster, Keys, observe_nodes
 from rackless.daemon import prepare
+from rackless.daemon.bmc_site import BmcSite
 from rackless.daemon.doorstep import host_url
 from rackless.daemon.evidence import BootChain, read_console, read_lease
 from rackless.daemon.keeper import Keeper, KeptProcesses
 from rackless.daemon.lab_api import LabApi
 from rackless.daemon.migration import migrate_records
+from rackless.daemon.rest import Rest
 from rackless.daemon.stages import STAGES
 from rackless.drivers.clock import SystemClock
 from rackless.drivers.ironic.config import IronicConfig
@@ -42,15 +43,13 @@ from rackless.drivers.libvirt.domain_xml import OVMF, OVMF_SECURE, Platform
 from rackless.drivers.libvirt.hypervisor import LibvirtHypervisor
 from rackless.drivers.libvirt.networks import LibvirtNetworks
 from rackless.drivers.libvirt.terminal import find_terminal
-from rackless.drivers.netlink.links import NetlinkLinks, furnish_leg
-from rackless.drivers.netlink.room import Room
+from rackless.drivers.netlink.links import NetlinkLinks
 from rackless.drivers.terminals import TerminalConsoles
-from rackless.errors import GaveUp, InputError, LabError, MachineError, RacklessError
+from rackless.errors import InputError, LabError, MachineError, RacklessError
 from rackless.events import Bus, count
 from rackless.lab import libvirtd
 from rackless.lab.certificates import Authority
 from rackless.lab.files import FileServer
-from rackless.lab.firewall import ensure_rules, render_bmcs, render_lab
 from rackless.lab.machine import free_bytes
 from rackless.lab.networks import ensure_networks
 from rackless.lab.ntp import TimeServer
@@ -58,8 +57,7 @@ from rackless.lab.secrets import ensure_password
 from rackless.lab.servers import disk_folder, ensure_servers, retire_server
 from rackless.plan.addressing import plan_lab
 from rackless.plan.model import LabPlan
-from rackless.ports.fabric import Leg
-from rackless.ports.hypervisor import Power, Unreachable
+from rackless.ports.hypervisor import Unreachable
 from rackless.ports.provisioner import Image
 from rackless.ports.resources import Record
 from rackless.provisioning.baremetalhost import KIND, State, read
@@ -72,11 +70,10 @@ from rackless.spec.lab import LabSpec
 
 USERNAME = "admin"
 DEPROVISION_WITHIN = 1800.0
-SHUT_DOWN_WITHIN = 60.0
-API_BACK_WITHIN = 20.0
-"""Seconds for which a request of a person waits for an API that is being started again."""
 LOOK_AT_DISK = 10.0
 LOW_DISK = 2 << 30
+API_BACK_WITHIN = 20.0
+"""Seconds for which a request of a person waits for an API that is being started again."""
 
 
 class Engine:
@@ -87,11 +84,11 @@ class Engine:
         self.clock = SystemClock()
         self.processes = KeptProcesses(paths.run, bus)
         self.links = NetlinkLinks()
+        self.bmc_site = BmcSite(self.plan, self.links, self.processes, bus)
         self.connection = Connection()
         self.networks = LibvirtNetworks(self.connection)
         self.hypervisor = LibvirtHypervisor(self.connection, _platform(kvm=self._kvm()))
         self.libvirtd: Keeper | None = None
-        self.bmc_room: Room | None = None
         self.time = TimeServer(str(self.plan.gateway.ip))
         self.fleet: Fleet | None = None
         self.files = FileServer(paths.files, str(self.plan.gateway.ip))
@@ -150,9 +147,7 @@ class Engine:
         if self.fleet is not None:
             await self.fleet.stop()
             self.fleet = None
-        if self.bmc_room is not None:
-            self.bmc_room.close()
-            self.bmc_room = None
+        self.bmc_site.close()
         await self.connection.close()
         if self.libvirtd is not None:
             await self.libvirtd.stop()
@@ -179,10 +174,11 @@ class Engine:
         await self._ensure_libvirtd()
         self.hypervisor.platform = _platform(kvm=self._kvm())
         await ensure_networks(self.plan, self.links, self.networks, self.paths.run, self.bus)
-        await self._ensure_bmc_site()
+        await self.bmc_site.ensure()
         await self.time.start()
-        await self._ensure_api()
-        await ensure_servers(self.plan, self.paths, self.hypervisor, self.processes, self.bus)
+        async with asyncio.TaskGroup() as together:
+            together.create_task(self._ensure_api())
+            together.create_task(ensure_servers(self.plan, self.paths, self.hypervisor, self.processes, self.bus))
 
     async def _ensure_api(self) -> None:
         with self.bus.step("Kubernetes API") as step:
@@ -192,32 +188,6 @@ class Engine:
                 step.detail = f"{moved} records of before taken over"
             elif not started:
                 step.unchanged()
-
-    async def _ensure_bmc_site(self) -> None:
-        """Routed BMCs live in a namespace of their own, behind a router on the cluster network."""
-        route, router = self.plan.bmc_route, self.plan.bmc_site.router
-        if route is None or router is None:
-            if self.plan.bmc_site.allow:
-                await ensure_rules(render_lab(self.plan), self.processes)
-            return
-        with self.bus.step("BMC router") as step:
-            if self.bmc_room is None:
-                self.bmc_room = Room("bmc")
-            leg = Leg("bmc-up", self.plan.cluster.bridge, "router", router, gateway=self.plan.gateway.ip)
-            bmcs, room = self.plan.bmc, self.bmc_room
-            changed = await self.links.ensure_leg(leg, room.path)
-            await room.acall(lambda: furnish_leg(leg, bmcs))
-            changed |= await self.links.ensure_route(route)
-            await ensure_rules(render_lab(self.plan), self.processes)
-            await ensure_rules(render_bmcs(self.plan), self.processes, room.path)
-            if not changed:
-                step.unchanged()
-
-    def _make_socket(self, family: int, kind: int, protocol: int) -> socket.socket:
-        """BMCs listen, and fetch their media, where they live."""
-        if self.bmc_room is not None:
-            return self.bmc_room.call(lambda: socket.socket(family, kind, protocol))
-        return socket.socket(family, kind, protocol)
 
     async def _ensure_libvirtd(self) -> None:
         with self.bus.step("libvirtd") as step:
@@ -261,47 +231,17 @@ class Engine:
                 ipmi=Ipmi(consoles=TerminalConsoles(self.paths.console, partial(find_terminal, self.connection))),
                 starts=Starts(default_limit(), self.clock, self.hypervisor.processor_seconds),
                 audit=self.paths.logs / "bmc-audit.jsonl",
-                sockets=self._make_socket,
+                sockets=self.bmc_site.make_socket,
             )
             await fleet.start()
             self.fleet = fleet
-        await self._wake()
-
-    # stopping for a while, and going on
+        await Rest(self.paths.resting, self.hypervisor, self.clock, self.bus).end(self.plan)
 
     async def rest(self, *, force: bool) -> list[str]:
         """Stop everything, the servers too, and remember which of them were on."""
         async with self._busy:
             await self._stop_provisioning()
-            running = [state.name for state in await self.hypervisor.servers() if state.power is Power.ON]
-            write(self.paths.resting, "\n".join(running))
-            if not force:
-                await asyncio.gather(*(self._shut_down(name) for name in running))
-            for name in running:
-                await self.hypervisor.power_off(name)
-            return running
-
-    async def _shut_down(self, name: str) -> None:
-        """Ask its system; a server without one does not hear, and is switched off after a while."""
-
-        async def off() -> tuple[bool, str]:
-            state = await self.hypervisor.observe(name)
-            return state is None or state.power is Power.OFF, "still on"
-
-        with self.bus.step(f"{name}: shutting down") as step:
-            await self.hypervisor.shut_down(name)
-            try:
-                await until(off, what=f"{name} to shut down", within=SHUT_DOWN_WITHIN, every=0.5, clock=self.clock)
-            except GaveUp:
-                step.detail = f"did not within {SHUT_DOWN_WITHIN:.0f} s; switched off"
-
-    async def _wake(self) -> None:
-        """Switch on what was on before the rest."""
-        with suppress(FileNotFoundError):
-            for name in self.paths.resting.read_text().split():
-                if self.plan.server(name) is not None:
-                    await self.hypervisor.power_on(name)
-            self.paths.resting.unlink()
+            return await Rest(self.paths.resting, self.hypervisor, self.clock, self.bus).begin(force=force)
 
     async def retire(self, names: list[str]) -> None:
         """Take servers away for good: their hosts in good order first, when the lab provisions them."""
@@ -384,6 +324,7 @@ class Engine:
             await service.start()
             self.ironic = service
             self.provisioner = IronicProvisioner(config.url, config.username, config.password, config.ca)
+        self._start_controller()  # hosts may be written down by anybody from now on
 
     def _ironic_config(self, supplies: prepare.Supplies) -> IronicConfig:
         authority = self._authority()
@@ -478,7 +419,7 @@ class Engine:
         except Unreachable:  # not made yet, or restarting
             servers, networks = {}, set()
         links = await self.links.names()
-        bmc = self.bmc_room is not None or "bmc" in links
+        bmc = self.bmc_site.there or "bmc" in links
         return {
             "servers": servers,
             "networks": sorted(networks | links | ({"bmc"} if bmc else set())),

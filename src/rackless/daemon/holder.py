@@ -13,8 +13,7 @@ import socket
 import sys
 
 from rackless.daemon import furnish
-from rackless.daemon.doorstep import Doorkeeper, open_door
-from rackless.daemon.lab_api import PORT as API_PORT
+from rackless.daemon.doorstep import API_PORT, Doorkeeper, open_door
 from rackless.drivers.process import LocalProcesses, identity
 from rackless.plan.addressing import plan_lab
 from rackless.run.files import write

@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from rackless.daemon.doorstep import API_PORT
 from rackless.daemon.keeper import Keeper
 from rackless.drivers.kubernetes.client import Access, ApiUnreachable
 from rackless.drivers.kubernetes.resources import NAMESPACE, KubernetesResources
@@ -21,13 +22,12 @@ from rackless.run.files import write_secret
 from rackless.run.paths import LabPaths
 from rackless.run.waiting import until
 
-PORT = 6443
 START_WITHIN = 60.0
 
 
 class LabApi:
     def __init__(self, paths: LabPaths, address: str, bus: Bus, clock: Clock) -> None:
-        self.url = f"https://{address}:{PORT}"
+        self.url = f"https://{address}:{API_PORT}"
         self._paths = paths
         self._address = address
         self._bus = bus
@@ -90,7 +90,7 @@ class LabApi:
         return [
             *(sys.executable, "-P", "-m", "rackless", "api", "serve"),
             *("--store", f"sqlite:{self._paths.api / 'objects.db'}"),
-            *("--address", self._address, "--port", str(PORT)),
+            *("--address", self._address, "--port", str(API_PORT)),
             *("--pki", self._paths.pki),
             *("--kubeconfig-out", self._paths.api / "admin.kubeconfig"),
         ]

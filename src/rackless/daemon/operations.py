@@ -12,7 +12,7 @@ from typing import Any
 
 from rackless.daemon import prepare, teardown
 from rackless.daemon.build import fingerprint
-from rackless.daemon.control import ControlClient
+from rackless.daemon.control_client import ControlClient
 from rackless.daemon.stages import STAGES, TITLES
 from rackless.daemon.uplink import ensure_uplink, host_nameservers
 from rackless.drivers.clock import SystemClock

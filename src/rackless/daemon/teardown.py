@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from rackless.daemon import uplink
-from rackless.daemon.control import ControlClient
+from rackless.daemon.control_client import ControlClient
 from rackless.drivers import namespaces
 from rackless.drivers.process import end, identity
 from rackless.errors import LabError, RacklessError

@@ -1,0 +1,126 @@
+"""Asking labd, over its control socket. HTTP by hand: a web library would take longer to load than most answers take.
+
+Requests that look are answered with one JSON value, requests that do work with a line for every event and one for the end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing, asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from rackless import errors, events
+from rackless.errors import LabError, MachineError, RacklessError
+
+_ERRORS: dict[str, type[RacklessError]] = {
+    kind.__name__: kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, RacklessError)
+}
+_LOST = (OSError, asyncio.IncompleteReadError, ValueError)
+
+
+def error_to_json(error: RacklessError) -> dict[str, str]:
+    return {"kind": type(error).__name__, "what": error.what, "why": error.why, "hint": error.hint, "log": error.log}
+
+
+def error_from_json(value: dict[str, str]) -> RacklessError:
+    """The same kind of error on this side, built from its words."""
+    kind = _ERRORS.get(value["kind"], RacklessError)
+    error = kind.__new__(kind)
+    RacklessError.__init__(error, value["what"], why=value["why"], hint=value["hint"], log=value["log"])
+    return error
+
+
+class ControlClient:
+    def __init__(self, socket: Path) -> None:
+        self._socket = socket
+
+    async def alive(self) -> bool:
+        if self._socket.exists() and not os.access(self._socket, os.W_OK):
+            raise MachineError(
+                "only root and the lab's owner may talk to it", why=f"{self._socket} is closed to you", hint="use sudo"
+            )
+        try:
+            await self._ask("health")
+        except _LOST:
+            return False
+        return True
+
+    async def look(self, name: str) -> Any:
+        try:
+            return await self._ask(name)
+        except _LOST as error:
+            raise _unreachable(error) from error
+
+    async def work(self, name: str, bus: events.Bus, **arguments: Any) -> Any:
+        """Have labd do something; its events are published on our bus as they come."""
+        try:
+            async with (
+                self._request("POST", name, json.dumps(arguments).encode()) as body,
+                aclosing(_lines(body)) as lines,
+            ):
+                async for line in lines:
+                    value = json.loads(line)
+                    if "event" in value:
+                        bus.publish(events.from_json(value))
+                    elif "error" in value:
+                        raise error_from_json(value["error"])
+                    else:
+                        return value["result"]
+        except _LOST as error:
+            raise _unreachable(error) from error
+        raise _unreachable(None)
+
+    async def _ask(self, name: str) -> Any:
+        async with self._request("GET", name, b"") as body:
+            return json.loads(b"".join([part async for part in body]))
+
+    @asynccontextmanager
+    async def _request(self, method: str, name: str, data: bytes) -> AsyncIterator[AsyncIterator[bytes]]:
+        """One request on a connection of its own; leaving early closes that, which labd takes as "never mind"."""
+        async with asyncio.timeout(5):
+            reader, writer = await asyncio.open_unix_connection(str(self._socket))
+        try:
+            head = f"{method} /{name} HTTP/1.1\r\nHost: labd\r\nConnection: close\r\n"
+            head += f"Content-Type: application/json\r\nContent-Length: {len(data)}\r\n\r\n"
+            writer.write(head.encode() + data)
+            await writer.drain()
+            status = int((await reader.readline()).split()[1])
+            headers = {}
+            while line := (await reader.readline()).strip():
+                key, _, value = line.decode().partition(":")
+                headers[key.lower()] = value.strip().lower()
+            if status != 200:
+                raise ValueError(f"labd answered {status} to {name}; it may be of another version")
+            yield _chunks(reader) if headers.get("transfer-encoding") == "chunked" else _whole(reader, headers)
+        finally:
+            writer.close()
+
+
+async def _whole(reader: asyncio.StreamReader, headers: dict[str, str]) -> AsyncIterator[bytes]:
+    yield await reader.readexactly(int(headers["content-length"]))
+
+
+async def _chunks(reader: asyncio.StreamReader) -> AsyncIterator[bytes]:
+    while size := int(await reader.readline(), 16):
+        yield await reader.readexactly(size)
+        await reader.readexactly(2)
+
+
+async def _lines(body: AsyncIterator[bytes]) -> AsyncGenerator[bytes, None]:
+    rest = b""
+    async for chunk in body:
+        *lines, rest = (rest + chunk).split(b"\n")
+        for line in lines:
+            yield line
+
+
+def _unreachable(error: BaseException | None) -> LabError:
+    return LabError(
+        "the lab's daemon went away" if error is None else "the lab's daemon does not answer",
+        why=str(error) if error is not None else "labd ended before it had finished; its keeper starts it again",
+        hint="run `rackless up` again: it goes on where it was",
+    )
