@@ -92,3 +92,11 @@ def test_the_last_lines_of_a_file_are_found_from_its_end(tmp_path: Path) -> None
     file.write_text("".join(f"{number}\n" for number in range(50_000)))
     assert list(last_lines(file, 3)) == ["49997", "49998", "49999"]
     assert list(last_lines(tmp_path / "nowhere", 3)) == []
+
+
+def test_explain_knows_every_field_by_its_path_and_guesses_at_others() -> None:
+    assert "change: restart" in run("explain", "servers.NAME.memory").output
+    assert run("explain", "lab.networks.bmc.access").output == run("explain", "networks.bmc.access").output
+    assert json.loads(run("explain", "networks.cluster.routes", "--json").output)[1]["path"].endswith("routes[].to")
+    error = run("explain", "networks.cluster.dhpc").exception
+    assert isinstance(error, RacklessError) and error.hint == "did you mean networks.cluster.dhcp?"

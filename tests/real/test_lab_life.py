@@ -116,6 +116,30 @@ def test_servers_are_replaced_and_removed_only_when_asked(host: PretendHost) -> 
     assert host.status()["servers"][0]["address"] == "10.7.0.20"
 
 
+def test_disks_elsewhere_go_with_the_lab_and_so_do_the_folders_made_for_them(host: PretendHost) -> None:
+    before = host.snapshot()
+    describe(host, f"storage: {host.folder}/far/away\n{SMALL}")
+    host.rackless("up", "--until", "lab")
+    assert len(list((host.folder / "far/away/lab").glob("*.qcow2"))) == 2
+    host.rackless("destroy", "--yes")
+    (host.folder / "lab.yaml").unlink()
+    assert host.snapshot() == before
+
+
+def test_a_lab_is_made_whole_again_after_a_reboot_of_the_machine(host: PretendHost) -> None:
+    describe(host, SMALL)
+    host.rackless("up", "--until", "bmc")
+    host.rackless("power", "node-0", "on")
+    for pid, _ in host.inhabitants():
+        os.kill(pid, signal.SIGKILL)
+    host.run("umount", str(host.folder / "run/lab/net"))
+    host.run("rm", "-r", str(host.folder / "run"))  # what a reboot does to /run
+    host.rackless("up", "--until", "bmc")
+    assert {server["power"] for server in host.status()["servers"]} == {"off"}
+    host.rackless("power", "node-0", "on")
+    assert "on" in {server["power"] for server in host.status()["servers"]}
+
+
 def test_what_is_gathered_tells_much_and_no_secret(host: PretendHost) -> None:
     describe(host, SMALL)
     host.rackless("up", "--until", "bmc")

@@ -57,7 +57,7 @@ def _tail(path: Path, count: int) -> bytes:
     with path.open("rb") as file:
         file.seek(0, 2)
         position, data = file.tell(), b""
-        while position > 0 and data.count(b"\n") <= count:
+        while count and position > 0 and data.count(b"\n") <= count:
             step = min(_BLOCK, position)
             position -= step
             file.seek(position)

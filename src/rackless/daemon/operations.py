@@ -293,6 +293,8 @@ async def _ensure_labd(spec: LabSpec, paths: LabPaths, bus: Bus) -> None:
         ledger = Ledger(paths.ledger)
         ledger.own("folder", paths.state)
         if spec.storage is not None:
+            for missing in reversed([place for place in (spec.storage, *spec.storage.parents) if not place.exists()]):
+                ledger.own("folder-when-empty", missing)
             ledger.own("folder", spec.storage / spec.name)
         ledger.own("folder", paths.run)
         ledger.own("network-namespace", paths.netns)

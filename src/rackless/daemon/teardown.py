@@ -28,6 +28,7 @@ async def teardown(paths: LabPaths, bus: Bus) -> None:
     retire: dict[str, Callable[[Entry], Awaitable[None]]] = {
         "network-namespace": _retire_namespace,
         "folder": _retire_folder,
+        "folder-when-empty": _retire_when_empty,
         uplink.KIND: uplink.retire_uplink,
     }
     for entry in reversed(ledger.entries()):
@@ -121,6 +122,12 @@ async def _retire_namespace(entry: Entry) -> None:
 async def _retire_folder(entry: Entry) -> None:
     if Path(entry.id).exists():
         await asyncio.to_thread(shutil.rmtree, entry.id)
+
+
+async def _retire_when_empty(entry: Entry) -> None:
+    """A folder we made on the way to ours; what others put there since keeps it."""
+    with suppress(OSError):
+        Path(entry.id).rmdir()
 
 
 def remove_empty(roots: Roots) -> None:

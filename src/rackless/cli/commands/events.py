@@ -14,6 +14,9 @@ from rackless.cli.options import json_option, lab_name, lab_options
 from rackless.daemon.operations import require_lab
 from rackless.run.paths import Roots
 
+_BEFORE = 2000
+"""Lines read before those that are shown, where the titles of their steps are."""
+
 
 @click.command()
 @lab_options
@@ -24,13 +27,18 @@ def events(file: Path | None, name: str | None, following: bool, lines: int, as_
     """Show the lab's events: every step with its outcome and time, and every warning."""
     paths = require_lab(lab_name(file, name), Roots.from_environment())
     journal = paths.logs / "events.jsonl"
-    titles: dict[str, str] = {}
-    source = follow(journal, lines) if following else last_lines(journal, lines)
-    for line in source:
-        if as_json:
+    if as_json:
+        for line in follow(journal, lines) if following else last_lines(journal, lines):
             click.echo(line)
-        elif (words := describe(line, titles)) is not None:
-            click.echo(words)
+        return
+    titles: dict[str, str] = {}
+    told = [describe(line, titles) for line in last_lines(journal, _BEFORE + lines)]
+    for words in [words for words in told if words is not None][-lines:]:
+        click.echo(words)
+    if following:
+        for line in follow(journal, 0):
+            if (words := describe(line, titles)) is not None:
+                click.echo(words)
 
 
 def describe(line: str, titles: dict[str, str]) -> str | None:

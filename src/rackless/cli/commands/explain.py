@@ -1,36 +1,52 @@
-"""`rackless explain PATH`: what a field means, since when, its default and its rules."""
+"""`rackless explain PATH`: what a field means, since when, its default, its rules, and what a change of it does."""
 
 from __future__ import annotations
 
 import click
 
+from rackless.cli.options import json_option, print_json
 from rackless.errors import InputError
 
 
 @click.command(name="explain")
-@click.argument("path")
-def explain(path: str) -> None:
-    """Explain a field, e.g. install-config.platform.baremetal.apiVIPs or lab.networks."""
+@click.argument("path", default="lab")
+@json_option()
+def explain(path: str, as_json: bool) -> None:
+    """Explain a field: networks.bmc of a lab (or lab.networks.bmc), or install-config.platform.baremetal.apiVIPs."""
     subject, _, rest = path.partition(".")
     if subject == "install-config":
         from rackless.cluster.install_config import explaining
 
-        click.echo(explaining.explain(rest))
-    elif subject in ("lab", "lab-yaml"):
-        click.echo(_lab(rest))
+        text = explaining.explain(rest)
+        print_json({"path": rest, "text": text}) if as_json else click.echo(text)
     else:
-        raise InputError(f"nothing is known of {subject}", hint=f"say install-config.{path} or lab.{path}")
+        _explain_lab(rest if subject in ("lab", "lab-yaml") else path, as_json)
 
 
-def _lab(path: str) -> str:
+def _explain_lab(path: str, as_json: bool) -> None:
+    from difflib import get_close_matches
+
     from rackless.spec.explain import CLASSES, fields
 
-    known = [one for one in fields() if not path or one.path == path or one.path.startswith(f"{path}.")]
+    everything = list(fields())
+    known = [one for one in everything if not path or one.path == path or one.path.startswith((f"{path}.", f"{path}["))]
     if not known:
-        raise InputError(f"a lab has no field {path}", hint="`rackless explain lab` lists them")
-    return "\n\n".join(
-        f"{one.path}\n  {one.meaning}"
-        + (f"\n  default: {one.default}" if one.default else "")
-        + f"\n  change: {one.change}, {CLASSES[one.change]}"
-        for one in known
+        ends = {one.path.rpartition(".")[2]: one.path for one in everything}
+        near = get_close_matches(path, [one.path for one in everything], n=1) or [
+            ends[end] for end in get_close_matches(path.rpartition(".")[2], ends, n=1)
+        ]
+        hint = f"did you mean {near[0]}?" if near else "`rackless explain lab` lists them; or say install-config.FIELD"
+        raise InputError(f"a lab has no field {path}", hint=hint)
+    if as_json:
+        print_json(
+            [{"path": f.path, "meaning": f.meaning, "default": f.default, "change": f.change.value} for f in known]
+        )
+        return
+    click.echo(
+        "\n\n".join(
+            f"{one.path}\n  {one.meaning}"
+            + (f"\n  default: {one.default}" if one.default else "")
+            + f"\n  change: {one.change}, {CLASSES[one.change]}"
+            for one in known
+        )
     )
