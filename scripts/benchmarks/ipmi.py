@@ -26,10 +26,12 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
+from rackless.drivers.libvirt.binding import libvirt
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
 from tests.real.private_libvirtd import private_libvirtd
 
 from bmc import _define
-from rackless.drivers.libvirt.binding import libvirt
 
 PEER = Path.home() / ".cache/rackless-tests/virtualbmc"
 COMMANDS, ROUNDS, SESSIONS, MANY, MOST = 1000, 5, 20, 100, 1000

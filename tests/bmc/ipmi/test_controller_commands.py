@@ -9,6 +9,7 @@ import pytest
 from rackless.bmc.chassis import Cause
 from rackless.bmc.ipmi import sdr
 from rackless.bmc.ipmi.sdr import Analog
+from rackless.errors import LabError
 from rackless.ports.hypervisor import Power
 from tests.bmc.ipmi.conftest import Desk, MakeDesk
 
@@ -76,6 +77,17 @@ async def test_the_event_log_tells_what_happened_to_the_server(desk: Desk) -> No
     last = await client.get(0x0A, 0x43, struct.pack("<HHBB", 0, 0xFFFF, 0, 0xFF))
     assert last[:2] == b"\xff\xff"
     assert last[2 + 10 : 2 + 14] == bytes((sdr.ACPI, 0x30, 0x6F, 5))
+
+
+async def test_restarts_and_power_commands_that_fail_are_events_too(make_desk: MakeDesk) -> None:
+    desk = await make_desk(power=Power.ON)
+    client = await desk.admin()
+    await client.get(0x00, 0x02, b"\x03")
+    desk.hypervisor.fail_once("power_off", LabError("stuck"))
+    assert (await client.ask(0x00, 0x02, b"\x00"))[0] == 0xFF
+    events = [record[10:14] for record in desk.controller.sel.records().values()]
+    assert events == [bytes((0x1D, 0, 0x6F, 7)), bytes((0x09, 0, 0x6F, 5))]
+    assert [entry.warning for entry in desk.chassis.log.entries()] == [False, True]
 
 
 async def test_there_is_one_log_for_ipmi_and_redfish(desk: Desk) -> None:
@@ -152,8 +164,8 @@ async def test_a_watchdog_that_is_not_wound_resets_the_server(make_desk: MakeDes
     assert desk.chassis.cause is Cause.WATCHDOG
     state = await client.get(0x06, 0x25)
     assert (state[0], state[3]) == (0x04, 0x10)
-    last = await client.get(0x0A, 0x43, struct.pack("<HHBB", 0, 0xFFFF, 0, 0xFF))
-    assert last[2 + 10 : 2 + 14] == bytes((sdr.WATCHDOG, 0x32, 0x6F, 1))
+    first = await client.get(0x0A, 0x43, struct.pack("<HHBB", 0, 0, 0, 0xFF))
+    assert first[2 + 10 : 2 + 14] == bytes((sdr.WATCHDOG, 0x32, 0x6F, 1))
 
 
 async def test_a_watchdog_that_is_wound_lets_the_server_live(make_desk: MakeDesk) -> None:

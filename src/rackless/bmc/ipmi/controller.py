@@ -217,8 +217,13 @@ class Controller:
         self._starting += starts
         try:
             await self.chassis.reset(what)
+        except RacklessError:
+            self.sel.power_failed(what.value)
+            raise
         finally:
             self._starting -= starts
+        if what in (Reset.FORCE_RESTART, Reset.POWER_CYCLE):  # the server is on before and after: nobody else tells
+            self.sel.restarted(what.value)
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.create_task(work)

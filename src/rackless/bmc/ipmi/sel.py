@@ -20,6 +20,8 @@ _BMC: Final = b"\x20\x00"
 _SPECIFIC, _GONE = 0x6F, 0x80
 _NUMBERS: Final = 0xFFFE
 _WORKING, _SOFT_OFF = 0, 5
+_BOOT, _RESTART = 0x1D, 7
+_POWER_UNIT, _CONTROL_FAILURE = 0x09, 5
 _TIMED_KINDS: Final = range(0xC0, 0xE0)
 
 Event = tuple[int, int, int, int]
@@ -70,15 +72,21 @@ class EventLog:
             body = body[:1] + struct.pack("<I", int(self.now()) & 0xFFFFFFFF) + body[5:]
         return self._keep(body, f"An IPMI client added an event: {body[5:].hex(' ')}.")
 
-    def note(self, event: Event, text: str) -> None:
+    def note(self, event: Event, text: str, *, warning: bool = True) -> None:
         """Something the BMC itself saw."""
         kind, number, direction, state = event
         stamp = struct.pack("<I", int(self.now()) & 0xFFFFFFFF)
         details = bytes((_EVENT, kind, number, direction, state, 0xFF, 0xFF))
-        self._keep(bytes((_SYSTEM_EVENT,)) + stamp + _BMC + details, text, warning=True)
+        self._keep(bytes((_SYSTEM_EVENT,)) + stamp + _BMC + details, text, warning=warning)
 
     def watchdog(self, action: int) -> None:
         self.note((WATCHDOG, WATCHDOG_SENSOR.number, _SPECIFIC, action), "The watchdog timer ran out.")
+
+    def restarted(self, how: str) -> None:
+        self.note((_BOOT, 0, _SPECIFIC, _RESTART), f"The server was restarted ({how}).", warning=False)
+
+    def power_failed(self, what: str) -> None:
+        self.note((_POWER_UNIT, 0, _SPECIFIC, _CONTROL_FAILURE), f"A power command failed ({what}).")
 
     def _keep(self, body: bytes, text: str, *, warning: bool = False) -> int:
         self._log.add(Kind.CHANGED, text, warning=warning)

@@ -37,8 +37,8 @@ def events(file: Path | None, name: str | None, following: bool, lines: int, as_
         click.echo(shown)
     if following:
         for line in follow(journal, 0):
-            if (words := describe(line, titles)) is not None:
-                click.echo(words)
+            if (new := describe(line, titles)) is not None:
+                click.echo(new)
 
 
 def describe(line: str, titles: dict[str, str]) -> str | None:
