@@ -10,7 +10,9 @@ ALL = b"\xff" * 6
 def test_frames_from_and_to_the_server_are_kept_and_others_are_not() -> None:
     assert concerns(MINE + OTHER + b"\x08\x00", [MINE])
     assert concerns(ALL + MINE + b"\x08\x06", [MINE])
+    assert concerns(ALL + OTHER + b"\x08\x00 an offer for " + MINE, [MINE])
     assert not concerns(ALL + OTHER + b"\x08\x06", [MINE])
+    assert not concerns(b"", [MINE])
 
 
 def test_the_file_is_what_wireshark_reads() -> None:

@@ -1,7 +1,7 @@
 """Packets of a server, recorded in the lab's network namespace into a pcap file that Wireshark reads.
 
 `record` runs in a process that has entered the namespace. It listens at the bridges the server is plugged into and keeps the
-frames that carry one of its MACs, and broadcasts.
+frames from and to one of its MACs, and broadcasts that speak of one, such as an offer of DHCP.
 """
 
 from __future__ import annotations
@@ -25,7 +25,9 @@ def packet(frame: bytes, at: float) -> bytes:
 
 
 def concerns(frame: bytes, macs: Sequence[bytes]) -> bool:
-    return frame[:6] in macs or frame[6:12] in macs
+    if frame[:6] in macs or frame[6:12] in macs:
+        return True
+    return bool(frame[:1]) and bool(frame[0] & 1) and any(mac in frame for mac in macs)
 
 
 def record(
