@@ -1,6 +1,7 @@
 """Documentation that cannot rot: generated pages are current, commands exist, links lead somewhere."""
 
 import re
+import tomllib
 from pathlib import Path
 
 import click
@@ -53,3 +54,10 @@ def test_commands_in_the_documentation_exist_with_their_options(page: Path) -> N
 def test_the_lab_shown_in_the_how_to_is_a_valid_one() -> None:
     (block,) = re.findall(r"```yaml\n(.*?)```", (ROOT / "docs/howto/describe-a-lab.md").read_text(), re.DOTALL)
     assert parse(block, "how-to").name == "site-a"
+
+
+def test_every_dependency_has_its_reason_written_down() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    page = (ROOT / "docs/explanation/dependencies.md").read_text().lower()
+    names = [re.split(r"[><=\[; ]", wanted)[0] for wanted in project["dependencies"]]
+    assert [name for name in names if name.lower() not in page] == []
