@@ -172,3 +172,7 @@ def test_the_file_that_init_writes_is_the_profile(profile: str) -> None:
     written = parse(render("lab", Profile(profile), "why"), "lab.yaml")
     assert written.servers == parse(f"profile: {profile}", "x").servers
     assert written.networks == LabSpec().networks
+
+
+def test_a_size_out_of_bounds_is_told_in_its_own_unit() -> None:
+    assert problems("servers: {w: {memory: 100MiB}}")[0][2] == "at least 768MiB"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import shlex
 import shutil
 import sys
 from collections.abc import Iterable, Iterator, Sequence
@@ -395,5 +396,5 @@ def require_root(purpose: str) -> None:
         raise MachineError(
             f"only root can {purpose}",
             why="namespaces, bridges and mounts need it; nothing outside the lab is changed",
-            hint=f"sudo {' '.join(sys.argv)}",
+            hint=shlex.join(["sudo", os.environ.get("RACKLESS_COMMAND", "rackless"), *sys.argv[1:]]),
         )

@@ -14,7 +14,9 @@ from rackless.errors import InputError, Problem, SpecError
 from rackless.spec import check
 from rackless.spec.explain import inner_model
 from rackless.spec.lab import LabSpec
+from rackless.spec.units import render_size
 
+_BOUNDS = {"greater_than_equal": "ge", "less_than_equal": "le"}
 Lines = dict[tuple[str, ...], int]
 Loc = tuple[int | str, ...]
 
@@ -105,6 +107,8 @@ def _problem(detail: Any, lines: Lines) -> Problem:
         message = "there is no such field"
         close = difflib.get_close_matches(loc[-1], _fields_at(detail["loc"][:-1]), n=1)
         hint = f"did you mean {close[0]}?" if close else f"known here: {', '.join(_fields_at(detail['loc'][:-1]))}"
+    elif detail["type"] in _BOUNDS and (bound := detail["ctx"][_BOUNDS[detail["type"]]]) >= 1 << 20:  # a size
+        message = f"{'at least' if detail['type'] == 'greater_than_equal' else 'at most'} {render_size(bound)}"
     elif detail["type"] in {"model_type", "model_attributes_type", "dict_type"}:
         message = "this is a mapping of fields, not a single value"
     return Problem(_dotted(loc), message, _line(lines, loc), hint)
