@@ -59,11 +59,16 @@ async def test_what_is_typed_reaches_the_terminal_of_the_running_server(
     listening = asyncio.ensure_future(anext(heard))
     write(b"ro")
     write(b"ot\r")
+    pasted = b"a long line that somebody pasted\r" * 100
     typed = b""
     async with asyncio.timeout(3):
         while len(typed) < 5:
             typed += await asyncio.to_thread(os.read, guest[0], 100)
-    assert typed == b"root\r"
+        for start in range(0, len(pasted), 1000):
+            write(pasted[start : start + 1000])
+        while len(typed) < 5 + len(pasted):
+            typed += await asyncio.to_thread(os.read, guest[0], 100)
+    assert typed == b"root\r" + pasted
     listening.cancel()
     await asyncio.gather(listening, return_exceptions=True)
     await heard.aclose()

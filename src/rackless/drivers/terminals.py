@@ -21,6 +21,7 @@ FindTerminal = Callable[[str], Awaitable[Path | None]]
 _BLOCK = 1 << 14
 _PAUSE = 0.05
 _MOST_UNTYPED = 4096
+_BREATH = 0.02
 
 
 class TerminalConsoles:
@@ -63,11 +64,13 @@ class _Terminal:
         self._line: int | None = None
         self._untyped = b""
         self._opening: asyncio.Task[None] | None = None
+        self._next: asyncio.TimerHandle | None = None
 
     def write(self, text: bytes) -> None:
         self._untyped = (self._untyped + text)[-_MOST_UNTYPED:]
         if self._line is not None:
-            self._type()
+            if self._next is None:
+                self._type()
         elif self._opening is None or self._opening.done():
             self._opening = asyncio.create_task(self._open())
 
@@ -92,6 +95,8 @@ class _Terminal:
         self._type()
 
     def _type(self) -> None:
+        """What the server does not take at once is tried again soon."""
+        self._next = None
         assert self._line is not None
         try:
             typed = os.write(self._line, self._untyped)
@@ -100,6 +105,9 @@ class _Terminal:
             pass
         except OSError:
             self._hang_up()
+            return
+        if self._untyped:
+            self._next = asyncio.get_running_loop().call_later(_BREATH, self._type)
 
     def _discard(self) -> None:
         try:
@@ -112,6 +120,9 @@ class _Terminal:
         self._hang_up()
 
     def _hang_up(self) -> None:
+        if self._next is not None:
+            self._next.cancel()
+            self._next = None
         if self._line is not None:
             asyncio.get_running_loop().remove_reader(self._line)
             os.close(self._line)
