@@ -7,15 +7,17 @@ neither seen nor touched.
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from rackless.daemon.furnish import ACCOUNTS
+from rackless.drivers import namespaces
 from rackless.drivers.libvirt.binding import libvirt
 from rackless.lab import libvirtd
 
@@ -57,8 +59,18 @@ def private_libvirtd(folder: Path) -> Iterator[PrivateLibvirtd]:
         yield found
         found.stop()
     finally:
+        _end_inhabitants(holder.pid)
         holder.kill()
         holder.wait()
+
+
+def _end_inhabitants(holder: int) -> None:
+    """Whatever lives in the namespace ends with the test, also when the test failed before it knew of it."""
+    ours = namespaces.network_id(Path(f"/proc/{holder}/ns/net"))
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit() and int(entry.name) != holder and namespaces.network_id(entry / "ns/net") == ours:
+            with suppress(ProcessLookupError):
+                os.kill(int(entry.name), signal.SIGKILL)
 
 
 def _inside(holder: int | str, what: str, folder: Path) -> list[str]:
