@@ -12,14 +12,14 @@ import asyncio
 import base64
 import heapq
 import itertools
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
 from typing import Any
 
 from rackless.api.encoding import decode, encode, rendered, restamped
 from rackless.api.stores.gateway import Gateway, Unanswered
-from rackless.api.stores.memory import Memory
-from rackless.api.stores.port import Change, Compacted, Entry, Raced, Subscriber, Unreachable
+from rackless.api.stores.memory import Memory, ReadsFromMemory
+from rackless.api.stores.port import Change, Compacted, Entry, Raced, Unreachable
 
 _PREFIX = "/rackless/"
 _EVERYTHING = base64.b64encode(b"\0").decode()
@@ -37,7 +37,7 @@ def _key_of(encoded: str) -> str | None:
     return key[len(_PREFIX) :] if key.startswith(_PREFIX) else None
 
 
-class EtcdStore:
+class EtcdStore(ReadsFromMemory):
     def __init__(self, urls: Sequence[str]) -> None:
         self._gateways = [Gateway(url) for url in urls]
         self._memory = Memory()
@@ -237,21 +237,6 @@ class EtcdStore:
         answer = await self._ask("kv/range", {"key": _b64(_PREFIX), "keys_only": True, "limit": 1})
         await self._until(int(answer["header"]["revision"]))
         return self._memory.revision
-
-    def get(self, key: str) -> Entry | None:
-        return self._memory.get(key)
-
-    def entries(self, bucket: str, namespace: str = "") -> list[Entry]:
-        return self._memory.entries(bucket, namespace)
-
-    def count(self, bucket: str) -> int:
-        return self._memory.count(bucket)
-
-    def changed(self, bucket: str) -> int:
-        return self._memory.changed(bucket)
-
-    def subscribe(self, subscriber: Subscriber) -> Callable[[], None]:
-        return self._memory.subscribe(subscriber)
 
     async def entries_at(self, bucket: str, namespace: str, revision: int) -> list[Entry]:
         low = f"{bucket}/{namespace}/" if namespace else f"{bucket}/"

@@ -107,3 +107,24 @@ class Memory:
     def subscribe(self, subscriber: Subscriber) -> Callable[[], None]:
         self._subscribers.append(subscriber)
         return lambda: self._subscribers.remove(subscriber)
+
+
+class ReadsFromMemory:
+    """What a store answers from memory, whatever keeps its objects on disk."""
+
+    _memory: Memory
+
+    def get(self, key: str) -> Entry | None:
+        return self._memory.get(key)
+
+    def entries(self, bucket: str, namespace: str = "") -> list[Entry]:
+        return self._memory.entries(bucket, namespace)
+
+    def count(self, bucket: str) -> int:
+        return self._memory.count(bucket)
+
+    def changed(self, bucket: str) -> int:
+        return self._memory.changed(bucket)
+
+    def subscribe(self, subscriber: Subscriber) -> Callable[[], None]:
+        return self._memory.subscribe(subscriber)

@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from rackless.api.encoding import rendered, restamped
-from rackless.api.stores.memory import Memory
-from rackless.api.stores.port import Change, Compacted, Entry, Raced, Subscriber, Unreachable
+from rackless.api.stores.memory import Memory, ReadsFromMemory
+from rackless.api.stores.port import Change, Compacted, Entry, Raced, Unreachable
 from rackless.errors import LabError
 
 _SCHEMA = """
@@ -71,7 +71,7 @@ class _Write:
         self.done = done
 
 
-class SqliteStore:
+class SqliteStore(ReadsFromMemory):
     def __init__(self, path: Path) -> None:
         self._path = path
         self._memory = Memory()
@@ -157,21 +157,6 @@ class SqliteStore:
 
     async def fresh(self) -> int:
         return self._memory.revision
-
-    def get(self, key: str) -> Entry | None:
-        return self._memory.get(key)
-
-    def entries(self, bucket: str, namespace: str = "") -> list[Entry]:
-        return self._memory.entries(bucket, namespace)
-
-    def count(self, bucket: str) -> int:
-        return self._memory.count(bucket)
-
-    def changed(self, bucket: str) -> int:
-        return self._memory.changed(bucket)
-
-    def subscribe(self, subscriber: Subscriber) -> Callable[[], None]:
-        return self._memory.subscribe(subscriber)
 
     async def entries_at(self, bucket: str, namespace: str, revision: int) -> list[Entry]:
         low = f"{bucket}/{namespace}/" if namespace else f"{bucket}/"
