@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import click
@@ -22,6 +23,7 @@ def api() -> None:
 @click.option(
     "--compact-every", default=300.0, show_default=True, help="Seconds that watches can be resumed for, at least."
 )
+@click.option("--json", "as_json", is_flag=True, help="One JSON object when it serves.")
 def serve(
     store: str,
     address: str,
@@ -30,6 +32,7 @@ def serve(
     pki: Path | None,
     names: tuple[str, ...],
     compact_every: float,
+    as_json: bool,
 ) -> None:
     """Serve the API until stopped."""
     import uvloop
@@ -43,4 +46,8 @@ def serve(
             raise InputError("the API needs a place for its CA", hint="give --pki DIR or --kubeconfig-out FILE")
         pki = kubeconfig_out.absolute().parent / "pki"
     settings = Settings(store, pki, address, port, kubeconfig_out, names, compact_every)
-    uvloop.run(serve_api(settings, lambda url: click.echo(f"serving {url}")))
+
+    def tell(url: str) -> None:
+        click.echo(json.dumps({"serving": url}) if as_json else f"serving {url}")
+
+    uvloop.run(serve_api(settings, tell))
