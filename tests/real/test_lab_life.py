@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tarfile
 import time
+from collections.abc import Callable
 
 import pytest
 
@@ -30,6 +31,13 @@ def start(host: PretendHost, *arguments: str) -> subprocess.Popen[bytes]:
          sys.executable, "-P", "-m", "rackless", *arguments],
         env=host.environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
     )  # fmt: skip
+
+
+def wait_for(what: Callable[[], bool], within: float = 30) -> None:
+    deadline = time.monotonic() + within
+    while not what():
+        assert time.monotonic() < deadline, "it never came"
+        time.sleep(0.1)
 
 
 def test_up_goes_on_wherever_it_or_a_part_of_the_lab_was_killed(host: PretendHost) -> None:
@@ -130,14 +138,20 @@ def test_a_lab_is_made_whole_again_after_a_reboot_of_the_machine(host: PretendHo
     describe(host, SMALL)
     host.rackless("up", "--until", "bmc")
     host.rackless("power", "node-0", "on")
+    host.rackless("power", "node-1", "on")
+    host.rackless("power", "node-1", "off")
+    wait_for(lambda: (host.folder / "state/lab/powered").read_text() == "node-0")
     for pid, _ in host.inhabitants():
         os.kill(pid, signal.SIGKILL)
     host.run("umount", str(host.folder / "run/lab/net"))
     host.run("rm", "-r", str(host.folder / "run"))  # what a reboot does to /run
     host.rackless("up", "--until", "bmc")
+    assert {server["name"]: server["power"] for server in host.status()["servers"]} == {"node-0": "on", "node-1": "off"}
+    (labd,) = [pid for pid, command in host.inhabitants() if "rackless.daemon.labd" in command]
+    host.rackless("power", "node-0", "off")
+    os.kill(labd, signal.SIGKILL)  # that is no restart of the machine: what is off stays off
+    host.rackless("up", "--until", "bmc")
     assert {server["power"] for server in host.status()["servers"]} == {"off"}
-    host.rackless("power", "node-0", "on")
-    assert "on" in {server["power"] for server in host.status()["servers"]}
 
 
 def test_what_is_gathered_tells_much_and_no_secret(host: PretendHost) -> None:

@@ -25,6 +25,7 @@ from rackless.daemon.lab_api import LabApi
 from rackless.daemon.lab_bmcs import LabBmcs
 from rackless.daemon.lab_hosts import LabHosts
 from rackless.daemon.migration import migrate_records
+from rackless.daemon.power_memory import PowerMemory
 from rackless.daemon.report import describe_quorum, describe_servers
 from rackless.daemon.rest import Rest
 from rackless.daemon.stages import STAGES
@@ -69,6 +70,8 @@ class Engine:
         self.networks = LibvirtNetworks(self.connection)
         self.hypervisor = LibvirtHypervisor(self.connection, _platform(kvm=self._kvm()))
         self.libvirtd: Keeper | None = None
+        self.power_memory = PowerMemory(paths.powered, paths.awake, self.hypervisor, self.clock)
+        self._remembering: asyncio.Task[None] | None = None
         self.time = TimeServer(str(self.plan.gateway.ip))
         self.api = LabApi(paths, str(self.plan.gateway.ip), bus, self.clock)
         self.resources = self.api.open(API_BACK_WITHIN)
@@ -127,6 +130,10 @@ class Engine:
 
     async def stop(self) -> None:
         """End what we keep running; the servers run on."""
+        if self._remembering is not None:
+            self._remembering.cancel()
+            await asyncio.gather(self._remembering, return_exceptions=True)
+            self._remembering = None
         await self.hosts.stop_engine()
         await self.resources.close()
         await self.api.stop()
@@ -150,6 +157,18 @@ class Engine:
         async with asyncio.TaskGroup() as together:
             together.create_task(self._ensure_api())
             together.create_task(ensure_servers(self.plan, self.paths, self.hypervisor, self.processes, self.bus))
+        await self._wake_servers()
+
+    async def _wake_servers(self) -> None:
+        """Switch on what was on before `down`, or before the machine went down; and remember it from then on."""
+        memory = self.power_memory
+        if memory.restarted():
+            if not self.paths.resting.exists() and (names := memory.recall()):
+                write(self.paths.resting, names)
+        await self._rest().end(self.plan)
+        memory.wake()
+        if self._remembering is None:
+            self._remembering = asyncio.create_task(memory.watch(), name="power memory")
 
     async def _ensure_api(self) -> None:
         with self.bus.step("Kubernetes API") as step:
@@ -182,13 +201,15 @@ class Engine:
 
     async def _bmcs(self) -> None:
         await self.bmcs.ensure()
-        await Rest(self.paths.resting, self.hypervisor, self.clock, self.bus).end(self.plan)
+
+    def _rest(self) -> Rest:
+        return Rest(self.paths.resting, self.hypervisor, self.clock, self.bus)
 
     async def rest(self, *, force: bool) -> list[str]:
         """Stop everything, the servers too, and remember which of them were on."""
         async with self._busy:
             await self.hosts.stop_engine()
-            return await Rest(self.paths.resting, self.hypervisor, self.clock, self.bus).begin(force=force)
+            return await self._rest().begin(force=force)
 
     async def retire(self, names: list[str]) -> None:
         """Take servers away for good: their hosts in good order first, when the lab provisions them."""

@@ -40,9 +40,12 @@ class Rest:
             names = self.memory.read_text().split()
         except FileNotFoundError:
             return
-        for name in names:
-            if plan.server(name) is not None:
-                await self.hypervisor.power_on(name)
+        known = [name for name in names if plan.server(name) is not None]
+        if known:
+            with self.bus.step("servers that were on") as step:
+                for name in known:
+                    await self.hypervisor.power_on(name)
+                step.detail = ", ".join(known) if len(known) <= 5 else f"{len(known)} of them"
         self.memory.unlink()
 
     async def _shut_down(self, name: str) -> None:
