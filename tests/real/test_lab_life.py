@@ -168,6 +168,26 @@ def test_what_is_gathered_tells_much_and_no_secret(host: PretendHost) -> None:
     assert not any(secret.encode() in text for text in texts.values())
 
 
+def test_a_disk_that_fills_up_is_noticed_and_one_without_room_refused(host: PretendHost) -> None:
+    storage = host.folder / "small"
+    storage.mkdir()
+    host.run("mount", "-t", "tmpfs", "-o", "size=1g", "small", str(storage))
+    before = host.snapshot()
+    describe(host, f"storage: {storage}\nservers: {{node: {{count: 1}}}}\n")
+    done = host.rackless("up", "--until", "lab", check=False)
+    assert done.returncode == 3 and "1.0 GiB are free" in done.stderr and "storage:" in done.stderr
+    (host.folder / "lab.yaml").unlink()
+    assert host.snapshot() == before, "nothing half made"
+    describe(host, f"storage: {storage}\nservers: {{node: {{count: 1}}}}\n")
+    host.run("mount", "-o", "remount,size=4g", str(storage))
+    host.rackless("up", "--until", "lab")
+    assert host.status()["warnings"] == []
+    host.run("mount", "-o", "remount,size=1g", str(storage))
+    wait_for(lambda: host.status()["warnings"] != [])
+    assert "MiB are free" in host.status()["warnings"][0]
+    assert "servers pause when there is none left" in host.rackless("events").stdout
+
+
 def test_too_little_memory_is_said_before_anything_is_made(host: PretendHost) -> None:
     before = host.snapshot()
     describe(host, "servers: {node: {count: 4, memory: 900GiB}}\n")

@@ -32,7 +32,7 @@ async def up(
         stages = STAGES[: STAGES.index(goal) + 1]
         actions = await plan(spec, roots, goal=goal)
         _refuse(actions, spec.name, replace=replace)
-        refuse_poverty(spec, roots, bus)
+        refuse_poverty(spec, roots, actions, bus)
         packages = TPM_PACKAGES if any(group.tpm for group in spec.servers.values()) else ()
         supplies = await prepare.prepare_machine(
             roots, bus, install=install, images="engine" in stages, packages=packages
