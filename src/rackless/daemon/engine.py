@@ -25,6 +25,7 @@ from rackless.daemon.lab_api import LabApi
 from rackless.daemon.lab_bmcs import LabBmcs
 from rackless.daemon.lab_hosts import LabHosts
 from rackless.daemon.migration import migrate_records
+from rackless.daemon.network_watch import NetworkWatch
 from rackless.daemon.power_memory import PowerMemory
 from rackless.daemon.report import describe_quorum, describe_servers
 from rackless.daemon.rest import Rest
@@ -71,7 +72,9 @@ class Engine:
         self.hypervisor = LibvirtHypervisor(self.connection, _platform(kvm=self._kvm()))
         self.libvirtd: Keeper | None = None
         self.power_memory = PowerMemory(paths.powered, paths.awake, self.hypervisor, self.clock)
-        self._remembering: asyncio.Task[None] | None = None
+        served = [network.name for network in (self.plan.cluster, self.plan.provisioning_dhcp) if network is not None]
+        self.network_watch = NetworkWatch(self.networks, served, self.clock, bus)
+        self._watching: list[asyncio.Task[None]] = []
         self.time = TimeServer(str(self.plan.gateway.ip))
         self.api = LabApi(paths, str(self.plan.gateway.ip), bus, self.clock)
         self.resources = self.api.open(API_BACK_WITHIN)
@@ -130,10 +133,10 @@ class Engine:
 
     async def stop(self) -> None:
         """End what we keep running; the servers run on."""
-        if self._remembering is not None:
-            self._remembering.cancel()
-            await asyncio.gather(self._remembering, return_exceptions=True)
-            self._remembering = None
+        for task in self._watching:
+            task.cancel()
+        await asyncio.gather(*self._watching, return_exceptions=True)
+        self._watching.clear()
         await self.hosts.stop_engine()
         await self.resources.close()
         await self.api.stop()
@@ -167,8 +170,11 @@ class Engine:
                 write(self.paths.resting, names)
         await self._rest().end(self.plan)
         memory.wake()
-        if self._remembering is None:
-            self._remembering = asyncio.create_task(memory.watch(), name="power memory")
+        if not self._watching:
+            self._watching = [
+                asyncio.create_task(memory.watch(), name="power memory"),
+                asyncio.create_task(self.network_watch.watch(), name="networks"),
+            ]
 
     async def _ensure_api(self) -> None:
         with self.bus.step("Kubernetes API") as step:
@@ -296,7 +302,11 @@ class Engine:
             "servers": describe_servers(self.plan, self.bmcs.observe(), hosts, nodes),
             "api": {"inside": self.api.url, "host": host_url(self.paths)} if self.api.started else None,
             "faults": self.bmcs.faults(),
-            "parts": [keeper.describe() for keeper in self.processes.kept],
+            "parts": [
+                *(keeper.describe() for keeper in self.processes.kept),
+                *self.api.describe(),
+                *self.network_watch.describe(),
+            ],
             "warnings": list(self.warnings),
             "etcd": describe_quorum(quorum),
         }
