@@ -176,6 +176,14 @@ def test_a_rendered_size_reads_back_as_itself(size: int) -> None:
         ("servers: {a: {count: 2, first: 30}, b: {count: 1, first: 31}}", "servers.b.first", "of a-1"),
         ("servers: {a: {secure_boot: true, firmware: bios}}", "servers.a.secure_boot", "BIOS"),
         ("storage: disks", "storage", "absolute"),
+        (
+            "networks: {cluster: {cidr: 'fd00:7::/64'}}",
+            "networks.cluster.cidr",
+            "fd00:7::/64 is IPv6, which labs do not",
+        ),
+        ("networks: {cluster: {api_vip: 'fd00:7::5'}}", "networks.cluster.api_vip", "is IPv6"),
+        ("networks: {dns: {forward: ['2001:db8::53']}}", "networks.dns.forward.0", "is IPv6"),
+        ("networks: {bmc: {cidr: [10.0.0.0/24, 'fd00::/64']}}", "networks.bmc.cidr", "dual stack"),
     ],
 )
 def test_bad_networks_and_servers_are_told_with_their_reason(text: str, path: str, words: str) -> None:

@@ -10,7 +10,7 @@ import shutil
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import replace
-from ipaddress import IPv4Address
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
@@ -325,7 +325,7 @@ def _with_upstream(plan: LabPlan, paths: LabPaths) -> LabPlan:
     """With an uplink, and no name servers given, the host's are asked for what the lab does not know."""
     if not paths.upstream.exists():
         return plan
-    found = tuple(IPv4Address(line) for line in paths.upstream.read_text().split())
+    found = tuple(ip_address(line) for line in paths.upstream.read_text().split())
     return replace(plan, cluster=replace(plan.cluster, forwarders=found))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from ipaddress import IPv4Interface
+from ipaddress import ip_interface
 from uuid import UUID, uuid5
 
 from rackless.plan.model import CLUSTER_BRIDGE, BmcSite, LabPlan, PlannedNic, PlannedServer, interface, with_prefix
@@ -48,7 +48,7 @@ def plan_lab(spec: LabSpec) -> LabPlan:
         cluster=plan_cluster(spec, domain, servers, bootstrap_mac, site),
         baremetal=Bridge("baremetal"),
         cable=Veth("baremetal-up", "baremetal-down", bridge=CLUSTER_BRIDGE, peer_bridge="baremetal"),
-        bmc=Bridge("bmc", (interface(site.network, 1), *(IPv4Interface(f"{s.bmc_address}/32") for s in servers))),
+        bmc=Bridge("bmc", (interface(site.network, 1), *(ip_interface(s.bmc_address) for s in servers))),
         bmc_site=site,
         provisioning=Bridge("provisioning", (interface(wanted.provisioning.cidr, 1),))
         if provisioning is Provisioning.MANAGED

@@ -7,9 +7,9 @@ it would be about a default that nobody asked for. The rest is, so that a file i
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from ipaddress import IPv4Address, IPv4Network
 
 from rackless.errors import Problem
+from rackless.spec.address import Ip, IpNetwork
 from rackless.spec.lab import LabSpec, Role
 from rackless.spec.networks import BmcAccess, Provisioning
 from rackless.spec.servers import Firmware
@@ -67,7 +67,7 @@ def numbers(spec: LabSpec) -> dict[str, int]:
     return found
 
 
-def _networks(spec: LabSpec) -> dict[str, IPv4Network]:
+def _networks(spec: LabSpec) -> dict[str, IpNetwork]:
     networks = spec.networks
     named = {"networks.cluster.cidr": networks.cluster.cidr, "networks.bmc.cidr": networks.bmc.cidr}
     if networks.provisioning.mode is not Provisioning.DISABLED:
@@ -76,7 +76,7 @@ def _networks(spec: LabSpec) -> dict[str, IPv4Network]:
 
 
 def _overlaps(spec: LabSpec) -> Iterator[Found]:
-    seen: list[tuple[str, IPv4Network]] = []
+    seen: list[tuple[str, IpNetwork]] = []
     for path, cidr in _networks(spec).items():
         for other, taken in seen:
             if cidr.overlaps(taken):
@@ -112,11 +112,11 @@ def _places(spec: LabSpec) -> Iterator[Found]:
         taken[number] = name
 
 
-def _purposes(spec: LabSpec) -> list[tuple[str, IPv4Address, tuple[str, ...]]]:
+def _purposes(spec: LabSpec) -> list[tuple[str, Ip, tuple[str, ...]]]:
     """Addresses with a purpose: where each comes from, and what that rests on."""
     cluster, bmc = spec.networks.cluster, spec.networks.bmc
     cidr, base = cluster.cidr, "networks.cluster"
-    found: list[tuple[str, IPv4Address, tuple[str, ...]]] = [("the gateway", cidr[1], ())]
+    found: list[tuple[str, Ip, tuple[str, ...]]] = [("the gateway", cidr[1], ())]
     if bmc.access is BmcAccess.ROUTED:
         found.append(("networks.bmc.router", bmc.router or cidr[BMC_ROUTER], ("networks.bmc.access",)))
     found += [
@@ -140,7 +140,7 @@ def _addresses(spec: LabSpec) -> Iterator[Found]:
         if address not in cidr or address in (cidr.network_address, cidr.broadcast_address):
             words = f"{address} is not an address for a host in {cidr}"
             yield Problem(path, words, hint=f"choose one of {cidr}"), needs
-        elif first <= address <= last:
+        elif _between(first, address, last):
             words = f"{address} is in the range {first}-{last} that DHCP gives away"
             yield Problem(path, words), (*needs, "networks.cluster.bootstrap.range")
         elif address in servers:
@@ -160,16 +160,20 @@ def _range(spec: LabSpec) -> Iterator[Found]:
     first, last = _given_away(spec)
     if first not in cidr or last not in cidr:
         yield Problem(path, f"{first}-{last} is not inside {cidr}"), needs
-    elif inside := [name for address, name in _server_addresses(spec).items() if first <= address <= last]:
+    elif inside := [name for address, name in _server_addresses(spec).items() if _between(first, address, last)]:
         yield Problem(path, f"{first}-{last} overlaps the addresses of {', '.join(inside[:3])}"), (*needs, *PLACES)
 
 
-def _given_away(spec: LabSpec) -> tuple[IPv4Address, IPv4Address]:
+def _between(first: Ip, address: Ip, last: Ip) -> bool:
+    return first.version == address.version and int(first) <= int(address) <= int(last)
+
+
+def _given_away(spec: LabSpec) -> tuple[Ip, Ip]:
     cluster = spec.networks.cluster
     return cluster.bootstrap.range or (cluster.cidr[RANGE[0]], cluster.cidr[RANGE[1]])
 
 
-def _server_addresses(spec: LabSpec) -> dict[IPv4Address, str]:
+def _server_addresses(spec: LabSpec) -> dict[Ip, str]:
     cidr = spec.networks.cluster.cidr
     return {cidr[number]: name for name, number in numbers(spec).items() if number < cidr.num_addresses}
 

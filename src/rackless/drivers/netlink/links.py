@@ -6,7 +6,6 @@ import asyncio
 import errno
 import os
 from collections.abc import Sequence
-from ipaddress import IPv4Interface
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ from pyroute2 import IPRoute, NetlinkError
 
 from rackless.errors import MachineError
 from rackless.ports.fabric import Bridge, Leg, Route, Veth, Vlan
+from rackless.spec.address import IpInterface
 
 
 class NetlinkLinks:
@@ -130,14 +130,14 @@ def _addresses(route: Any, index: int | None) -> set[str]:
     return {f"{a.get_attr('IFA_ADDRESS')}/{a['prefixlen']}" for a in route.get_addr(index=index, family=2)}
 
 
-def _ensure_address(route: Any, index: int | None, interface: IPv4Interface) -> bool:
+def _ensure_address(route: Any, index: int | None, interface: IpInterface) -> bool:
     if str(interface) in _addresses(route, index):
         return False
     _add_address(route, index, interface)
     return True
 
 
-def _add_address(route: Any, index: int | None, interface: IPv4Interface) -> None:
+def _add_address(route: Any, index: int | None, interface: IpInterface) -> None:
     route.addr("add", index=index, address=str(interface.ip), prefixlen=interface.network.prefixlen)
 
 
