@@ -226,6 +226,7 @@ class Engine:
             with self.bus.step(f"{name}: taken away"):
                 async with self._busy:
                     await self.hosts.retire(name)
+                    await self.cluster.forget(name)
                     await retire_server(server, self.plan, self.paths, self.hypervisor)
                     (self.paths.bmc / f"{name}.json").unlink(missing_ok=True)
 

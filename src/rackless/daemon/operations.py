@@ -174,6 +174,12 @@ def _refuse(actions: Sequence[Action], name: str, *, replace: bool) -> None:
         )
 
 
+def _reached(paths: LabPaths, until: str) -> Sequence[str]:
+    """The stages this lab has been through, and always the first."""
+    reached = STAGES.index(paths.goal.read_text()) if paths.goal.exists() else 0
+    return STAGES[: min(reached, STAGES.index(until)) + 1]
+
+
 async def _retire(actions: Sequence[Action], paths: LabPaths, bus: Bus) -> None:
     """Take away what is to be made anew or to go: the whole lab, or single servers while their daemon still knows them."""
     losses = [action.subject for action in actions if action.verb in DESTRUCTIVE]
@@ -188,6 +194,7 @@ async def _retire(actions: Sequence[Action], paths: LabPaths, bus: Bus) -> None:
         await ensure_labd(past, paths, bus)
         client = ControlClient(paths.socket)
         with bus.step("servers") as step:
-            await client.work("stage", bus, stage="lab", step=step.id)
+            for stage in _reached(paths, until="engine"):  # a host is taken down through its BMC, by the engine
+                await client.work("stage", bus, stage=stage, step=step.id)
             names = [subject.removeprefix("server/") for subject in losses]
             await client.work("retire", bus, servers=names, step=step.id)
