@@ -6,7 +6,16 @@ import hashlib
 from ipaddress import ip_interface
 from uuid import UUID, uuid5
 
-from rackless.plan.model import CLUSTER_BRIDGE, BmcSite, LabPlan, PlannedNic, PlannedServer, interface, with_prefix
+from rackless.plan.model import (
+    CLUSTER_BRIDGE,
+    BmcSite,
+    LabPlan,
+    PlannedNic,
+    PlannedServer,
+    interface,
+    local_mac,
+    with_prefix,
+)
 from rackless.plan.networks import plan_cluster, plan_provisioning
 from rackless.ports.fabric import Bridge, Veth, Vlan
 from rackless.ports.hypervisor import Firmware
@@ -124,11 +133,7 @@ def derive_bootstrap_mac(lab: str) -> str:
 
 
 def _mac(lab: str, name: str, taken: set[str]) -> str:
-    """Locally administered, and never 52:54:00, the prefix of installer-made VMs."""
     attempt = 0
-    while True:
-        digest = hashlib.sha256(f"{lab}/{name}/{attempt}".encode()).digest()
-        mac = ":".join(f"{byte:02x}" for byte in (0x02, *digest[:5]))
-        if mac not in taken:
-            return mac
+    while (mac := local_mac(f"{lab}/{name}/{attempt}")) in taken:
         attempt += 1
+    return mac

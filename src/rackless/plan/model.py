@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 from ipaddress import ip_interface
 from pathlib import Path
@@ -91,6 +92,11 @@ class LabPlan:
     def bmc_route(self) -> Route | None:
         router = self.bmc_site.router
         return Route(self.bmc_site.network, router.ip) if router is not None else None
+
+
+def local_mac(owner: str) -> str:
+    """Locally administered, the same for the same owner, and never 52:54:00, the prefix of installer-made VMs."""
+    return ":".join(f"{byte:02x}" for byte in (0x02, *hashlib.sha256(owner.encode()).digest()[:5]))
 
 
 def interface(network: IpNetwork, number: int) -> IpInterface:

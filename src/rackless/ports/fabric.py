@@ -100,6 +100,8 @@ class Network:
 
     name: str
     bridge: str
+    mac: str
+    """The gateway's; who knows it must not have to learn another when the network is made anew."""
     gateway: IpInterface
     domain: str
     reservations: tuple[Reservation, ...]
