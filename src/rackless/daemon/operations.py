@@ -10,7 +10,7 @@ from rackless.daemon import prepare, teardown
 from rackless.daemon.control_client import ControlClient
 from rackless.daemon.daemon_life import ensure_labd
 from rackless.daemon.known import locked, recorded_spec, require_lab, require_root
-from rackless.daemon.sizing import refuse_poverty
+from rackless.daemon.sizing import refuse_kernel, refuse_poverty
 from rackless.daemon.stages import STAGES, TITLES
 from rackless.daemon.uplink import ensure_uplink
 from rackless.errors import LabError
@@ -33,6 +33,7 @@ async def up(
         actions = await plan(spec, roots, goal=goal)
         _refuse(actions, spec.name, replace=replace)
         refuse_poverty(spec, roots, actions, bus)
+        await refuse_kernel(spec)
         packages = TPM_PACKAGES if any(group.tpm for group in spec.servers.values()) else ()
         supplies = await prepare.prepare_machine(
             roots, bus, install=install, images="engine" in stages, packages=packages

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 
 from rackless.daemon.known import recorded_spec
@@ -64,6 +65,19 @@ def refuse_poverty(spec: LabSpec, roots: Roots, actions: Sequence[Action], bus: 
             "this machine has not enough for the lab",
             why="\n".join(finding.says for finding in lacking),
             hint="; ".join(finding.fix for finding in lacking),
+        )
+
+
+async def refuse_kernel(spec: LabSpec) -> None:
+    """Before anything is made: what this lab wants of the kernel, and the kernel does not have."""
+    from rackless.drivers.netlink.links import can_tag  # late: netlink takes its time to load, and few labs want tags
+
+    tagged = [name for name, extra in spec.networks.extra.items() if extra.vlan is not None]
+    if tagged and not await asyncio.to_thread(can_tag):
+        raise MachineError(
+            f"this machine's kernel has no VLANs, and the network {tagged[0]} is one",
+            why="its module 8021q is not there",
+            hint="modprobe 8021q, or give the network no vlan",
         )
 
 
