@@ -204,6 +204,7 @@ class Etcd:
 
     def __init__(self, program: Path, folder: Path) -> None:
         self._program, self._folder = program, folder
+        self.more: tuple[str, ...] = ()
         self.url, self._peer = (f"http://127.0.0.1:{free_port()}" for _ in range(2))
 
     def start(self) -> None:
@@ -212,7 +213,7 @@ class Etcd:
                 [self._program, "--data-dir", self._folder / "etcd", "--listen-client-urls", self.url,
                  "--advertise-client-urls", self.url, "--listen-peer-urls", self._peer,
                  "--initial-advertise-peer-urls", self._peer, "--initial-cluster", f"default={self._peer}",
-                 "--log-level", "error"],
+                 "--log-level", "error", *self.more],
                 stdout=log, stderr=log,
             )  # fmt: skip
         for _ in range(200):

@@ -36,7 +36,7 @@ def _data(name: str) -> bytes:
 async def test_what_is_written_is_read_with_its_revision(store: Store) -> None:
     revision = await store.write("g/things/ns/a", 0, _data("a"))
     entry = store.get("g/things/ns/a")
-    assert entry and entry.revision == revision == store.revision
+    assert entry and entry.revision == revision <= store.revision
     assert b'"resourceVersion":"%d"' % revision in entry.data
     assert [e.key for e in store.entries("g/things")] == ["g/things/ns/a"]
     assert store.entries("g/things", "other") == []

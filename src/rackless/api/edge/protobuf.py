@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from functools import cache
 from typing import Any
 
-from rackless.api.status import Json, bad_request
+from rackless.api.status import Json, bad_request, unsupported_media_type
 
 MEDIA = "application/vnd.kubernetes.protobuf"
 _MAGIC = b"k8s\x00"
@@ -216,7 +216,7 @@ def parse(raw: bytes) -> Json:
         if meta.get("kind") == "DeleteOptions":
             name = "DeleteOptions"
         if name not in _MESSAGES or ("/" not in name and name != "DeleteOptions"):
-            raise bad_request(f"no protobuf form of {name} is known here; send application/json")
+            raise unsupported_media_type(("application/json", "application/yaml"))
         return {**meta, **_message(name, envelope.get("raw", b""))}
     except (ValueError, RecursionError) as error:
         raise bad_request(f"the protobuf body cannot be read: {error}") from error

@@ -106,4 +106,5 @@ async def _chunks(reader: asyncio.StreamReader) -> AsyncIterator[bytes]:
     while size := int(await reader.readline(), 16):
         yield await reader.readexactly(size)
         await reader.readexactly(2)
-    await reader.readexactly(2)
+    while (await reader.readline()).strip():
+        pass  # trailers, as refusals have them

@@ -152,8 +152,8 @@ class SqliteStore(ReadsFromMemory):
         return self._failure
 
     @property
-    def compacted(self) -> int:
-        return self._compacted
+    def backlog(self) -> int:
+        return self.revision - self._compacted
 
     async def fresh(self) -> int:
         return self._memory.revision
