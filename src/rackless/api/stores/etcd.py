@@ -10,56 +10,50 @@ for a revision always ends. Speaks etcd's JSON gateway, which needs no gRPC.
 from __future__ import annotations
 
 import asyncio
-import base64
 import heapq
 import itertools
 from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
-from typing import Any
 
-from rackless.api.encoding import decode, encode, rendered, restamped
-from rackless.api.stores.gateway import Gateway, Unanswered
-from rackless.api.stores.groups import MOST_WRITES, PREFIX, SPAN, Group, Write, b64, last_of, next_group, unpacked
+from rackless.api.encoding import rendered, restamped
+from rackless.api.stores import messages
+from rackless.api.stores.groups import MOST_WRITES, PREFIX, SPAN, Group, Write, last_of, next_group, unpacked
 from rackless.api.stores.memory import Memory, ReadsFromMemory
+from rackless.api.stores.messages import Event, Pair
 from rackless.api.stores.port import Change, Compacted, Entry, Raced, TooLarge, Unreachable
+from rackless.api.stores.rpc import Credentials, Member, RefusedByEtcd, Unanswered
 
-_EVERYTHING = b64(b"\0")
 _PAGE = 500
 _PATIENCE = 10.0
 _GROUPS_UNDER_WAY = 2
 
 
-def _key_of(encoded: str) -> str | None:
+def _key_of(pair: Pair) -> str | None:
     """Our key, or None for a key of somebody else."""
-    key = base64.b64decode(encoded).decode(errors="replace")
-    return key[len(PREFIX) :] if key.startswith(PREFIX) else None
+    return pair.key[len(PREFIX) :].decode(errors="replace") if pair.key.startswith(PREFIX) else None
 
 
-def _value_of(kv: Any) -> tuple[int, bytes]:
-    """The resource version and the object."""
-    return unpacked(int(kv["mod_revision"]), base64.b64decode(kv.get("value", "")))
-
-
-def _change_of(event: Any) -> Change | None:
+def _change_of(event: Event) -> Change | None:
     """An event with what was there before it; None for keys of somebody else."""
-    kv, old = event["kv"], event.get("prev_kv")
-    if (key := _key_of(kv["key"])) is None:
+    if (key := _key_of(event.pair)) is None:
         return None
     previous = None
-    if old is not None:
-        version, data = _value_of(old)
+    if event.previous is not None:
+        version, data = unpacked(event.previous.revision, event.previous.value)
         previous = rendered(data, version)
-    if event.get("type") != "DELETE":
-        version, data = _value_of(kv)
+    if not event.deleted:
+        version, data = unpacked(event.pair.revision, event.pair.value)
         return Change(key, version, rendered(data, version), previous)
-    version = int(kv["mod_revision"]) * SPAN
+    version = event.pair.revision * SPAN
     return Change(key, version, restamped(previous, version), previous, deleted=True) if previous is not None else None
 
 
-def _refusal(why: str) -> Exception:
+def _refusal(why: str, compacted: int) -> Exception:
+    if "compacted" in why:
+        return Compacted(compacted)
     if "too many operations" in why:
         return TooManyOperations(why)
-    if "too large" in why or "ResourceExhausted" in why or "larger than max" in why:
+    if "too large" in why or "larger than max" in why:
         return TooLarge(why)
     return Unreachable(f"etcd refused: {why}")
 
@@ -69,8 +63,8 @@ class TooManyOperations(Exception):
 
 
 class EtcdStore(ReadsFromMemory):
-    def __init__(self, urls: Sequence[str]) -> None:
-        self._gateways = [Gateway(url) for url in urls]
+    def __init__(self, urls: Sequence[str], credentials: Credentials | None = None) -> None:
+        self._members = [Member(url, credentials) for url in urls]
         self._memory = Memory()
         self._compacted = 0
         self._problem = ""
@@ -103,55 +97,45 @@ class EtcdStore(ReadsFromMemory):
         for task in self._sending:
             task.cancel()
         await asyncio.gather(*self._sending, return_exceptions=True)
-        for gateway in self._gateways:
-            gateway.close()
+        for member in self._members:
+            member.close()
 
-    async def _ask(self, path: str, body: Any) -> Any:
+    async def _ask(self, method: str, message: bytes) -> bytes:
         problem = ""
         # A question may be asked again, of the next one or on a new connection; a write only when it was never sent.
-        for gateway in (*self._gateways, self._gateways[0]):
+        for member in (*self._members, self._members[0]):
             try:
-                answer = decode(await gateway.ask(f"/v3/{path}", encode(body), _PATIENCE))
+                return await member.ask(method, message, _PATIENCE)
             except Unanswered as error:
                 problem = str(error)
-                self._rotate(gateway)
-                if path == "kv/txn" and error.sent:
+                self._rotate(member)
+                if method == "KV/Txn" and error.sent:
                     break  # it may have been done: never write twice
-                continue
-            except ValueError as error:
-                raise Unreachable(f"etcd did not answer with JSON: {error}") from error
-            if "error" in answer:
-                if "compacted" in str(answer["error"]):
-                    raise Compacted(self._compacted)
-                raise _refusal(str(answer["error"]))
-            return answer
+            except RefusedByEtcd as error:
+                raise _refusal(str(error), self._compacted) from error
         raise Unreachable(f"etcd cannot be reached: {problem}")
 
-    def _rotate(self, failed: Gateway) -> None:
+    def _rotate(self, failed: Member) -> None:
         """Ask another one first from now on."""
-        if self._gateways[0] is failed:
-            self._gateways.append(self._gateways.pop(0))
+        if self._members[0] is failed:
+            self._members.append(self._members.pop(0))
 
     async def _pages(
         self, low: str, high: str, revision: int = 0
     ) -> AsyncIterator[tuple[int, list[tuple[str, int, bytes]]]]:
         """(etcd's revision of the whole, rows) for each page of a range, all of one revision."""
-        start = low
+        start, end = PREFIX + low.encode(), PREFIX + high.encode()
         while True:
-            body = {"key": b64(PREFIX + start), "range_end": b64(PREFIX + high), "limit": _PAGE}
-            if revision:
-                body["revision"] = revision
-            answer = await self._ask("kv/range", body)
-            revision = revision or int(answer["header"]["revision"])
-            rows = []
-            for kv in answer.get("kvs") or ():
-                key = _key_of(kv["key"])
-                if key is not None:
-                    rows.append((key, *_value_of(kv)))
-            yield revision, rows
-            if not answer.get("more") or not rows:
+            answer = await self._ask("KV/Range", messages.range_request(start, end, _PAGE, revision))
+            revision = revision or messages.revision_of(answer)
+            pairs, more = messages.ranged(answer)
+            yield (
+                revision,
+                [(_key_of(pair) or "", *unpacked(pair.revision, pair.value)) for pair in pairs],
+            )
+            if not more or not pairs:
                 return
-            start = rows[-1][0] + "\0"
+            start = pairs[-1].key + b"\0"
 
     async def _load(self) -> None:
         async for revision, rows in self._pages("", "\x7f"):
@@ -160,25 +144,24 @@ class EtcdStore(ReadsFromMemory):
 
     # -- following -----------------------------------------------------------------------------------------------
 
-    async def _events(self, after: int, *, previous: bool = False) -> AsyncIterator[list[Any]]:
+    async def _events(self, after: int, *, previous: bool = False) -> AsyncIterator[list[Event]]:
         """Events later than a resource version, from the watch of everything; ends with Compacted or Unreachable.
 
         Asks from the revision that was already seen on: were we to ask for the next one and it was the one compacted
         to, etcd would answer without the deletions in it.
         """
-        start = max(1, after // SPAN)
-        wanted = {"key": _EVERYTHING, "range_end": _EVERYTHING, "start_revision": start, "prev_kv": previous}
-        gateway = self._gateways[0]
+        wanted = messages.watch_request(max(1, after // SPAN), previous=previous)
+        member = self._members[0]
         try:
-            async for line in gateway.stream("/v3/watch", encode({"create_request": wanted}), _PATIENCE):
-                result = decode(line).get("result") or {}
-                if result.get("compact_revision"):
-                    raise Compacted(last_of(int(result["compact_revision"])))
-                if result.get("canceled"):
-                    raise Unreachable(str(result.get("cancel_reason")))
-                yield result.get("events") or []
+            async for message in member.follow("Watch/Watch", wanted, messages.PROGRESS, _PATIENCE):
+                watched = messages.watched(message)
+                if watched.compacted:
+                    raise Compacted(last_of(watched.compacted))
+                if watched.cancelled is not None:
+                    raise Unreachable(f"etcd ended the watch: {watched.cancelled}")
+                yield [messages.event(each) for each in watched.events]
         except Unanswered as error:
-            self._rotate(gateway)
+            self._rotate(member)
             raise Unreachable(f"the watch of etcd broke: {error}") from error
 
     async def _follow(self) -> None:
@@ -199,23 +182,22 @@ class EtcdStore(ReadsFromMemory):
     def _etcd_revision(self) -> int:
         return self._memory.revision // SPAN
 
-    def _apply(self, events: list[Any]) -> None:
+    def _apply(self, events: list[Event]) -> None:
         """What the watch brought: whole revisions, of which our own writes may be known already."""
         writes: list[tuple[str, int, bytes | None]] = []
-        newest = self._etcd_revision
+        known = newest = self._etcd_revision
         for event in events:
-            kv = event["kv"]
-            revision = int(kv["mod_revision"])
-            if revision <= self._etcd_revision:
+            pair = event.pair
+            if pair.revision <= known:
                 continue
-            newest = revision
-            if (key := _key_of(kv["key"])) is None:
+            newest = pair.revision
+            if (key := _key_of(pair)) is None:
                 continue
-            if event.get("type") == "DELETE":
-                writes.append((key, revision * SPAN, None))
+            if event.deleted:
+                writes.append((key, pair.revision * SPAN, None))
             else:
-                writes.append((key, *_value_of(kv)))
-        if newest > self._etcd_revision:
+                writes.append((key, *unpacked(pair.revision, pair.value)))
+        if newest > known:
             self._take(newest, writes)
 
     def _take(self, revision: int, writes: list[tuple[str, int, bytes | None]]) -> None:
@@ -293,8 +275,8 @@ class EtcdStore(ReadsFromMemory):
         return await self._current()
 
     async def _current(self) -> int:
-        answer = await self._ask("kv/range", {"key": b64(PREFIX), "keys_only": True, "limit": 1})
-        await self._until(int(answer["header"]["revision"]))
+        answer = await self._ask("KV/Range", messages.range_request(PREFIX, limit=1, keys_only=True))
+        await self._until(messages.revision_of(answer))
         return self._memory.revision
 
     async def entries_at(self, bucket: str, namespace: str, revision: int) -> list[Entry]:
@@ -317,7 +299,7 @@ class EtcdStore(ReadsFromMemory):
         async for events in self._events(after, previous=True):
             last = 0
             for event in events:
-                last = int(event["kv"]["mod_revision"])
+                last = event.pair.revision
                 if last * SPAN > until:
                     break
                 change = _change_of(event)
@@ -376,8 +358,8 @@ class EtcdStore(ReadsFromMemory):
 
     async def _written(self, group: Group) -> dict[str, int | Exception]:
         """What was written, with its resource version, once memory holds it."""
-        answer = await self._ask("kv/txn", group.transaction())
-        revision, done = int(answer["header"]["revision"]), group.done(answer)
+        answer = await self._ask("KV/Txn", group.transaction())
+        revision, done = messages.revision_of(answer), group.done(answer)
         if done and revision == self._etcd_revision + 1:
             self._take(revision, [(write.key, revision * SPAN + place, write.data) for place, write in done])
         else:
@@ -389,7 +371,7 @@ class EtcdStore(ReadsFromMemory):
         if last_of(revision) <= self._compacted:
             return
         try:
-            await self._ask("kv/compaction", {"revision": str(revision)})
+            await self._ask("KV/Compact", messages.compaction(revision))
         except Compacted:
             pass  # another server did it
         self._compacted = last_of(revision)

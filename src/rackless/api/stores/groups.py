@@ -9,20 +9,16 @@ its place is always 0, one in a transaction. What is shown after a transaction a
 from __future__ import annotations
 
 import asyncio
-import base64
 from dataclasses import dataclass, field
-from typing import Any
+
+from rackless.api.stores import messages
 
 SPAN = 1000
 MOST_WRITES = 100
 """etcd allows 128 operations in a transaction, of which a nested one needs one more."""
 MOST_BYTES = 512 * 1024
 """etcd refuses requests above 1.5 MB; a single larger write still goes, alone."""
-PREFIX = "/rackless/"
-
-
-def b64(text: str | bytes) -> str:
-    return base64.b64encode(text.encode() if isinstance(text, str) else text).decode()
+PREFIX = b"/rackless/"
 
 
 def last_of(revision: int) -> int:
@@ -51,16 +47,11 @@ class Write:
     def size(self) -> int:
         return len(self.data or b"") + len(self.key)
 
-    def transaction(self, place: int) -> Any:
-        """The write and its condition, as etcd's gateway reads them."""
-        name = b64(PREFIX + self.key)
-        change = (
-            {"request_put": {"key": name, "value": b64(packed(place, self.data))}}
-            if self.data is not None
-            else {"request_delete_range": {"key": name}}
-        )
-        condition = {"key": name, "target": "MOD", "result": "EQUAL", "mod_revision": str(self.expected // SPAN)}
-        return {"compare": [condition], "success": [change]}
+    def transaction(self, place: int) -> bytes:
+        """The write and its condition."""
+        key = PREFIX + self.key.encode()
+        operation = messages.put(key, packed(place, self.data)) if self.data is not None else messages.remove(key)
+        return messages.transaction(key, self.expected // SPAN, messages.change(operation))
 
 
 @dataclass(slots=True)
@@ -79,21 +70,18 @@ class Group:
         self.writes.append(write)
         self.size += write.size
 
-    def transaction(self) -> Any:
+    def transaction(self) -> bytes:
         if len(self.writes) == 1:
             return self.writes[0].transaction(0)
-        return {"success": [{"request_txn": w.transaction(place)} for place, w in enumerate(self.writes)]}
+        inner = (messages.nested(write.transaction(place)) for place, write in enumerate(self.writes))
+        return messages.transaction(None, 0, b"".join(map(messages.change, inner)))
 
-    def done(self, answer: Any) -> list[tuple[int, Write]]:
+    def done(self, answer: bytes) -> list[tuple[int, Write]]:
         """The writes that etcd has done, with their places."""
         if len(self.writes) == 1:
-            return [(0, self.writes[0])] if answer.get("succeeded") else []
-        parts = answer.get("responses") or []
-        return [
-            (place, write)
-            for place, (write, part) in enumerate(zip(self.writes, parts, strict=True))
-            if (part.get("response_txn") or {}).get("succeeded")
-        ]
+            return [(0, self.writes[0])] if messages.succeeded(answer) else []
+        done = zip(self.writes, messages.nested_succeeded(answer), strict=True)
+        return [(place, write) for place, (write, met) in enumerate(done) if met]
 
 
 def next_group(waiting: list[Write], most: int) -> tuple[Group, list[Write]]:
