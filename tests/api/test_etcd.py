@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import io
+import shutil
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -12,11 +13,14 @@ from typing import Any
 import orjson
 import pytest
 
-from rackless.api.process import Api, open_store
+from rackless.api.access.pki import Authority
+from rackless.api.process import Api, Settings, open_store
 from rackless.api.stores.groups import MOST_BYTES, SPAN, Write, next_group, packed, unpacked
 from rackless.api.stores.port import Change, Raced, Store
+from rackless.errors import InputError, MachineError
 
 from .conftest import WIDGETS, Client, Etcd, settings, widget, widget_definition
+from .test_watch import Watching
 
 DATA = b'{"apiVersion":"v1","kind":"X","metadata":{"name":"%s","uid":"u"}}'
 
@@ -185,3 +189,65 @@ async def test_what_one_server_acknowledged_every_server_knows(tmp_path: Path, e
             assert (await one.get(f"{WIDGETS}/{name}"))[0] == 404
             await one.create("/api/v1/namespaces", {"metadata": {"name": f"n{number}"}})
             await two.create(f"/api/v1/namespaces/n{number}/configmaps", {"metadata": {"name": "c"}})
+
+
+@pytest.mark.real
+async def test_etcd_may_ask_for_a_certificate_and_we_for_its_own(tmp_path: Path, etcd_process: Etcd) -> None:
+    pki = tmp_path / "etcd-pki"
+    etcd_process.stop()
+    etcd_process.secure(pki)
+    etcd_process.start()
+    certificate, key = Authority(pki).issue_client("rackless", ())
+    (pki / "client.crt").write_bytes(certificate)
+    (pki / "client.key").write_bytes(key)
+    store = f"etcd:{etcd_process.url}"
+    files = {"store_ca": pki / "ca.crt", "store_cert": pki / "client.crt", "store_key": pki / "client.key"}
+    async with Api(settings(tmp_path, store, **files)) as api, Client(api.url, tmp_path / "pki") as client:
+        await client.create("/api/v1/namespaces", {"metadata": {"name": "a"}})
+        assert (await client.get("/api/v1/namespaces/a"))[0] == 200
+    other = Authority(tmp_path / "other").certificate_file
+    for wrong in ({"store_ca": other}, {"store_cert": None, "store_key": None}):
+        with pytest.raises(MachineError, match="cannot be opened"):
+            async with Api(settings(tmp_path, store, **{**files, **wrong})):
+                pass
+    with pytest.raises(InputError, match="whom to believe"):
+        open_store(store)
+    with pytest.raises(InputError, match="cannot be used"):
+        open_store(store, pki / "absent.crt")
+
+
+@pytest.mark.real
+async def test_servers_with_one_ca_honour_each_others_certificates_tokens_and_watches(
+    tmp_path: Path, etcd: str
+) -> None:
+    """As on the control planes of a cluster: each has a folder of its own with the same CA and the same token key."""
+    first = Authority(tmp_path / "a")
+    first.ensure_token_key()
+    (tmp_path / "b").mkdir()
+    for name in ("ca.crt", "ca.key", "sa.key"):
+        shutil.copy(tmp_path / "a" / name, tmp_path / "b" / name)
+    async with AsyncExitStack() as stack:
+        clients = []
+        for name in "ab":
+            own = Settings(
+                f"etcd:{etcd}", tmp_path / name, port=0, kubeconfig=tmp_path / f"kubeconfig-{name}",
+                advertise="https://api.example:6443",
+            )  # fmt: skip
+            api = await stack.enter_async_context(Api(own))
+            clients.append(await stack.enter_async_context(Client(api.url, tmp_path / "a")))
+        one, two = clients
+        assert "https://api.example:6443" in (tmp_path / "kubeconfig-b").read_text()
+        accounts = "/api/v1/namespaces/default/serviceaccounts"
+        await one.create(accounts, {"metadata": {"name": "robot"}})
+        token = (await one.create(f"{accounts}/robot/token", {}))["status"]["token"]
+        assert (await two.get(f"{accounts}/robot"))[0] == 200  # it has heard of the account
+        review = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": {"token": token}}
+        answer = await two.create("/apis/authentication.k8s.io/v1/tokenreviews", review)
+        assert answer["status"]["user"]["username"] == "system:serviceaccount:default:robot"
+        maps = "/api/v1/namespaces/default/configmaps"
+        seen = (await one.get(maps))[1]["metadata"]["resourceVersion"]
+        made = await asyncio.gather(*(one.create(maps, {"metadata": {"name": f"m{n:02}"}}) for n in range(20)))
+        versions = sorted(int(each["metadata"]["resourceVersion"]) for each in made)
+        for at, start in [(-1, seen), *((n, str(version)) for n, version in enumerate(versions[:-1]))]:
+            events = await Watching(two, maps, resourceVersion=start).take(len(versions) - at - 1)
+            assert [int(event["object"]["metadata"]["resourceVersion"]) for event in events] == versions[at + 1 :]
