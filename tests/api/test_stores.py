@@ -83,11 +83,15 @@ async def test_everything_survives_being_opened_again(store: Store, reopen: Open
     for n in range(20):
         await store.write(f"g/things/ns/{n:03}", 0, _data(str(n)))
     before, revision = store.entries("g/things"), store.revision
+    await store.write("/namespaces//ns", 0, _data("ns"))
+    await store.write("/nodes//n", 0, _data("n"))
+    core, revision = (store.get("/namespaces//ns"), store.entries("/nodes")), store.revision
     await store.close()
     again = reopen()
     await again.open()
     try:
         assert (again.entries("g/things"), again.revision) == (before, revision)
+        assert (again.get("/namespaces//ns"), again.entries("/nodes")) == core and core[0] and core[1]
         assert len(await again.history("g/things", before[9].revision, revision)) == 10
     finally:
         await again.close()

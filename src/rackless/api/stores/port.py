@@ -8,12 +8,10 @@ survive a crash. All of it runs on one event loop; `entries`, `get` and `subscri
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(NamedTuple):
     """An object as it is: `data` carries its resource version already."""
 
     key: str
@@ -21,8 +19,7 @@ class Entry:
     data: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(NamedTuple):
     """One write. `data` is the object after it, or for a deletion its last state with the deletion's resource
     version.
     """
