@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import json
 import os
@@ -10,14 +9,12 @@ import shutil
 import subprocess
 import sys
 import textwrap
-import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from .conftest import debian_program, free_port, widget, widget_definition
+from .conftest import Running, debian_program, widget, widget_definition
 
 pytestmark = pytest.mark.real
 HOST = """
@@ -38,48 +35,6 @@ kind: MachineSet
 metadata: {name: workers}
 spec: {replicas: 1, selector: {matchLabels: {a: b}}, template: {metadata: {labels: {a: b}}}}
 """
-
-
-class Running:
-    """The served API: where its kubeconfig is."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.kubeconfig = folder / "kubeconfig"
-        self.port = free_port()
-
-    def start(self) -> None:
-        with (self.folder / "log").open("ab") as log:
-            self.process = subprocess.Popen(
-                [sys.executable, "-m", "rackless", "api", "serve", "--store", f"sqlite:{self.folder}/objects.db",
-                 "--port", str(self.port), "--kubeconfig-out", str(self.kubeconfig)],
-                stdout=log, stderr=log,
-            )  # fmt: skip
-        import socket
-
-        for _ in range(600):
-            try:
-                socket.create_connection(("127.0.0.1", self.port), timeout=1).close()
-                if self.kubeconfig.exists():
-                    return
-            except OSError:
-                pass
-            time.sleep(0.05)
-        raise AssertionError((self.folder / "log").read_text())
-
-    def kill(self) -> None:
-        self.process.kill()
-        self.process.wait()
-
-
-@pytest.fixture(scope="module")
-def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    found = Running(tmp_path_factory.mktemp("api"))
-    found.start()
-    yield found
-    found.process.terminate()
-    found.process.wait()
-    assert "Traceback" not in (found.folder / "log").read_text()
 
 
 def _kubectls() -> list[str]:
@@ -288,66 +243,6 @@ def test_the_asyncio_client_watches(running: Running) -> None:
     )
 
 
-def test_kopf_runs_an_operator_of_the_kind_its_examples_show(running: Running, tmp_path: Path) -> None:
-    """The shape of kopf's own first example: handlers for creation, update and deletion, with status and events."""
-    _define(running)
-    operator = tmp_path / "operator_example.py"
-    operator.write_text(
-        textwrap.dedent(
-            """
-            import kopf
-            @kopf.on.create("example.com", "v1", "widgets")
-            def created(body, **_):
-                kopf.info(body, reason="Made", message="as wanted")
-            @kopf.on.update("example.com", "v1", "widgets", field="spec.size")
-            def sized(old, new, patch, **_):
-                patch.status["phase"] = f"{old}->{new}"
-            @kopf.on.delete("example.com", "v1", "widgets")
-            def deleted(**_):
-                pass
-            """
-        )
-    )
-    env = {**os.environ, "KUBECONFIG": str(running.kubeconfig)}
-    log = (tmp_path / "kopf.log").open("wb")
-    process = subprocess.Popen(
-        [sys.executable, "-m", "kopf", "run", str(operator), "-n", "default"], env=env, stdout=log, stderr=log
-    )
-    try:
-        _python(
-            running,
-            f"""
-            import time
-            from kubernetes import client, config
-            config.load_kube_config()
-            api, args = client.CustomObjectsApi(), ("example.com", "v1", "default", "widgets")
-            def until(what):
-                for _ in range(300):
-                    if what(): return
-                    time.sleep(0.1)
-                raise SystemExit("did not come: " + str(get()))
-            def get():
-                try: return api.get_namespaced_custom_object(*args, "ko")
-                except client.ApiException as error: return None if error.status == 404 else 1/0
-            api.create_namespaced_custom_object(*args, {widget("ko")!r})
-            handled = "kopf.zalando.org/last-handled-configuration"
-            until(lambda: get()["metadata"].get("finalizers") and handled in get()["metadata"].get("annotations", ()))
-            api.patch_namespaced_custom_object(*args, "ko", {{"spec": {{"size": 3}}}})
-            until(lambda: get().get("status", {{}}).get("phase") == "1->3")
-            api.delete_namespaced_custom_object(*args, "ko")
-            until(lambda: get() is None)
-            core, chosen = client.CoreV1Api(), "involvedObject.name=ko,reason=Made"
-            until(lambda: core.list_namespaced_event("default", field_selector=chosen).items)
-            """,
-            within=120,
-        )
-    finally:
-        process.terminate()
-        process.wait()
-        log.close()
-    assert b"Traceback" not in (tmp_path / "kopf.log").read_bytes()
-
-
 def test_kr8s_creates_finds_and_waits(running: Running) -> None:
     _define(running)
     _python(
@@ -368,51 +263,3 @@ def test_kr8s_creates_finds_and_waits(running: Running) -> None:
         made.wait("delete", timeout=10)
         """,
     )
-
-
-def test_every_acknowledged_write_survives_being_killed_under_load(tmp_path: Path) -> None:
-    server = Running(tmp_path)
-    server.start()
-    acknowledged: set[str] = set()
-
-    async def storm() -> None:
-        from .conftest import Client
-
-        pki = tmp_path / "pki"
-        async with Client(f"https://127.0.0.1:{server.port}", pki) as client:
-            path = "/api/v1/namespaces/default/configmaps"
-
-            async def writer(number: int) -> None:
-                for step in range(10_000):
-                    name = f"c-{number}-{step}"
-                    try:
-                        code, _ = await client.call(
-                            "POST", path, {"metadata": {"name": name}, "data": {"a": "b" * 500}}
-                        )
-                    except OSError:
-                        return
-                    except Exception as error:
-                        assert "aiohttp" in type(error).__module__
-                        return
-                    assert code == 201
-                    acknowledged.add(name)
-
-            tasks = [asyncio.create_task(writer(number)) for number in range(16)]
-            await asyncio.sleep(1.5)
-            server.kill()
-            await asyncio.gather(*tasks)
-
-    async def check() -> set[str]:
-        from .conftest import Client
-
-        async with Client(f"https://127.0.0.1:{server.port}", tmp_path / "pki") as client:
-            _, listed = await client.get("/api/v1/namespaces/default/configmaps")
-            return {item["metadata"]["name"] for item in listed["items"]}
-
-    try:
-        asyncio.run(storm())
-        server.start()
-        assert len(acknowledged) > 50
-        assert acknowledged <= asyncio.run(check())
-    finally:
-        server.kill()
