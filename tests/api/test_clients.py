@@ -9,6 +9,8 @@ import shutil
 import subprocess
 import sys
 import textwrap
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -64,7 +66,19 @@ def kubectl(request: pytest.FixtureRequest, running: Running, tmp_path: Path) ->
         assert (done.returncode == 0) is ok, f"kubectl {words}: {done.stdout}{done.stderr}"
         return done.stdout + done.stderr
 
+    @contextmanager
+    def watching(*words: str) -> Iterator[Iterator[str]]:
+        """The lines of a kubectl that does not end by itself."""
+        process = subprocess.Popen([program, *words], stdout=subprocess.PIPE, text=True, env=env)
+        try:
+            assert process.stdout
+            yield iter(process.stdout)
+        finally:
+            process.terminate()
+            process.communicate()
+
     call.version = request.param  # type: ignore[attr-defined]
+    call.watching = watching  # type: ignore[attr-defined]
     yield call
     for kind in ("bmh", "machinesets", "csr", "configmaps"):
         call("delete", kind, "--all")
@@ -119,6 +133,34 @@ def test_kubectl_waits_scales_and_asks(kubectl: Any, running: Running, tmp_path:
     kubectl("delete", "namespace", f"n-{kubectl.version}")
 
 
+def test_kubectl_compares_applies_watches_and_acts_as_others(kubectl: Any, tmp_path: Path) -> None:
+    (tmp_path / "host.yaml").write_text(HOST)
+    assert "serverside-applied" in kubectl("apply", "--server-side", "-f", str(tmp_path / "host.yaml"))
+    assert kubectl("diff", "--server-side", "-f", str(tmp_path / "host.yaml")) == ""
+    (tmp_path / "host.yaml").write_text(HOST.replace("online: true", "online: false"))
+    assert "+  online: false" in kubectl("diff", "--server-side", "-f", str(tmp_path / "host.yaml"), ok=False)
+    other = ("apply", "--server-side", "--field-manager=other", "-f", str(tmp_path / "host.yaml"))
+    assert 'conflict with "kubectl"' in kubectl(*other, ok=False)
+    kubectl(*other, "--force-conflicts")
+    explained = kubectl("explain", "bmh.spec", "--recursive")
+    assert "rootDeviceHints" in explained and "minSizeGigabytes" in explained
+    with kubectl.watching("get", "bmh", "-w") as lines:
+        assert next(lines).split()[:2] == ["NAME", "STATE"]
+        assert next(lines).split()[:2] == ["w0", "false"]
+        kubectl("patch", "bmh", "w0", "--type", "merge", "-p", '{"spec":{"online":true}}')
+        assert next(lines).split()[:2] == ["w0", "true"]
+    refused = kubectl("get", "bmh", "--as", "bob", ok=False)
+    assert 'User "bob" cannot list resource "baremetalhosts"' in refused
+    assert "no" in kubectl("auth", "can-i", "list", "bmh", "--as", "bob", ok=False)
+    assert "w0" in kubectl("get", "bmh", "--as", "bob", "--as-group", "system:masters")
+    kubectl("get", "events")
+    if kubectl.version == "installed":
+        kubectl("wait", "--for=jsonpath={.spec.online}=true", "bmh/w0", "--timeout=10s")
+        assert "No events found" in kubectl("events", "--for", "bmh/w0")
+        assert "system:admin" in kubectl("auth", "whoami")
+        kubectl("delete", "bmh", "w0", "--cascade=foreground")
+
+
 def test_kubectl_approves_a_certificate(kubectl: Any, tmp_path: Path) -> None:
     key, request = tmp_path / "key", tmp_path / "csr"
     subprocess.run(["openssl", "ecparam", "-genkey", "-name", "prime256v1", "-noout", "-out", key], check=True)
@@ -133,6 +175,7 @@ def test_kubectl_approves_a_certificate(kubectl: Any, tmp_path: Path) -> None:
     kubectl("create", "-f", "-", input=json.dumps(body))
     assert "Pending" in kubectl("get", "csr")
     kubectl("certificate", "approve", "n1")
+    kubectl("wait", "--for=condition=Approved", "csr/n1", "--timeout=10s")
     for _ in range(50):
         if "Approved,Issued" in kubectl("get", "csr"):
             break
