@@ -75,6 +75,8 @@ class ServerState:
     disks: tuple[Disk, ...]
     media: Path | None
     boot_first: BootDevice
+    lasting: bool = True
+    """False when it has no definition: it is gone when it is off."""
 
 
 class Change(StrEnum):

@@ -6,7 +6,7 @@ from ipaddress import IPv4Address
 
 import pytest
 
-from rackless.bmc.chassis import Cause
+from rackless.bmc.buttons import Cause
 from rackless.bmc.ipmi import sdr
 from rackless.bmc.ipmi.sdr import Analog
 from rackless.errors import LabError

@@ -18,7 +18,7 @@ from aiohttp import hdrs, web
 
 from rackless.bmc.accounts import Account, Session
 from rackless.bmc.audit import Audit
-from rackless.bmc.chassis import PoweredOff
+from rackless.bmc.buttons import PoweredOff
 from rackless.bmc.faults import Faults
 from rackless.bmc.redfish import body as bodies
 from rackless.bmc.redfish import query as queries

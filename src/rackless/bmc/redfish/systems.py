@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from rackless.bmc.chassis import Chassis, Reset
+from rackless.bmc.buttons import Reset
+from rackless.bmc.chassis import Chassis
 from rackless.bmc.redfish.body import Flag, Needed, OneOf, Shape, Text
 from rackless.bmc.redfish.messages import Json
 from rackless.bmc.redfish.resource import ROOT, Answer, Resource, Scope, collection, link, status

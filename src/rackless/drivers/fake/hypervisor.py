@@ -207,8 +207,10 @@ class FakeHypervisor:
         self._servers[name] = replace(self._servers[name], **changes)  # type: ignore[arg-type]
 
     def _stop(self, name: str) -> None:
-        if self._known(name).power is Power.ON:
+        if (state := self._known(name)).power is Power.ON:
             self._set(name, power=Power.OFF)
+            if not state.lasting:
+                del self._servers[name]
             self._tell(name, Change.POWERED_OFF)
 
     def _restart(self, name: str, by: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -68,17 +68,19 @@ class LibvirtHypervisor:
     async def observe(self, name: str) -> ServerState | None:
         def work(conn: Any) -> ServerState | None:
             domain = _lookup(conn, name)
-            return None if domain is None else self._eyes.observe(domain, bool(domain.isActive()))
+            if domain is None:
+                return None
+            return self._eyes.observe(domain, active=bool(domain.isActive()), lasting=bool(domain.isPersistent()))
 
         return await self._connection.call(work)
 
     async def power_on(self, name: str, *, boot: BootDevice | None = None) -> None:
         def work(conn: Any) -> None:
             domain = _find(conn, name)
-            if domain.isActive():
-                return
             if boot is None:
-                domain.create()
+                _unless(domain, True, domain.create)
+                return
+            if domain.isActive():
                 return
             # Started from a changed copy; the definition itself stays as it is.
             defined = domain.XMLDesc(libvirt().VIR_DOMAIN_XML_INACTIVE | libvirt().VIR_DOMAIN_XML_SECURE)
@@ -88,7 +90,11 @@ class LibvirtHypervisor:
         await self._connection.call(work)
 
     async def power_off(self, name: str) -> None:
-        await self._when_running(name, lambda domain: domain.destroy())
+        def work(conn: Any) -> None:
+            domain = _find(conn, name)
+            _unless(domain, False, domain.destroy)
+
+        await self._connection.call(work)
 
     async def shut_down(self, name: str) -> None:
         await self._when_running(name, lambda domain: domain.shutdown())
@@ -157,6 +163,15 @@ class LibvirtHypervisor:
         await self._connection.call(work)
 
 
+def _unless(domain: Any, active: bool, act: Callable[[], object]) -> None:
+    """Act; that it was so already is no error, and is asked only of who refuses."""
+    try:
+        act()
+    except libvirt().libvirtError:
+        if bool(domain.isActive()) is not active:
+            raise
+
+
 def _update(domain: Any, device: str, scope: int) -> bool:
     """False where this kind of hypervisor cannot change a device in place (libvirt's own pretend one)."""
     api = libvirt()
@@ -204,30 +219,33 @@ class _Eyes:
     def __init__(self) -> None:
         self._known: dict[str, tuple[str, ServerState]] = {}
 
-    def observe(self, domain: Any, active: bool) -> ServerState:
+    def observe(self, domain: Any, *, active: bool, lasting: bool) -> ServerState:
         xml = domain.XMLDesc(libvirt().VIR_DOMAIN_XML_INACTIVE)
         power = Power.ON if active else Power.OFF
         known = self._known.get(domain.name())
         if known is not None and known[0] == xml and all(disk.size_bytes for disk in known[1].disks):
-            return known[1] if known[1].power is power else replace(known[1], power=power)
-        state = _read(domain, xml, power)
+            same = known[1].power is power and known[1].lasting is lasting
+            return known[1] if same else replace(known[1], power=power, lasting=lasting)
+        state = replace(_read(domain, xml, power), lasting=lasting)
         self._known[state.name] = (xml, state)
         return state
 
     def observe_all(self, conn: Any) -> list[ServerState]:
-        """One question per domain, not two: which of them run is asked once."""
+        """One question per domain, not three: which of them run, and which have no definition, is asked once."""
+        api = libvirt()
         domains = conn.listAllDomains()
-        active = {domain.name() for domain in conn.listAllDomains(libvirt().VIR_CONNECT_LIST_DOMAINS_ACTIVE)}
-        seen = (self._unless_gone(domain, domain.name() in active) for domain in domains)
+        active = {domain.name() for domain in conn.listAllDomains(api.VIR_CONNECT_LIST_DOMAINS_ACTIVE)}
+        passing = {domain.name() for domain in conn.listAllDomains(api.VIR_CONNECT_LIST_DOMAINS_TRANSIENT)}
+        seen = (self._unless_gone(one, one.name() in active, one.name() not in passing) for one in domains)
         found = [state for state in seen if state is not None]
         names = {state.name for state in found}
         self._known = {name: known for name, known in self._known.items() if name in names}
         return found
 
-    def _unless_gone(self, domain: Any, active: bool) -> ServerState | None:
+    def _unless_gone(self, domain: Any, active: bool, lasting: bool) -> ServerState | None:
         """None when it was undefined after it was listed."""
         try:
-            return self.observe(domain, active)
+            return self.observe(domain, active=active, lasting=lasting)
         except libvirt().libvirtError as error:
             if error.get_error_code() == libvirt().VIR_ERR_NO_DOMAIN:
                 return None

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
-from rackless.bmc.chassis import Cause, Reset
+from rackless.bmc.buttons import Cause, Reset
 from rackless.bmc.faults import Operation
 from rackless.bmc.ipmi.command import Call, Code, Command, Refused
 from rackless.bmc.ipmi.session import Privilege
