@@ -8,8 +8,8 @@ from pathlib import Path
 
 from rackless.cluster.reference.recipe import Keys
 from rackless.daemon.doorstep import host_url
+from rackless.daemon.known import require_lab, require_root
 from rackless.daemon.lab_api import render_kubeconfig
-from rackless.daemon.operations import require_lab, require_root
 from rackless.drivers.process import identity
 from rackless.errors import InputError, LabError
 from rackless.plan.addressing import plan_lab

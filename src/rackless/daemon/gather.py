@@ -16,9 +16,10 @@ from pathlib import Path
 from typing import Any
 
 from rackless import __version__
-from rackless.daemon import operations
+from rackless.daemon import host_operations, operations
 from rackless.daemon.access import inside_command
 from rackless.daemon.doctor import examine
+from rackless.daemon.known import require_lab, require_root
 from rackless.drivers.process import LocalProcesses
 from rackless.errors import RacklessError
 from rackless.run.paths import LabPaths, Roots
@@ -42,8 +43,8 @@ QUESTIONS: dict[str, Sequence[str]] = {
 
 
 async def gather(name: str, output: Path, roots: Roots) -> dict[str, Any]:
-    paths = operations.require_lab(name, roots)
-    operations.require_root("read a lab's logs")
+    paths = require_lab(name, roots)
+    require_root("read a lab's logs")
     secrets = list(_secrets(paths))
     files: dict[str, bytes] = {}
     for path in _files(paths):
@@ -52,7 +53,7 @@ async def gather(name: str, output: Path, roots: Roots) -> dict[str, Any]:
     files["doctor.json"] = _json([asdict(check) for check in await examine(roots)])
     with suppress(RacklessError):
         files["status.json"] = _blot(_json(await operations.status(name, roots)), secrets)
-        files["hosts.json"] = _blot(_json(await operations.hosts(name, roots)), secrets)
+        files["hosts.json"] = _blot(_json(await host_operations.hosts(name, roots)), secrets)
         files["observed.json"] = _json(asdict(await operations.observe(paths)))
     with suppress(RacklessError):
         for file, question in QUESTIONS.items():

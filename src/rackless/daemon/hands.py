@@ -12,7 +12,7 @@ from typing import Any
 from rackless.daemon.access import find_server, inside_command
 from rackless.daemon.capture import record
 from rackless.daemon.control_client import ControlClient
-from rackless.daemon.operations import require_lab, require_root
+from rackless.daemon.known import require_lab, require_root
 from rackless.daemon.picture import ppm_to_png
 from rackless.drivers import namespaces
 from rackless.drivers.process import LocalProcesses

@@ -50,13 +50,13 @@ async def serve(paths: LabPaths) -> None:
         await engine.deprovision(arguments["host"])
 
     async def faults() -> list[dict[str, Any]]:
-        return engine.faults()
+        return engine.bmcs.faults()
 
     async def add_fault(arguments: dict[str, Any]) -> dict[str, Any]:
-        return engine.add_fault(arguments)
+        return engine.bmcs.add_fault(arguments)
 
     async def clear_faults(arguments: dict[str, Any]) -> int:
-        return engine.clear_faults(arguments["ids"])
+        return engine.bmcs.clear_faults(arguments["ids"])
 
     async def rest(arguments: dict[str, Any]) -> list[str]:
         return await engine.rest(force=arguments["force"])
@@ -80,7 +80,7 @@ async def serve(paths: LabPaths) -> None:
         looks={
             "health": health,
             "status": engine.status,
-            "hosts": engine.hosts,
+            "hosts": engine.hosts.records,
             "observe": engine.observe,
             "faults": faults,
         },

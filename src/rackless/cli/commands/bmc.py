@@ -145,12 +145,12 @@ def add(
     rate: int,
 ) -> None:
     """Let TROUBLE happen from now on."""
-    from rackless.daemon import operations
+    from rackless.daemon import host_operations
     from rackless.run.paths import Roots
 
     lab = name or load_spec(file, None).name
     added = asyncio.run(
-        operations.add_fault(
+        host_operations.add_fault(
             lab,
             Roots.from_environment(),
             trouble=trouble,
@@ -171,11 +171,11 @@ def add(
 @click.option("--json", "as_json", is_flag=True, help="One JSON list.")
 def list_faults(file: Path | None, name: str | None, as_json: bool) -> None:
     """List the faults there are."""
-    from rackless.daemon import operations
+    from rackless.daemon import host_operations
     from rackless.run.paths import Roots
 
     lab = name or load_spec(file, None).name
-    found = asyncio.run(operations.faults(lab, Roots.from_environment()))
+    found = asyncio.run(host_operations.faults(lab, Roots.from_environment()))
     if as_json:
         click.echo(json.dumps(found))
     else:
@@ -188,9 +188,9 @@ def list_faults(file: Path | None, name: str | None, as_json: bool) -> None:
 @click.argument("ids", nargs=-1, type=int)
 def clear(file: Path | None, name: str | None, ids: tuple[int, ...]) -> None:
     """Take the faults with these IDS away, or all."""
-    from rackless.daemon import operations
+    from rackless.daemon import host_operations
     from rackless.run.paths import Roots
 
     lab = name or load_spec(file, None).name
-    gone = asyncio.run(operations.clear_faults(lab, Roots.from_environment(), ids))
+    gone = asyncio.run(host_operations.clear_faults(lab, Roots.from_environment(), ids))
     click.echo(f"{gone} taken away")

@@ -11,7 +11,7 @@ import click
 
 from rackless.cli.following import follow, last_lines
 from rackless.cli.options import json_option, lab_name, lab_options
-from rackless.daemon.operations import require_lab
+from rackless.daemon.known import require_lab
 from rackless.run.paths import Roots
 
 _BEFORE = 2000

@@ -14,7 +14,7 @@ from rich.table import Table
 
 from rackless.cli.options import lab_name, lab_options
 from rackless.cli.progress import shown
-from rackless.daemon import operations
+from rackless.daemon import host_operations
 from rackless.errors import InputError
 from rackless.events import Bus
 from rackless.run.paths import Roots
@@ -69,9 +69,9 @@ def deprovision(file: Path | None, name: str | None, host_name: str, as_json: bo
     lab = lab_name(file, name)
     bus = Bus()
     with shown(bus, as_json=as_json):
-        asyncio.run(operations.deprovision(lab, host_name, Roots.from_environment(), bus))
+        asyncio.run(host_operations.deprovision(lab, host_name, Roots.from_environment(), bus))
 
 
 def _records(file: Path | None, name: str | None) -> list[dict[str, Any]]:
     lab = lab_name(file, name)
-    return asyncio.run(operations.hosts(lab, Roots.from_environment()))
+    return asyncio.run(host_operations.hosts(lab, Roots.from_environment()))

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from rackless.cli.options import json_option, print_json
-from rackless.daemon.operations import observe_for
+from rackless.daemon.sizing import choose_profile
 from rackless.errors import InputError
 from rackless.run.files import write
 from rackless.run.paths import Roots
@@ -25,7 +25,7 @@ def init(profile: str | None, output: Path, name: str, force: bool, as_json: boo
     """Write a lab.yaml that fits this machine, with a word on every field that one may want to change."""
     if output.exists() and not force:
         raise InputError(f"{output} is there already", hint="add --force to replace it, or -o FILE to write another")
-    chosen, why = observe_for(profile, Roots.from_environment())
+    chosen, why = choose_profile(profile, Roots.from_environment())
     write(output, render(name, chosen, why))
     if as_json:
         print_json({"file": str(output), "profile": chosen.value, "why": why})

@@ -8,7 +8,7 @@ import click
 
 from rackless.cli.following import follow, last_lines
 from rackless.cli.options import json_option, lab_name, lab_options, print_json
-from rackless.daemon.operations import require_lab
+from rackless.daemon.known import require_lab
 from rackless.errors import InputError
 from rackless.run.paths import LabPaths, Roots
 

@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from rackless.cli.options import json_option, lab_options, load_spec, print_json
-from rackless.daemon import operations
+from rackless.daemon import operations, sizing
 from rackless.daemon.stages import STAGES
 from rackless.plan.actions import DESTRUCTIVE, Verb
 from rackless.run.paths import Roots
@@ -28,7 +28,7 @@ def plan(file: Path | None, name: str | None, goal: str, as_json: bool) -> None:
     """Show what `up` would do, and why. What it would keep is shown too."""
     spec = load_spec(file, name)
     actions = asyncio.run(operations.plan(spec, Roots.from_environment(), goal=goal))
-    budget = operations.budget(spec, Roots.from_environment())
+    budget = sizing.budget(spec, Roots.from_environment())
     if as_json:
         findings = [asdict(finding) for finding in budget]
         print_json({"lab": spec.name, "actions": [asdict(action) for action in actions], "budget": findings})

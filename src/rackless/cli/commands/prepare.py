@@ -7,7 +7,7 @@ import asyncio
 import click
 
 from rackless.cli.progress import shown
-from rackless.daemon.operations import require_root
+from rackless.daemon.known import require_root
 from rackless.daemon.prepare import prepare_machine
 from rackless.events import Bus
 from rackless.run.paths import Roots

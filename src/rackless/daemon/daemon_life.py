@@ -1,0 +1,80 @@
+"""Starting the daemon of a lab from the host's side, and knowing when the one that runs cannot stay."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from rackless.daemon import teardown
+from rackless.daemon.build import fingerprint
+from rackless.daemon.control_client import ControlClient
+from rackless.daemon.known import recorded_spec
+from rackless.daemon.uplink import host_nameservers
+from rackless.drivers.clock import SystemClock
+from rackless.drivers.process import LocalProcesses
+from rackless.errors import LabError
+from rackless.events import Bus
+from rackless.run.files import write
+from rackless.run.ledger import Ledger
+from rackless.run.paths import LabPaths
+from rackless.run.waiting import until
+from rackless.spec.lab import LabSpec
+from rackless.spec.networks import Uplink
+
+
+async def ensure_labd(spec: LabSpec, paths: LabPaths, bus: Bus) -> None:
+    with bus.step("namespaces and daemon") as step:
+        client = ControlClient(paths.socket)
+        if await client.alive():
+            why = await _outdated(spec, paths, client)
+            if not why:
+                step.unchanged()
+                return
+            step.detail = f"started anew: {why}"
+            await teardown.stop_daemon(paths, bus)
+        ledger = Ledger(paths.ledger)
+        ledger.own("folder", paths.state)
+        if spec.storage is not None:
+            for missing in reversed([place for place in (spec.storage, *spec.storage.parents) if not place.exists()]):
+                ledger.own("folder-when-empty", missing)
+            ledger.own("folder", spec.storage / spec.name)
+        ledger.own("folder", paths.run)
+        ledger.own("network-namespace", paths.netns)
+        paths.state.mkdir(parents=True, exist_ok=True)
+        for folder in paths.private:
+            folder.mkdir(exist_ok=True, mode=0o700)
+        paths.run.mkdir(parents=True, exist_ok=True)
+        paths.run.chmod(0o711)  # the owner passes through to the socket, and sees nothing else
+        if spec.networks.uplink is Uplink.NAT and not spec.networks.dns.forward:
+            write(paths.upstream, "\n".join(map(str, host_nameservers())))
+        else:
+            paths.upstream.unlink(missing_ok=True)
+        if owner := os.environ.get("SUDO_UID"):
+            write(paths.owner, owner)
+        paths.capabilities.mkdir(parents=True, exist_ok=True)
+        write(paths.spec, spec.model_dump_json(indent=2) + "\n")
+        await teardown.end_daemon(paths)
+        log = paths.logs / "holder.log"
+        holder = await LocalProcesses().launch(
+            [sys.executable, "-P", "-m", "rackless.daemon.holder", paths.name],
+            log=log,
+            env=paths.roots.as_environment(),
+        )
+
+        async def answers() -> tuple[bool, str]:
+            if holder.returncode is not None:
+                words = log.read_text(errors="replace").strip().splitlines()
+                raise LabError("the lab's daemon ended while starting", why="\n".join(words[-6:]), log=log)
+            return await client.alive(), "starting"
+
+        hint = f"read {paths.logs / 'labd.log'}"
+        await until(answers, what="labd to answer", within=30, every=0.05, clock=SystemClock(), hint=hint)
+
+
+async def _outdated(spec: LabSpec, paths: LabPaths, client: ControlClient) -> str:
+    """Why a daemon that answers cannot stay; empty when it can."""
+    if recorded_spec(paths) != spec:
+        return "the description changed"
+    if (await client.look("health")).get("build") != fingerprint():
+        return "it is of another version than this command"
+    return ""

@@ -1,0 +1,104 @@
+"""The BMCs of a lab as labd runs them: the fleet with the lab's certificate, and what goes wrong with it on demand."""
+
+from __future__ import annotations
+
+import ssl
+from functools import partial
+from typing import Any
+
+from rackless.bmc.accounts import Account
+from rackless.bmc.faults import Fault, Operation, Trouble
+from rackless.bmc.fleet import Bmc, BmcState, Fleet
+from rackless.bmc.ipmi.sites import Ipmi
+from rackless.bmc.starts import Starts, default_limit
+from rackless.daemon.bmc_site import BmcSite
+from rackless.daemon.identity import USERNAME, Identity
+from rackless.drivers.libvirt.connection import Connection
+from rackless.drivers.libvirt.hypervisor import LibvirtHypervisor
+from rackless.drivers.libvirt.terminal import find_terminal
+from rackless.drivers.terminals import TerminalConsoles
+from rackless.errors import InputError, LabError
+from rackless.events import Bus, count
+from rackless.plan.model import LabPlan
+from rackless.ports.clock import Clock
+from rackless.run.paths import LabPaths
+
+
+class LabBmcs:
+    def __init__(
+        self,
+        plan: LabPlan,
+        paths: LabPaths,
+        identity: Identity,
+        site: BmcSite,
+        connection: Connection,
+        hypervisor: LibvirtHypervisor,
+        clock: Clock,
+        bus: Bus,
+    ) -> None:
+        self._plan = plan
+        self._paths = paths
+        self._identity = identity
+        self._site = site
+        self._connection = connection
+        self._hypervisor = hypervisor
+        self._clock = clock
+        self._bus = bus
+        self._fleet: Fleet | None = None
+
+    async def ensure(self) -> None:
+        with self._bus.step(count(len(self._plan.servers), "BMC")) as step:
+            if self._fleet is not None:
+                step.unchanged()
+                return
+            fleet = self._make()
+            await fleet.start()
+            self._fleet = fleet
+
+    async def stop(self) -> None:
+        if self._fleet is not None:
+            await self._fleet.stop()
+            self._fleet = None
+
+    def observe(self) -> dict[str, BmcState]:
+        """By server; empty while there are none."""
+        return {bmc.server: bmc for bmc in self._fleet.observe()} if self._fleet else {}
+
+    def faults(self) -> list[dict[str, Any]]:
+        """What goes wrong because somebody asked for it."""
+        found = self._fleet.faults.list() if self._fleet else []
+        return [{**fault.to_json(), "text": fault.describe()} for fault in found]
+
+    def add_fault(self, wish: dict[str, Any]) -> dict[str, Any]:
+        servers = [server.name for server in self._plan.servers]
+        if self._fleet is None:
+            raise LabError("the lab has no BMCs yet", hint="`rackless up --until bmc` makes them")
+        if wish["server"] is not None and wish["server"] not in servers:
+            raise InputError(f"there is no server {wish['server']}", hint=f"there is: {', '.join(servers)}")
+        operation = Operation(wish["operation"]) if wish["operation"] else None
+        fault = self._fleet.faults.add(Fault(**{**wish, "trouble": Trouble(wish["trouble"]), "operation": operation}))
+        self._bus.info(f"fault {fault.id}: {fault.describe()}")
+        return {**fault.to_json(), "text": fault.describe()}
+
+    def clear_faults(self, ids: list[int]) -> int:
+        return self._fleet.faults.clear(ids) if self._fleet else 0
+
+    def _make(self) -> Fleet:
+        authority = self._identity.authority()
+        leaf = authority.ensure_leaf("bmc", [str(server.bmc_address) for server in self._plan.servers])
+        tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        tls.load_cert_chain(leaf.certificate, leaf.key)
+        return Fleet(
+            [Bmc(server.name, str(server.bmc_address)) for server in self._plan.servers],
+            self._hypervisor,
+            [Account(USERNAME, self._identity.password("bmc"))],
+            state=self._paths.bmc,
+            media=self._paths.media,
+            bus=self._bus,
+            tls=tls,
+            media_ca=ssl.create_default_context(cafile=authority.certificate),
+            ipmi=Ipmi(consoles=TerminalConsoles(self._paths.console, partial(find_terminal, self._connection))),
+            starts=Starts(default_limit(), self._clock, self._hypervisor.processor_seconds),
+            audit=self._paths.logs / "bmc-audit.jsonl",
+            sockets=self._site.make_socket,
+        )
