@@ -67,6 +67,8 @@ class RedfishServer:
             return reply(blind.status, error_body(blind.messages), blind.headers)
         except NoSuchServer:
             return reply(404, error_body(missing(request.path).messages))
+        except ConnectionError:  # whoever asked has hung up, and hears nothing more
+            return web.Response(status=400)
         except PoweredOff:
             return reply(409, error_body([message("ResourceInStandby")]))
         except RacklessError as error:
