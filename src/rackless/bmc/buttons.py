@@ -15,7 +15,7 @@ from dataclasses import replace
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from rackless.bmc import bios
+from rackless.bmc import bios, firmware
 from rackless.bmc.log import Kind
 from rackless.bmc.starts import Starts
 from rackless.bmc.state import BootOverride, When
@@ -118,17 +118,13 @@ class Buttons:
         await self._act(lambda: self._press(what, on))
 
     async def guest_restarted(self) -> None:
-        """While an override waits: on metal the firmware would follow it."""
+        """While something waits for the next start: on metal the firmware would follow it."""
         if time.monotonic() - self._reset_at <= _OWN_RESET_SECONDS:
             return
         async with self._chassis.lock:
             server = self._chassis.present()
-            boot = self._chassis.memory.boot
-            if server is None or server.power is Power.OFF or boot.effective is None:
-                return
-            if boot.when is When.CONTINUOUS and boot.effective is server.boot_first:
-                return
-            await self._act(self._cycle)
+            if server is not None and server.power is Power.ON and self._waits_for_start():
+                await self._act(self._cycle)
 
     def close(self) -> None:
         self._forget_restart()
@@ -170,8 +166,8 @@ class Buttons:
             case Reset.POWER_CYCLE:
                 return await self._cycle()
             case Reset.FORCE_RESTART:
-                if not on or self._chassis.memory.boot.effective is not None:
-                    return await self._cycle()  # the reset button does not change the boot order of a running machine
+                if not on or self._waits_for_start():
+                    return await self._cycle()  # the reset button does not change what a running machine starts with
                 self._reset_at, self.cause = time.monotonic(), Cause.COMMAND
                 await self._hypervisor.reset(self._name)
             case Reset.GRACEFUL_RESTART:
@@ -184,6 +180,14 @@ class Buttons:
                     raise PoweredOff(self._name)
                 await self._hypervisor.interrupt(self._name)
         return None
+
+    def _waits_for_start(self) -> bool:
+        """Something that a start must bring about, which a reset inside QEMU does not."""
+        server, memory = self._chassis.server(), self._chassis.memory
+        if firmware.pending(memory, server):
+            return True
+        lasting = memory.boot.when is When.CONTINUOUS and memory.boot.effective is server.boot_first
+        return memory.boot.effective is not None and not lasting
 
     async def _start(self) -> Power:
         """Start, at once or when it is this server's turn."""
@@ -201,6 +205,7 @@ class Buttons:
         boot = chassis.memory.boot
         self._told_to_start, self.cause, self._start_at = True, Cause.COMMAND, time.monotonic()
         try:
+            await self._set_firmware()
             await self._hypervisor.power_on(self._name, boot=boot.effective)
         except BaseException:
             if self._starts is not None:
@@ -210,8 +215,14 @@ class Buttons:
             self._told_to_start, self._start_at = False, time.monotonic()
         if self._starts is not None:
             self._starts.started(self._name)
-        memory = replace(bios.after_start(chassis.memory), start_promised=False)
+        memory = replace(firmware.after_start(bios.after_start(chassis.memory)), start_promised=False)
         await chassis.remember(replace(memory, boot=BootOverride()) if boot.when is When.ONCE else memory)
+
+    async def _set_firmware(self) -> None:
+        memory, server = self._chassis.memory, self._chassis.server()
+        if firmware.pending(memory, server):
+            await self._hypervisor.set_firmware(self._name, firmware.wished(memory, server))
+            await self._chassis.look()
 
     async def _start_in_turn(self) -> None:
         try:

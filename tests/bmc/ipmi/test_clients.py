@@ -22,9 +22,10 @@ from rackless.bmc.ipmi import wire
 from rackless.bmc.ipmi.sites import Ipmi
 from rackless.bmc.ipmi.suites import SUITES
 from rackless.drivers.fake.consoles import FakeConsoles
+from rackless.drivers.fake.hypervisor import FakeHypervisor
 from rackless.drivers.terminals import TerminalConsoles
 from rackless.ports.hypervisor import BootDevice, Power
-from tests.bmc.conftest import MakeRack, Rack
+from tests.bmc.conftest import MakeRack, Rack, server
 
 pytestmark = pytest.mark.real
 
@@ -43,8 +44,12 @@ IPMITOOL: tuple[tuple[str, str], ...] = (
     ("chassis bootparam get 5", "BIOS EFI boot"),
     ("chassis bootdev cdrom", "Set Boot Device to cdrom"),
     ("chassis bootparam get 5", "Force Boot from CD/DVD"),
-    ("chassis bootdev bios", "failed: Invalid data field"),
+    ("chassis bootdev bios", "Set Boot Device to bios"),
+    ("chassis bootparam get 5", "Force Boot into BIOS Setup"),
+    ("chassis bootdev floppy", "Set Boot Device to floppy"),
+    ("chassis bootparam get 5", "Force Boot from Floppy/primary removable media"),
     ("chassis bootdev safe", "failed: Invalid data field"),
+    ("chassis bootdev diag", "failed: Invalid data field"),
     ("chassis bootdev none", "Set Boot Device to none"),
     ("chassis bootparam get 5", "Boot Flag Invalid"),
     ("chassis bootparam get 0", "set complete"),
@@ -145,7 +150,9 @@ async def bench(make_rack: MakeRack) -> AsyncIterator[Bench]:
         pytest.skip("ipmitool or FreeIPMI is not installed")
     # FreeIPMI's console takes the upper half of the ports for a part of the host's name
     consoles, port = FakeConsoles({"server-0"}, echo=True), random.randrange(20000, 30000)
-    rack = await make_rack(1, accounts=ACCOUNTS, ipmi=Ipmi(port=port, consoles=consoles))
+    hypervisor = FakeHypervisor()
+    hypervisor.define([server(0, setup_screen=True)])
+    rack = await make_rack(hypervisor=hypervisor, accounts=ACCOUNTS, ipmi=Ipmi(port=port, consoles=consoles))
     yield Bench(rack, consoles, port)
 
 

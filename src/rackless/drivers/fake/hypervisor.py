@@ -12,10 +12,11 @@ from collections.abc import AsyncIterator, Coroutine, Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from rackless.errors import RacklessError
+from rackless.errors import LabError, RacklessError
 from rackless.ports.hypervisor import (
     BootDevice,
     Change,
+    FirmwareChoice,
     NoSuchServer,
     Power,
     Server,
@@ -121,6 +122,13 @@ class FakeHypervisor:
         await self._answer("set_boot_first", name)
         self._known(name)
         self._set(name, boot_first=device)
+        self._tell(name, Change.DEFINED)
+
+    async def set_firmware(self, name: str, choice: FirmwareChoice) -> None:
+        await self._answer("set_firmware", name)
+        if choice not in self._known(name).offers:
+            raise LabError(f"{name} has no such firmware")
+        self._set(name, firmware=choice.kind, secure_boot=choice.secure_boot)
         self._tell(name, Change.DEFINED)
 
     async def processor_seconds(self, name: str) -> float:

@@ -10,13 +10,15 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
 
-from rackless.drivers.libvirt import domain_xml
+from rackless.drivers.libvirt import domain_xml, firmware_xml, nvram
 from rackless.drivers.libvirt.binding import libvirt, libvirt_qemu
 from rackless.drivers.libvirt.connection import LOST, REBOOT, Connection
+from rackless.errors import LabError
 from rackless.ports.hypervisor import (
     BootDevice,
     Change,
     Disk,
+    FirmwareChoice,
     NoSuchServer,
     Power,
     Server,
@@ -31,7 +33,8 @@ class LibvirtHypervisor:
         """`platform` is needed to define servers, not to drive those there are."""
         self._connection = connection
         self.platform = platform
-        self._eyes = _Eyes()
+        self._files = firmware_xml.files() if connection.local else {}
+        self._eyes = _Eyes(self._files, local=connection.local)
 
     async def ensure(self, server: Server) -> bool:
         """A running server goes on as it is; its new hardware counts from its next start."""
@@ -82,6 +85,10 @@ class LibvirtHypervisor:
                 return
             if domain.isActive():
                 return
+            if boot is BootDevice.SETUP:
+                _ask_for_setup(domain)
+                domain.create()
+                return
             # Started from a changed copy; the definition itself stays as it is.
             defined = domain.XMLDesc(libvirt().VIR_DOMAIN_XML_INACTIVE | libvirt().VIR_DOMAIN_XML_SECURE)
             started = conn.createXML(domain_xml.with_first(defined, boot))
@@ -111,6 +118,18 @@ class LibvirtHypervisor:
             defined = domain.XMLDesc(libvirt().VIR_DOMAIN_XML_INACTIVE | libvirt().VIR_DOMAIN_XML_SECURE)
             if domain_xml.parse(defined).boot_first is not device:
                 conn.defineXML(domain_xml.with_first(defined, device))
+
+        await self._connection.call(work)
+
+    async def set_firmware(self, name: str, choice: FirmwareChoice) -> None:
+        def work(conn: Any) -> None:
+            domain = _find(conn, name)
+            defined = domain.XMLDesc(libvirt().VIR_DOMAIN_XML_INACTIVE | libvirt().VIR_DOMAIN_XML_SECURE)
+            element = ET.fromstring(defined)
+            if choice not in firmware_xml.offers(element, self._files):
+                raise LabError(f"{name} cannot be made to start by {choice.kind.value} firmware that is not there")
+            if firmware_xml.chosen(element) != choice:
+                conn.defineXML(firmware_xml.with_firmware(defined, choice, self._files))
 
         await self._connection.call(work)
 
@@ -216,7 +235,9 @@ def _find(conn: Any, name: str) -> Any:
 class _Eyes:
     """Looks at domains; what a definition says is read once, and again when it says something else."""
 
-    def __init__(self) -> None:
+    def __init__(self, files: firmware_xml.Files, *, local: bool) -> None:
+        self._files = files
+        self._local = local
         self._known: dict[str, tuple[str, ServerState]] = {}
 
     def observe(self, domain: Any, *, active: bool, lasting: bool) -> ServerState:
@@ -226,7 +247,7 @@ class _Eyes:
         if known is not None and known[0] == xml and all(disk.size_bytes for disk in known[1].disks):
             same = known[1].power is power and known[1].lasting is lasting
             return known[1] if same else replace(known[1], power=power, lasting=lasting)
-        state = replace(_read(domain, xml, power), lasting=lasting)
+        state = replace(self._read(domain, xml, power), lasting=lasting)
         self._known[state.name] = (xml, state)
         return state
 
@@ -251,21 +272,43 @@ class _Eyes:
                 return None
             raise
 
+    def _read(self, domain: Any, xml: str, power: Power) -> ServerState:
+        element = ET.fromstring(xml)
+        parsed = domain_xml.parse_element(element)
+        return ServerState(
+            name=parsed.name,
+            uuid=parsed.uuid,
+            power=power,
+            memory_mib=parsed.memory_mib,
+            vcpus=parsed.vcpus,
+            firmware=parsed.firmware.kind,
+            macs=parsed.macs,
+            disks=tuple(Disk(path, _capacity(domain, path), serial) for path, serial in parsed.disks),
+            media=parsed.media,
+            boot_first=parsed.boot_first,
+            secure_boot=parsed.firmware.secure_boot,
+            offers=firmware_xml.offers(element, self._files),
+            setup_screen=self._local and firmware_xml.nvram(element) is not None,
+        )
 
-def _read(domain: Any, xml: str, power: Power) -> ServerState:
-    parsed = domain_xml.parse(xml)
-    return ServerState(
-        name=parsed.name,
-        uuid=parsed.uuid,
-        power=power,
-        memory_mib=parsed.memory_mib,
-        vcpus=parsed.vcpus,
-        firmware=parsed.firmware,
-        macs=parsed.macs,
-        disks=tuple(Disk(path, _capacity(domain, path), serial) for path, serial in parsed.disks),
-        media=parsed.media,
-        boot_first=parsed.boot_first,
-    )
+
+def _ask_for_setup(domain: Any) -> None:
+    """Through the firmware's own variables, which are a file while the server is off."""
+    defined = ET.fromstring(domain.XMLDesc(libvirt().VIR_DOMAIN_XML_INACTIVE))
+    path, template = firmware_xml.nvram(defined), firmware_xml.template(defined)
+    if path is None:
+        raise LabError(f"{domain.name()} has no set-up screen", why="its firmware keeps no variables")
+    try:
+        if not path.exists() and template is not None:  # it was never started
+            path.write_bytes(template.read_bytes())
+        with path.open("r+b") as file:
+            changed = nvram.ask_for_setup(file.read())
+            file.seek(0)
+            file.write(changed)
+    except (OSError, nvram.NotUnderstood) as error:
+        raise LabError(
+            f"the firmware of {domain.name()} cannot be asked for its set-up screen", why=str(error)
+        ) from error
 
 
 def _capacity(domain: Any, path: Path) -> int:

@@ -92,9 +92,19 @@ _DEVICES: Final = {
     0x1: BootDevice.NETWORK,
     0x2: BootDevice.DISK,
     0x5: BootDevice.CDROM,
+    0x6: BootDevice.SETUP,
+    0x7: BootDevice.REMOVABLE,
     0x8: BootDevice.CDROM,  # the "remote" CD is the one there is
+    0xF: BootDevice.REMOVABLE,
 }
-_SELECTORS: Final = {BootDevice.NETWORK: 0x1, BootDevice.DISK: 0x2, BootDevice.CDROM: 0x5}
+"""Not among them: 3, a disk's safe mode, and 4, a diagnostic partition, which these servers have not."""
+_SELECTORS: Final = {
+    BootDevice.NETWORK: 0x1,
+    BootDevice.DISK: 0x2,
+    BootDevice.CDROM: 0x5,
+    BootDevice.SETUP: 0x6,
+    BootDevice.REMOVABLE: 0xF,
+}
 _VALID, _PERSISTENT, _EFI = 0x80, 0x40, 0x20
 _NOT_SUPPORTED: Final = 0x80
 
@@ -123,12 +133,13 @@ async def set_boot_option(call: Call) -> bytes:
 
 
 async def _set_boot_flags(call: Call, flags: bytes) -> None:
-    """What the server cannot do is refused: a screen for its set-up, say, which nobody could see."""
+    """What the server cannot do is refused: safe mode, say, or a set-up screen where the firmware has none."""
     selector = flags[1] >> 2 & 0x0F
-    if selector not in _DEVICES:
+    server = call.controller.chassis.server()
+    if selector not in _DEVICES or (_DEVICES[selector] is BootDevice.SETUP and not server.setup_screen):
         raise Refused(Code.INVALID_FIELD)
     efi = bool(flags[0] & _EFI)
-    if efi and call.controller.chassis.server().firmware is Firmware.BIOS:
+    if efi and server.firmware is Firmware.BIOS:
         raise Refused(Code.INVALID_FIELD)
     device = _DEVICES[selector] if flags[0] & _VALID else None
     when = When.CONTINUOUS if flags[0] & _PERSISTENT else When.ONCE
