@@ -20,6 +20,7 @@ from rackless.bmc.buttons import Buttons, Cause, Reset
 from rackless.bmc.faults import Faults, Operation, Trouble
 from rackless.bmc.log import Kind, Log
 from rackless.bmc.media import FetchFailed, MediaShelf
+from rackless.bmc.readings import Readings, model
 from rackless.bmc.starts import Starts
 from rackless.bmc.state import InsertedMedia, JsonFile, Memory, load_memory
 from rackless.events import Bus
@@ -119,6 +120,11 @@ class Chassis:
     @cause.setter
     def cause(self, cause: Cause) -> None:
         self._buttons.cause = cause
+
+    def readings(self) -> Readings:
+        """What its sensors show. A server that waits for its turn to start draws what one that is off does."""
+        server = self.server()
+        return model(server, on=server.power is Power.ON)
 
     def drive(self) -> Drive:
         file = self.server().media

@@ -31,6 +31,8 @@ pytestmark = pytest.mark.real
 
 ACCOUNTS = (Account("admin", "password"), Account("twenty", "p" * 20), Account("view", "password", "ReadOnly"))
 
+RESET = "/redfish/v1/Systems/1/Actions/ComputerSystem.Reset"
+
 IPMITOOL: tuple[tuple[str, str], ...] = (
     ("chassis power on", "Up/On"),
     ("chassis status", "System Power         : on"),
@@ -90,7 +92,7 @@ IPMITOOL: tuple[tuple[str, str], ...] = (
     ("fru print", "Product Serial        : 00000000-0000-0000-0000-000000abc000"),
     ("sol info 1", "Enabled                         : true"),
     ("session info active", "IPMIv2/RMCP+"),
-    ("dcmi power reading", "6 Watts"),
+    ("dcmi power reading", "8 Watts"),
     ("dcmi discover", "Power management available"),
     ("dcmi set_asset_tag rack7", "rack7"),
     ("dcmi asset_tag", "rack7"),
@@ -121,7 +123,7 @@ FREEIPMI: tuple[tuple[str, str], ...] = (
     ("ipmi-sensors --quiet-cache", "Inlet Temp"),
     ("ipmi-sel --quiet-cache", "Power State"),
     ("ipmi-fru --quiet-cache", "virtual server"),
-    ("ipmi-dcmi --get-system-power-statistics", "6 Watts"),
+    ("ipmi-dcmi --get-system-power-statistics", "8 Watts"),
     ("bmc-device --get-sel-time", "SEL Time"),
 )
 
@@ -401,3 +403,26 @@ async def test_pyghmi_logs_in_and_drives_the_server(bench: Bench) -> None:
     assert "'bootdev': 'network'" in output
     assert "Inlet Temp" in output
     assert bench.rack.fleet.chassis("server-0").server().power is Power.ON
+
+
+async def test_both_protocols_show_the_same_sensors(bench: Bench) -> None:
+    for kind in ("ForceOff", "On"):
+        assert (await bench.rack.ask("POST", RESET, {"ResetType": kind}, as_=ACCOUNTS[0]))[0] == 204
+        code, text = await run(*bench.ipmitool(17), "sdr", "elist", "full")
+        assert code == 0
+        ipmi = {line.split("|")[0].strip(): line.split("|")[4].strip() for line in text.splitlines()}
+        members = (await bench.rack.get("/redfish/v1/Chassis/1/Sensors", as_=ACCOUNTS[0]))["Members"]
+        redfish = [await bench.rack.get(member["@odata.id"], as_=ACCOUNTS[0]) for member in members]
+        units = {"Cel": "degrees C", "{rev}/min": "RPM", "W": "Watts"}
+        assert ipmi == {
+            one["Name"]: "No Reading"
+            if one["Reading"] is None
+            else f"{one['Reading']:.0f} {units[one['ReadingUnits']]}"
+            for one in redfish
+        }
+        thermal = await bench.rack.get("/redfish/v1/Chassis/1/Thermal", as_=ACCOUNTS[0])
+        shown = [one["ReadingCelsius"] for one in thermal["Temperatures"]] + [one["Reading"] for one in thermal["Fans"]]
+        power = (await bench.rack.get("/redfish/v1/Chassis/1/Power", as_=ACCOUNTS[0]))["PowerControl"][0][
+            "PowerConsumedWatts"
+        ]
+        assert [*shown, power] == [one["Reading"] for one in redfish]
