@@ -7,17 +7,17 @@ from functools import partial
 from typing import Any
 
 from rackless.bmc.accounts import Account
-from rackless.bmc.faults import Fault, Operation, Trouble
 from rackless.bmc.fleet import Bmc, BmcState, Fleet
 from rackless.bmc.ipmi.sites import Ipmi
 from rackless.bmc.starts import Starts, default_limit
 from rackless.daemon.bmc_site import BmcSite
+from rackless.daemon.fault_desk import FaultDesk
 from rackless.daemon.identity import USERNAME, Identity
 from rackless.drivers.libvirt.connection import Connection
 from rackless.drivers.libvirt.hypervisor import LibvirtHypervisor
 from rackless.drivers.libvirt.terminal import find_terminal
 from rackless.drivers.terminals import TerminalConsoles
-from rackless.errors import InputError, LabError
+from rackless.errors import LabError
 from rackless.events import Bus, count
 from rackless.plan.model import LabPlan
 from rackless.ports.clock import Clock
@@ -66,22 +66,18 @@ class LabBmcs:
 
     def faults(self) -> list[dict[str, Any]]:
         """What goes wrong because somebody asked for it."""
-        found = self._fleet.faults.list() if self._fleet else []
-        return [{**fault.to_json(), "text": fault.describe()} for fault in found]
+        return self._desk(self._fleet).list() if self._fleet else []
 
     def add_fault(self, wish: dict[str, Any]) -> dict[str, Any]:
-        servers = [server.name for server in self._plan.servers]
         if self._fleet is None:
             raise LabError("the lab has no BMCs yet", hint="`rackless up --until bmc` makes them")
-        if wish["server"] is not None and wish["server"] not in servers:
-            raise InputError(f"there is no server {wish['server']}", hint=f"there is: {', '.join(servers)}")
-        operation = Operation(wish["operation"]) if wish["operation"] else None
-        fault = self._fleet.faults.add(Fault(**{**wish, "trouble": Trouble(wish["trouble"]), "operation": operation}))
-        self._bus.info(f"fault {fault.id}: {fault.describe()}")
-        return {**fault.to_json(), "text": fault.describe()}
+        return self._desk(self._fleet).add(wish)
 
     def clear_faults(self, ids: list[int]) -> int:
-        return self._fleet.faults.clear(ids) if self._fleet else 0
+        return self._desk(self._fleet).clear(ids) if self._fleet else 0
+
+    def _desk(self, fleet: Fleet) -> FaultDesk:
+        return FaultDesk(fleet.faults, lambda: (server.name for server in self._plan.servers), self._bus)
 
     def _make(self) -> Fleet:
         authority = self._identity.authority()
