@@ -23,6 +23,7 @@ from typing import IO
 import aiohttp
 from yarl import URL
 
+from rackless.bmc import sockets
 from rackless.bmc.sockets import MakeSocket
 from rackless.errors import RacklessError
 
@@ -165,11 +166,7 @@ class MediaShelf:
         if address.scheme not in ("http", "https") or not address.host:
             raise FetchFailed("unsupported", url, "only http and https are supported")
         trust: ssl.SSLContext | bool = (self._trust or True) if verify else False
-        connector = aiohttp.TCPConnector(
-            ssl=trust,
-            local_addr=(source, 0) if source else None,
-            socket_factory=lambda info: self._sockets(info[0], info[1], info[2]),
-        )
+        connector = sockets.connector(self._sockets, source, trust)
         timeout = aiohttp.ClientTimeout(
             total=self._limits.seconds, sock_connect=10, sock_read=self._limits.stall_seconds
         )

@@ -183,7 +183,7 @@ class Engine:
 
     async def _bmcs(self) -> None:
         await self.bmcs.ensure()
-        await Rest(self.paths.resting, self.hypervisor, self.clock, self.bus).end(self.plan)
+        await Rest(self.paths.resting, self.hypervisor, self.clock, self.bus).end(self.bmcs.power_returned)
 
     async def rest(self, *, force: bool) -> list[str]:
         """Stop everything, the servers too, and remember which of them were on."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ssl
+from collections.abc import Collection
 from functools import partial
 from typing import Any
 
@@ -60,6 +61,10 @@ class LabBmcs:
             await self._fleet.stop()
             self._fleet = None
 
+    async def power_returned(self, were_on: Collection[str]) -> None:
+        if self._fleet is not None:
+            await self._fleet.power_returned(were_on)
+
     def observe(self) -> dict[str, BmcState]:
         """By server; empty while there are none."""
         return {bmc.server: bmc for bmc in self._fleet.observe()} if self._fleet else {}
@@ -93,7 +98,11 @@ class LabBmcs:
             bus=self._bus,
             tls=tls,
             media_ca=ssl.create_default_context(cafile=authority.certificate),
-            ipmi=Ipmi(consoles=TerminalConsoles(self._paths.console, partial(find_terminal, self._connection))),
+            ipmi=Ipmi(
+                mask=str(self._plan.bmc_site.network.netmask),
+                gateway=str(self._plan.bmc_site.network[1]),
+                consoles=TerminalConsoles(self._paths.console, partial(find_terminal, self._connection)),
+            ),
             starts=Starts(default_limit(), self._clock, self._hypervisor.processor_seconds),
             audit=self._paths.logs / "bmc-audit.jsonl",
             sockets=self._site.make_socket,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from rackless.bmc import firmware
+from rackless.bmc import firmware, restore
 from rackless.bmc.buttons import Reset
 from rackless.bmc.chassis import Chassis
 from rackless.bmc.redfish.body import Flag, Needed, OneOf, Shape, Text
@@ -13,6 +13,7 @@ from rackless.bmc.redfish.messages import Json
 from rackless.bmc.redfish.resource import ROOT, Answer, Resource, Scope, collection, link, status
 from rackless.bmc.redfish.root import VENDOR, VERSION
 from rackless.bmc.redfish.schemas import SCHEMAS
+from rackless.bmc.restore import Restore
 from rackless.bmc.state import BootOverride, Memory, When
 from rackless.ports.hypervisor import BootDevice, Firmware, Power, ServerState
 
@@ -61,6 +62,7 @@ def system(scope: Scope) -> Json:
             **status("Enabled" if on else "Starting" if scope.chassis.starting else "StandbyOffline"),
             "HealthRollup": "OK",
         },
+        "PowerRestorePolicy": restore.policy(memory).value,
         "LocationIndicatorActive": lit,
         "IndicatorLED": "Lit" if lit else "Off",
         "Boot": _boot(server, memory),
@@ -121,6 +123,7 @@ def _writable(scope: Scope) -> Shape:
         "AssetTag": Text(64, null=True),
         "LocationIndicatorActive": Flag(),
         "IndicatorLED": OneOf(("Lit", "Off", "Blinking")),
+        "PowerRestorePolicy": OneOf(tuple(Restore)),
         "Boot": {
             "BootSourceOverrideEnabled": OneOf(tuple(When)),
             "BootSourceOverrideTarget": OneOf(_targets(server)),
@@ -142,6 +145,8 @@ async def change(scope: Scope, values: Json) -> Answer:
             settings["locate"] = values["LocationIndicatorActive"]
         boot = values.get("Boot", {})
         memory = replace(memory, settings=settings, boot=override(memory.boot, boot))
+        if "PowerRestorePolicy" in values:
+            memory = restore.with_policy(memory, Restore(values["PowerRestorePolicy"]))
         if (mode := boot.get("BootSourceOverrideMode")) is not None:
             wish = firmware.of_kind(memory, server, _KINDS[mode])
             memory = firmware.with_wish(memory, server, wish)

@@ -6,10 +6,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
+from rackless.bmc import restore
 from rackless.bmc.buttons import Cause, Reset
 from rackless.bmc.faults import Operation
 from rackless.bmc.ipmi.command import Call, Code, Command, Refused
 from rackless.bmc.ipmi.session import Privilege
+from rackless.bmc.restore import Restore
 from rackless.bmc.state import BootOverride, Memory, When
 from rackless.ports.hypervisor import BootDevice, Firmware, Power
 
@@ -25,6 +27,7 @@ _CONTROLS: Final = {
 _ONLY_WHEN_ON: Final = (Reset.POWER_CYCLE, Reset.FORCE_RESTART, Reset.NMI)
 _POLICIES: Final = 0x07
 """Stay off, as before, always on."""
+_RESTORE: Final = (Restore.ALWAYS_OFF, Restore.LAST_STATE, Restore.ALWAYS_ON)
 _IDENTIFY_SECONDS: Final = 15
 
 
@@ -38,7 +41,7 @@ def status(call: Call) -> bytes:
     by_command = controller.chassis.cause is Cause.COMMAND
     return bytes(
         (
-            on | controller.setting("policy", 0) << 5,
+            on | _RESTORE.index(restore.policy(controller.chassis.memory)) << 5,
             0x10 if on and by_command else 0,
             0x40 | controller.identifying << 4,
             0x00,
@@ -68,7 +71,7 @@ async def set_policy(call: Call) -> bytes:
     if policy > 3:
         raise Refused(Code.INVALID_FIELD)
     if policy < 3:
-        await call.controller.keep(policy=policy)
+        await call.controller.chassis.update(lambda memory: restore.with_policy(memory, _RESTORE[policy]))
     return bytes((_POLICIES,))
 
 
