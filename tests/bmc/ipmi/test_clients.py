@@ -426,3 +426,10 @@ async def test_both_protocols_show_the_same_sensors(bench: Bench) -> None:
             "PowerConsumedWatts"
         ]
         assert [*shown, power] == [one["Reading"] for one in redfish]
+
+
+async def test_a_client_of_ipmi_1_5_is_told_that_there_is_none(bench: Bench) -> None:
+    where = ["-H", bench.address, "-p", str(bench.port), "-U", "admin", "-P", "password"]
+    for kind in ([], ["-A", "MD5"], ["-A", "NONE"]):
+        code, said = await run("ipmitool", "-I", "lan", *kind, *where, "power", "status")
+        assert code == 1 and f"Authentication type {kind[-1] if kind else 'NONE'} not supported" in said
