@@ -32,7 +32,7 @@ from rackless.bmc.redfish.service import Service
 from rackless.bmc.redfish.subscriptions import Subscriptions
 from rackless.bmc.redfish.tree import routes
 from rackless.bmc.sight import Sight
-from rackless.bmc.sockets import MakeSocket
+from rackless.bmc.sockets import Forbids, MakeSocket, no_site
 from rackless.bmc.starts import Starts
 from rackless.bmc.state import BootOverride, JsonFile
 from rackless.errors import MachineError
@@ -86,18 +86,20 @@ class Fleet:
         retry_seconds: float = 1.0,
         resync_seconds: float = 30.0,
         sockets: MakeSocket = socket.socket,
+        forbids: Forbids = no_site,
     ) -> None:
         self._bmcs = tuple(bmcs)
         self._hypervisor = hypervisor
         self._accounts = tuple(accounts)
         self._state = state
         self._sockets = sockets
+        self._forbids = forbids
         self._bus = bus
         self._tls = tls
         self._port = port
         self._trust = media_ca
         self._aggregate = aggregate
-        self._shelf = MediaShelf(media, trust=media_ca, limits=media_limits, sockets=sockets)
+        self._shelf = MediaShelf(media, trust=media_ca, limits=media_limits, sockets=sockets, forbids=forbids)
         self._starts = starts
         self.faults = faults or Faults()
         self._disk = Disk()
@@ -219,6 +221,7 @@ class Fleet:
             trust=self._trust,
             sockets=self._sockets,
             source=address if address != self._aggregate else None,
+            forbids=self._forbids,
         )
         service = Service(address, systems, accounts, subscriptions, self._port, self._tls is not None)
         for id, chassis in systems.items():

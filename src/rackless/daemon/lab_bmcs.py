@@ -10,6 +10,7 @@ from typing import Any
 from rackless.bmc.accounts import Account
 from rackless.bmc.fleet import Bmc, BmcState, Fleet
 from rackless.bmc.ipmi.sites import Ipmi
+from rackless.bmc.sockets import not_of_a_lab
 from rackless.bmc.starts import Starts, default_limit
 from rackless.daemon.bmc_site import BmcSite
 from rackless.daemon.fault_desk import FaultDesk
@@ -106,4 +107,5 @@ class LabBmcs:
             starts=Starts(default_limit(), self._clock, self._hypervisor.processor_seconds),
             audit=self._paths.logs / "bmc-audit.jsonl",
             sockets=self._site.make_socket,
+            forbids=not_of_a_lab,
         )

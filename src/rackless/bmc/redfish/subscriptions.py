@@ -18,7 +18,7 @@ from typing import Any
 import aiohttp
 
 from rackless.bmc.redfish.messages import Json
-from rackless.bmc.sockets import MakeSocket, connector
+from rackless.bmc.sockets import Forbids, MakeSocket, connector, no_site
 from rackless.bmc.state import JsonFile
 from rackless.events import Bus
 
@@ -58,6 +58,7 @@ class Subscriptions:
         trust: ssl.SSLContext | None = None,
         sockets: MakeSocket = socket.socket,
         source: str | None = None,
+        forbids: Forbids = no_site,
         attempts: int = 3,
         interval: float = 10.0,
     ) -> None:
@@ -69,6 +70,7 @@ class Subscriptions:
         self._trust = trust
         self._sockets = sockets
         self._source = source
+        self._forbids = forbids
         self._events = itertools.count(1)
         self._ids = itertools.count(1)
         try:
@@ -173,7 +175,7 @@ class Subscriptions:
         try:
             async with (
                 aiohttp.ClientSession(
-                    timeout=timeout, connector=connector(self._sockets, self._source, trust)
+                    timeout=timeout, connector=connector(self._sockets, self._source, trust, self._forbids)
                 ) as client,
                 client.post(str(wish.destination), data=body, headers=headers, allow_redirects=False) as response,
             ):
