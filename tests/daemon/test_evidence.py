@@ -1,6 +1,9 @@
 from pathlib import Path
 
+import pytest
+
 from rackless.daemon.evidence import BootChain, read_console, read_lease
+from rackless.lab.network_boot import Answered
 
 
 def test_a_failure_tells_how_far_the_server_came() -> None:
@@ -13,6 +16,20 @@ def test_a_failure_tells_how_far_the_server_came() -> None:
 
 def test_a_server_that_said_nothing_is_said_to_have_said_nothing() -> None:
     assert BootChain("off", None, None, [], []).describe().endswith("nothing on the console")
+
+
+@pytest.mark.parametrize(
+    ("boot", "words"),
+    [
+        (Answered(), "on the provisioning network DHCP was not asked"),
+        (Answered(asked=True), "on the provisioning network DHCP was asked and had nothing to offer"),
+        (Answered(True, "172.22.0.20"), "DHCP offered 172.22.0.20; nothing fetched by TFTP"),
+        (Answered(True, "172.22.0.20", ("snponly.efi",)), "DHCP offered 172.22.0.20; TFTP sent snponly.efi"),
+    ],
+)
+def test_of_network_boot_it_is_told_at_which_step_it_ended(boot: Answered, words: str) -> None:
+    told = BootChain("on", None, None, ["/boot.ipxe"], [], boot).describe()
+    assert words in told and "fetched /boot.ipxe" in told and "virtual media" not in told
 
 
 def test_the_console_is_read_without_colours_and_without_the_agents_tokens(tmp_path: Path) -> None:

@@ -238,12 +238,14 @@ class Engine:
         if server is None:
             return ""
         bmc = self.bmcs.observe().get(name)
+        addresses = [str(nic.address) for nic in server.nics if nic.address is not None]
         return BootChain(
             power=(bmc.power if bmc else None) or "unknown",
             media=bmc.media if bmc else None,
             leased=read_lease(Path(f"/var/lib/libvirt/dnsmasq/{self.plan.cluster.bridge}.status"), server.mac),
-            fetched=self.hosts.files.fetched(str(server.address)),
+            fetched=self.hosts.files.fetched(*addresses),
             console=read_console(self.paths.console(name)),
+            boot=self.hosts.answered(server),
         ).describe()
 
     # what is there now

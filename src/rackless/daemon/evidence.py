@@ -1,7 +1,7 @@
 """What a server did on its way up, for the message of a failure: a time-out alone says nothing.
 
-Power, virtual media, DHCP, files fetched and the last lines of the console are looked at where they are known: the BMC
-fleet, dnsmasq, the file server, the console's log. Only read, never asked of the server itself.
+Power, virtual media or network boot, DHCP, files fetched and the last lines of the console are looked at where they are
+known: the BMC fleet, dnsmasq, the file server, the console's log. Only read, never asked of the server itself.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+from rackless.lab.network_boot import Answered
 
 _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b[()][A-Z0-9]|[\x00-\x08\x0b-\x1f\x7f]")
 _TOKEN = re.compile(r"(agent_token=)[^\s&\"']+")
@@ -26,11 +28,13 @@ class BootChain:
     """The address DHCP gave, if it gave one."""
     fetched: Sequence[str]
     console: Sequence[str]
+    boot: Answered | None = None
+    """What a server that boots over the network got there."""
 
     def describe(self) -> str:
         parts = [
             f"power {self.power}",
-            f"virtual media {self.media}" if self.media else "no virtual media",
+            *self._way(),
             f"DHCP gave {self.leased}" if self.leased else "DHCP was not asked",
             f"fetched {', '.join(self.fetched)}" if self.fetched else "no file fetched",
         ]
@@ -38,6 +42,17 @@ class BootChain:
         if not self.console:
             return f"seen so far: {seen}; nothing on the console"
         return f"seen so far: {seen}; last on the console:\n" + "\n".join(f"  {line}" for line in self.console)
+
+    def _way(self) -> list[str]:
+        """How the server was to find the agent, as far as it came on that way."""
+        if self.boot is None:
+            return [f"virtual media {self.media}" if self.media else "no virtual media"]
+        if not self.boot.asked:
+            return ["on the provisioning network DHCP was not asked"]
+        if self.boot.offered is None:
+            return ["on the provisioning network DHCP was asked and had nothing to offer"]
+        sent = f"TFTP sent {', '.join(self.boot.sent)}" if self.boot.sent else "nothing fetched by TFTP"
+        return [f"on the provisioning network DHCP offered {self.boot.offered}", sent]
 
 
 def read_console(path: Path, lines: int = LINES) -> list[str]:
