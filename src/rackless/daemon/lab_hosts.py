@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from rackless.daemon import prepare
@@ -24,14 +25,16 @@ from rackless.lab.network_boot import Answered, NetworkBoot
 from rackless.plan.model import LabPlan, PlannedServer
 from rackless.ports.clock import Clock
 from rackless.ports.provisioner import Image
-from rackless.ports.resources import Record
-from rackless.provisioning.baremetalhost import KIND, State, read
+from rackless.ports.resources import Conflict, Record
+from rackless.provisioning.baremetalhost import KIND, Operational, State, read
 from rackless.provisioning.controller import HostController
 from rackless.provisioning.waiting import until_state
 from rackless.run.paths import LabPaths
 from rackless.run.waiting import until
 
 DEPROVISION_WITHIN = 1800.0
+PATIENCE = 4
+"""How often taking a host down may fail before its server is taken away nevertheless."""
 
 
 class LabHosts:
@@ -157,19 +160,38 @@ class LabHosts:
         await until_state(self._resources, [name], State.AVAILABLE, within=DEPROVISION_WITHIN)
 
     async def retire(self, name: str) -> None:
-        """Delete a host in good order: what is on it is taken off first."""
+        """Delete a host: what is on it is taken off first; one that cannot be reached is let go all the same."""
         if await self._resources.get(KIND, name) is None:
             return
-        if self._ironic is None:
-            await self.ensure_engine()
-        self.ensure_controller()
-        await self._resources.delete(KIND, name)
+        try:
+            if self._provisioner is None:
+                await self.ensure_engine()
+            self.ensure_controller()
+            await self._resources.delete(KIND, name)
+            await self._await_gone(name)
+        except RacklessError as error:
+            self._bus.warn(f"{name} is let go as it is: {error}")
+            await self._let_go(name)
 
+    async def _await_gone(self, name: str) -> None:
         async def gone() -> tuple[bool, str]:
             record = await self._resources.get(KIND, name)
-            return record is None, read(record).status.state.value if record is not None else "gone"
+            if record is None:
+                return True, "gone"
+            status = read(record).status
+            if status.operational is Operational.ERROR and status.error_count > PATIENCE:
+                raise LabError(f"it could not be taken down in good order ({status.state})", why=status.error_message)
+            return False, status.state.value
 
         await until(gone, what=f"the host {name} to be deleted", within=DEPROVISION_WITHIN, every=1, clock=self._clock)
+
+    async def _let_go(self, name: str) -> None:
+        """Without its finalizer nobody holds the record; whoever looks after hosts may be writing to it meanwhile."""
+        while (record := await self._resources.get(KIND, name)) is not None:
+            record["metadata"]["finalizers"] = []
+            with suppress(Conflict):
+                await self._resources.apply(record)
+                await self._resources.delete(KIND, name)
 
     async def keep_power(self, name: str, *, online: bool) -> None:
         """What a person did at the power button of a provisioned host is what the host should be from now on."""

@@ -10,7 +10,7 @@ from rackless.daemon import prepare, teardown
 from rackless.daemon.control_client import ControlClient
 from rackless.daemon.daemon_life import ensure_labd
 from rackless.daemon.known import locked, recorded_spec, require_lab, require_root
-from rackless.daemon.sizing import refuse_poverty
+from rackless.daemon.sizing import refuse_kernel, refuse_poverty
 from rackless.daemon.stages import STAGES, TITLES
 from rackless.daemon.uplink import ensure_uplink
 from rackless.errors import LabError
@@ -32,7 +32,8 @@ async def up(
         stages = STAGES[: STAGES.index(goal) + 1]
         actions = await plan(spec, roots, goal=goal)
         _refuse(actions, spec.name, replace=replace)
-        refuse_poverty(spec, roots, bus)
+        refuse_poverty(spec, roots, actions, bus)
+        await refuse_kernel(spec)
         packages = TPM_PACKAGES if any(group.tpm for group in spec.servers.values()) else ()
         supplies = await prepare.prepare_machine(
             roots, bus, install=install, images="engine" in stages, packages=packages
@@ -174,6 +175,12 @@ def _refuse(actions: Sequence[Action], name: str, *, replace: bool) -> None:
         )
 
 
+def _reached(paths: LabPaths, until: str) -> Sequence[str]:
+    """The stages this lab has been through, and always the first."""
+    reached = STAGES.index(paths.goal.read_text()) if paths.goal.exists() else 0
+    return STAGES[: min(reached, STAGES.index(until)) + 1]
+
+
 async def _retire(actions: Sequence[Action], paths: LabPaths, bus: Bus) -> None:
     """Take away what is to be made anew or to go: the whole lab, or single servers while their daemon still knows them."""
     losses = [action.subject for action in actions if action.verb in DESTRUCTIVE]
@@ -188,6 +195,7 @@ async def _retire(actions: Sequence[Action], paths: LabPaths, bus: Bus) -> None:
         await ensure_labd(past, paths, bus)
         client = ControlClient(paths.socket)
         with bus.step("servers") as step:
-            await client.work("stage", bus, stage="lab", step=step.id)
+            for stage in _reached(paths, until="engine"):  # a host is taken down through its BMC, by the engine
+                await client.work("stage", bus, stage=stage, step=step.id)
             names = [subject.removeprefix("server/") for subject in losses]
             await client.work("retire", bus, servers=names, step=step.id)

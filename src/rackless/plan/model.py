@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
-from ipaddress import IPv4Address, IPv4Interface, IPv4Network
+from ipaddress import ip_interface
 from pathlib import Path
 from uuid import UUID
 
 from rackless.ports.fabric import Bridge, Network, Route, Veth, Vlan
 from rackless.ports.hypervisor import Firmware
+from rackless.spec.address import Ip, IpInterface, IpNetwork
 from rackless.spec.lab import Role
 from rackless.spec.networks import Uplink
 from rackless.spec.servers import BmcScheme
@@ -21,7 +23,7 @@ class PlannedNic:
     network: str
     mac: str
     bridge: str
-    address: IPv4Address | None
+    address: Ip | None
     """What DHCP gives it, where DHCP knows it."""
 
 
@@ -33,8 +35,8 @@ class PlannedServer:
     uuid: UUID
     mac: str
     """Of the NIC on the cluster network."""
-    address: IPv4Address
-    bmc_address: IPv4Address
+    address: Ip
+    bmc_address: Ip
     memory_mib: int
     vcpus: int
     disks: tuple[int, ...]
@@ -63,10 +65,10 @@ class PlannedServer:
 class BmcSite:
     """How the BMCs are reached: directly, or behind a router of their own."""
 
-    network: IPv4Network
-    router: IPv4Interface | None
+    network: IpNetwork
+    router: IpInterface | None
     """The router's address on the cluster network, when they are behind one."""
-    allow: tuple[IPv4Network, ...]
+    allow: tuple[IpNetwork, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,11 +77,11 @@ class LabPlan:
 
     name: str
     domain: str
-    gateway: IPv4Interface
-    api_vip: IPv4Address
-    ingress_vip: IPv4Address
+    gateway: IpInterface
+    api_vip: Ip
+    ingress_vip: Ip
     bootstrap_mac: str
-    bootstrap_address: IPv4Address
+    bootstrap_address: Ip
     servers: tuple[PlannedServer, ...]
     cluster: Network
     baremetal: Bridge
@@ -109,9 +111,14 @@ class LabPlan:
         return Route(self.bmc_site.network, router.ip) if router is not None else None
 
 
-def interface(network: IPv4Network, number: int) -> IPv4Interface:
+def local_mac(owner: str) -> str:
+    """Locally administered, the same for the same owner, and never 52:54:00, the prefix of installer-made VMs."""
+    return ":".join(f"{byte:02x}" for byte in (0x02, *hashlib.sha256(owner.encode()).digest()[:5]))
+
+
+def interface(network: IpNetwork, number: int) -> IpInterface:
     return with_prefix(network[number], network)
 
 
-def with_prefix(address: IPv4Address, network: IPv4Network) -> IPv4Interface:
-    return IPv4Interface(f"{address}/{network.prefixlen}")
+def with_prefix(address: Ip, network: IpNetwork) -> IpInterface:
+    return ip_interface(f"{address}/{network.prefixlen}")

@@ -51,6 +51,15 @@ class Keys:
     def ensure_host_key(self, server: PlannedServer) -> SshKey:
         return ensure_ssh_key(self.folder / "hosts" / server.name, server.fqdn)
 
+    def forget(self, server: str) -> None:
+        """The keys that were made for one server."""
+        for path in (
+            self.folder / "hosts" / server,
+            *(self.folder / "etcd" / f"{server}{end}" for end in (".key", ".crt")),
+        ):
+            for file in (path, path.with_name(f"{path.name}.pub")):
+                file.unlink(missing_ok=True)
+
     def ensure_etcd(self, plan: LabPlan) -> Authority:
         return Authority.ensure(self.folder / "etcd", f"etcd of {plan.domain}")
 
@@ -93,6 +102,11 @@ class Cluster:
                 )
             )
         write(self.keys.known_hosts, "".join(known))
+
+    async def forget(self, server: str) -> None:
+        """What was written down for a server that goes, besides its host."""
+        await self.resources.delete("Secret", f"{server}-user-data")
+        self.keys.forget(server)
 
     async def await_hosts(self) -> None:
         await until_state(self.resources, [server.name for server in self.wanted], within=PROVISION_WITHIN)
