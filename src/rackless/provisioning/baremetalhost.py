@@ -16,12 +16,20 @@ from rackless.ports.provisioner import ErrorKind, Image
 from rackless.ports.resources import Record
 
 KIND = "BareMetalHost"
+HARDWARE_DATA = "HardwareData"
+"""What inspection found, in a record of its own with the host's name."""
 API_VERSION = "metal3.io/v1alpha1"
 FINALIZER = "baremetalhost.metal3.io"
 PAUSED = "baremetalhost.metal3.io/paused"
 INSPECT = "inspect.metal3.io"
 REBOOT = "reboot.metal3.io"
 """Alone: off and on again. With `/` and a name: off until whoever wrote it takes it away."""
+RETRY = "rackless.test/retry"
+"""Try what has failed at once, as if it had failed for the first time; taken away when it is begun."""
+CLEAN = "rackless.test/clean"
+"""Clean a host that is available once more; taken away when it is begun."""
+BY_HAND = "rackless.test/by-hand"
+"""A person has said what this host runs: `up` leaves that alone."""
 
 
 class State(StrEnum):
@@ -66,6 +74,7 @@ class Spec:
     meta_data_name: str = ""
     network_data_name: str = ""
     inspect: bool = True
+    clean: bool = True
     externally_provisioned: bool = False
 
     @property
@@ -136,6 +145,17 @@ def baremetalhost(
     return {"apiVersion": API_VERSION, "kind": KIND, "metadata": {"name": name}, "spec": spec}
 
 
+def hardware_data(host: Host, hardware: Mapping[str, Any]) -> Record:
+    """What was found in a host, as Metal3 keeps it beside the host; it goes when the host goes."""
+    owner = {"apiVersion": API_VERSION, "kind": KIND, "name": host.name, "uid": host.uid, "controller": True}
+    return {
+        "apiVersion": API_VERSION,
+        "kind": HARDWARE_DATA,
+        "metadata": {"name": host.name, "ownerReferences": [owner]},
+        "spec": {"hardware": dict(hardware)},
+    }
+
+
 def secret(name: str, data: Mapping[str, str | bytes]) -> Record:
     """A Secret with these values, encoded as Kubernetes wants them."""
     raw = {key: value.encode() if isinstance(value, str) else value for key, value in data.items()}
@@ -198,6 +218,7 @@ def _read_spec(spec: Record) -> Spec:
         meta_data_name=(spec.get("metaData") or {}).get("name") or "",
         network_data_name=(spec.get("networkData") or {}).get("name") or "",
         inspect=spec.get("inspectionMode") != "disabled",
+        clean=spec.get("automatedCleaningMode") != "disabled",
         externally_provisioned=bool(spec.get("externallyProvisioned", False)),
     )
 

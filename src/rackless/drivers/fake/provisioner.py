@@ -92,11 +92,11 @@ class FakeProvisioner:
         return self._work(host, "register", restart) or Done({"id": f"node-{host.uid}"})
 
     async def inspect(self, host: HostAccess, *, restart: bool = False) -> Result:
-        if restart and host.name in self.hosts and not self.hosts[host.name].failed:
-            self.hosts[host.name].done.discard("inspect")
+        self._undo(host, "inspect", restart)
         return self._step(host, "inspect", restart) or Done(self.inventory)
 
     async def prepare(self, host: HostAccess, *, restart: bool = False) -> Result:
+        self._undo(host, "prepare", restart)
         return self._step(host, "prepare", restart) or Done()
 
     async def provision(self, host: HostAccess, image: Image, config: ConfigDrive, *, restart: bool = False) -> Result:
@@ -147,6 +147,13 @@ class FakeProvisioner:
     def forget(self) -> None:
         """Lose everything, as an engine does whose database was thrown away."""
         self.hosts.clear()
+
+    def _undo(self, host: HostAccess, work: str, restart: bool) -> None:
+        """What is asked for anew is not done yet, unless it is under way."""
+        engine = self.hosts.get(host.name)
+        if restart and engine is not None and not engine.failed and work in engine.done:
+            engine.done.discard(work)
+            engine.work = ""
 
     def _is_busy(self) -> bool:
         self.busy, was = max(0, self.busy - 1), self.busy
