@@ -22,6 +22,8 @@ NODE: dict[str, Any] = {
     "instance_info": {},
     "driver_info": {},
     "extra": {},
+    "deploy_interface": "direct",
+    "automated_clean": True,
     "deploy_step": {},
     "clean_step": {},
 }

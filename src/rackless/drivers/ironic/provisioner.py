@@ -14,7 +14,8 @@ from typing import Any, Concatenate, ParamSpec, Self
 
 from rackless.drivers.ironic.bmc_address import INTERFACES, BadAddress, driver_info
 from rackless.drivers.ironic.client import Busy, IronicClient, Json, Refused, Unreachable
-from rackless.drivers.ironic.root_device import root_device
+from rackless.drivers.ironic.instance import config_drive, deploy_interface, holds, instance_info
+from rackless.drivers.ironic.reasons import explain
 from rackless.ports.provisioner import (
     Again,
     ConfigDrive,
@@ -108,6 +109,8 @@ class IronicProvisioner:
                 return Failed(ErrorKind.INSPECTION, _reason(node))
             case "inspect failed":
                 pass
+            case "inspect wait" if restart:
+                return await self._abort(node)
             case "enroll":
                 return await self._reregistered(host)
             case _:
@@ -120,6 +123,11 @@ class IronicProvisioner:
         node = await self._ironic.node(host.name)
         if node is None:
             return await self._enroll(host)
+        if node["provision_state"] == "available" and restart:
+            # cleaned although it is clean; also a host that is otherwise not
+            await self._ironic.patch_node(node["uuid"], {"automated_clean": True})
+            await self._ironic.provision(node["uuid"], "manage")
+            return Again(SOON, "cleaning")
         return await self._cleaned(host, node, restart, ErrorKind.PREPARATION) or Done()
 
     @_answers(ErrorKind.PROVISIONING)
@@ -128,13 +136,13 @@ class IronicProvisioner:
         if node is None:
             return await self._enroll(host)
         match node["provision_state"]:
-            case "active" if _holds(node, image):
+            case "active" if holds(node, image):
                 return Done()
             case "active":
                 await self._ironic.provision(node["uuid"], "deleted")
                 return Again(LATER, "taking another image off", busy=restart)
-            case "deploy failed" if _holds(node, image) and not restart:
-                return Failed(ErrorKind.PROVISIONING, _reason(node))
+            case "deploy failed" if holds(node, image) and not restart:
+                return Failed(ErrorKind.PROVISIONING, explain(_reason(node)))
             case "deploy failed":
                 return await self._deploy(host, node, image, config)
             case "deploying" | "wait call-back":
@@ -154,9 +162,11 @@ class IronicProvisioner:
                 return await self._reregistered(host)
             case "adopt failed" if not restart:
                 return Failed(ErrorKind.ADOPTION, _reason(node))
+            case "available":
+                await self._ironic.provision(node["uuid"], "manage")
+                return Again(SOON, "taking it over as it is")
             case "manageable" | "adopt failed":
-                info = _instance_info(host, image)
-                await self._ironic.patch_node(node["uuid"], {"instance_uuid": host.uid, "instance_info": info})
+                await self._tell_instance(host, node, image)
                 await self._ironic.provision(node["uuid"], "adopt")
                 return Again(SOON, "taking it over as it is")
             case "adopting":
@@ -172,6 +182,7 @@ class IronicProvisioner:
             case "error" if not restart:
                 return Failed(ErrorKind.PROVISIONING, _reason(node))
             case "active" | "deploy failed" | "wait call-back" | "error":
+                await self._keep_cleaning(host, node)
                 await self._ironic.provision(node["uuid"], "deleted")
                 return Again(SOON, "taking the system off")
             case "deploying":
@@ -229,6 +240,7 @@ class IronicProvisioner:
             "driver_info": driver_info(host.bmc),
             "properties": {"capabilities": _capabilities(host), "cpu_arch": "x86_64"},
             "extra": {"uid": host.uid, "access": _fingerprint(host)},
+            "automated_clean": host.clean,
             **INTERFACES,
         })  # fmt: skip
         await self._ironic.create_port(node["uuid"], host.boot_mac)
@@ -264,7 +276,10 @@ class IronicProvisioner:
         """None when the node is clean and free to be given away; else what is being done about it."""
         match node["provision_state"]:
             case "available":
+                await self._keep_cleaning(host, node)
                 return None
+            case "clean wait" if restart:
+                return await self._abort(node)
             case "manageable":
                 await self._ironic.provision(node["uuid"], "provide")
                 return Again(SOON, "cleaning")
@@ -284,16 +299,33 @@ class IronicProvisioner:
 
     async def _deploy(self, host: HostAccess, node: Json, image: Image, config: ConfigDrive) -> Result:
         try:
-            info = _instance_info(host, image)
+            await self._tell_instance(host, node, image)
         except ValueError as error:
             return Failed(ErrorKind.PROVISIONING, str(error))
-        await self._ironic.patch_node(node["uuid"], {"instance_uuid": host.uid, "instance_info": info})
         checks = await self._ironic.validate(node["uuid"])
         for part in ("boot", "deploy"):
             if checks.get(part, {}).get("result") is False:
-                return Failed(ErrorKind.PROVISIONING, f"{part}: {checks[part].get('reason')}")
-        await self._ironic.provision(node["uuid"], "active", configdrive=_config_drive(host, config))
+                return Failed(ErrorKind.PROVISIONING, explain(f"{part}: {checks[part].get('reason')}"))
+        drive = config_drive(host, image, config)
+        await self._ironic.provision(node["uuid"], "active", **({"configdrive": drive} if drive else {}))
         return Again(LATER, "starting to write the image")
+
+    async def _tell_instance(self, host: HostAccess, node: Json, image: Image) -> None:
+        """Raises ValueError for a root device hint that is none."""
+        values: dict[str, Any] = {"instance_uuid": host.uid, "instance_info": instance_info(host, image)}
+        if node.get("deploy_interface") != deploy_interface(image):
+            values["deploy_interface"] = deploy_interface(image)
+        await self._ironic.patch_node(node["uuid"], values)
+
+    async def _keep_cleaning(self, host: HostAccess, node: Json) -> None:
+        """Whether it is cleaned is what the host's record says, now."""
+        if (node.get("automated_clean") is not False) != host.clean:
+            await self._ironic.patch_node(node["uuid"], {"automated_clean": host.clean})
+
+    async def _abort(self, node: Json) -> Result:
+        """What waits for an agent that does not call is ended, so that it can begin anew."""
+        await self._ironic.provision(node["uuid"], "abort")
+        return Again(SOON, "stopping what was waited for", busy=True)
 
 
 def _fingerprint(host: HostAccess) -> str:
@@ -309,45 +341,6 @@ def _kept(info: Mapping[str, Any]) -> dict[str, Any]:
 def _capabilities(host: HostAccess) -> str:
     mode = "bios" if host.boot_mode == "legacy" else "uefi"
     return f"boot_mode:{mode}" + (",secure_boot:true" if host.boot_mode == "UEFISecureBoot" else "")
-
-
-def _instance_info(host: HostAccess, image: Image) -> dict[str, Any]:
-    mode = "bios" if host.boot_mode == "legacy" else "uefi"
-    checksum = (
-        {"image_checksum": image.checksum}
-        if image.checksum_type in ("", "auto")
-        else {"image_os_hash_algo": image.checksum_type, "image_os_hash_value": image.checksum}
-    )
-    return {
-        "image_source": image.url,
-        "image_type": "whole-disk",
-        # Without it a raw image is taken for something that qemu-img should know.
-        "image_disk_format": image.format,
-        "capabilities": {"boot_mode": mode},
-        **({"root_device": root_device(host.root_device)} if host.root_device else {}),
-        **checksum,
-    }
-
-
-def _config_drive(host: HostAccess, config: ConfigDrive) -> dict[str, Any]:
-    own = {
-        "uuid": host.uid,
-        "metal3-name": host.name,
-        "name": host.name,
-        "hostname": host.name,
-        "local-hostname": host.name,
-        "local_hostname": host.name,
-    }
-    drive: dict[str, Any] = {"meta_data": {**own, **config.meta_data}, "user_data": config.user_data}
-    if config.network_data is not None:
-        drive["network_data"] = dict(config.network_data)
-    return drive
-
-
-def _holds(node: Json, image: Image) -> bool:
-    info = node["instance_info"]
-    checksum = info.get("image_os_hash_value") or info.get("image_checksum")
-    return (info.get("image_source"), checksum) == (image.url, image.checksum)
 
 
 def _reason(node: Json) -> str:
