@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from ipaddress import IPv4Address, IPv4Network
 
 from rackless.errors import Problem
+from rackless.spec.images import image_problems
 from rackless.spec.lab import LabSpec, Role
 from rackless.spec.networks import BmcAccess, Provisioning
 from rackless.spec.servers import Firmware
@@ -28,6 +29,7 @@ def find_problems(spec: LabSpec) -> Iterator[Problem]:
     yield from _routes(spec)
     yield from _extra(spec)
     yield from _servers(spec)
+    yield from _images(spec)
 
 
 def numbers(spec: LabSpec) -> dict[str, int]:
@@ -150,6 +152,14 @@ def _extra(spec: LabSpec) -> Iterator[Problem]:
             if extra.vlan in tags:
                 yield Problem(f"networks.extra.{name}.vlan", f"{extra.vlan} is already the tag of {tags[extra.vlan]}")
             tags[extra.vlan] = name
+
+
+def _images(spec: LabSpec) -> Iterator[Problem]:
+    if spec.image is not None:
+        yield from image_problems(spec.image, "image")
+    for name, group in spec.servers.items():
+        if group.image is not None:
+            yield from image_problems(group.image, f"servers.{name}.image")
 
 
 def _servers(spec: LabSpec) -> Iterator[Problem]:

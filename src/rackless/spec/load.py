@@ -29,10 +29,11 @@ def load(path: Path | None, *, name: str | None = None) -> LabSpec:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"cannot read {path}", why=str(error), hint="name the lab's file with -f FILE") from error
-    return parse(text, str(path), name=name)
+    return parse(text, str(path), name=name, folder=path.absolute().parent)
 
 
-def parse(text: str, source: str, *, name: str | None = None) -> LabSpec:
+def parse(text: str, source: str, *, name: str | None = None, folder: Path | None = None) -> LabSpec:
+    """`folder` is where relative paths in the text begin; without it, where we are."""
     try:
         node = yaml.compose(text, Loader=yaml.SafeLoader)
         tree = yaml.safe_load(text)
@@ -54,7 +55,7 @@ def parse(text: str, source: str, *, name: str | None = None) -> LabSpec:
     if name is not None:
         tree = {**tree, "name": name}
     try:
-        spec = LabSpec.model_validate(tree)
+        spec = LabSpec.model_validate(tree, context={"folder": folder or Path.cwd()})
     except ValidationError as error:
         problems += [_problem(detail, lines) for detail in error.errors()]
     else:
