@@ -23,7 +23,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "up": (f"{_HERE}.up:up", "Make the lab, or go on making it."),
     "status": (f"{_HERE}.status:status", "Show what is there now."),
     "list": (f"{_HERE}.list:list_labs", "List the labs on this machine."),
-    "host": (f"{_HERE}.host:host", "List hosts, show one, take its system off."),
+    "host": (f"{_HERE}.host:host", "List and show hosts; inspect, provision, clean, adopt, retry them."),
     "bmc": (f"{_HERE}.bmc:bmc", "Serve BMCs for any libvirt domains; make a lab's BMCs fail."),
     "ssh": (f"{_HERE}.ssh:ssh", "Open a shell on a node, or run a command there."),
     "console": (f"{_HERE}.console:console", "Watch a server's serial console, or type at it."),

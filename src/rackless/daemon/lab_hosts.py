@@ -8,9 +8,11 @@ from collections.abc import Callable
 from typing import Any
 
 from rackless.daemon import prepare
+from rackless.daemon.host_wishes import HostWishes
 from rackless.daemon.identity import USERNAME, Identity
 from rackless.daemon.keeper import KeptProcesses
 from rackless.daemon.lab_api import LabApi
+from rackless.daemon.user_images import UserImages
 from rackless.drivers.ironic.config import IronicConfig
 from rackless.drivers.ironic.provisioner import IronicProvisioner
 from rackless.drivers.ironic.service import IronicService
@@ -23,11 +25,12 @@ from rackless.plan.model import LabPlan
 from rackless.ports.clock import Clock
 from rackless.ports.provisioner import Image
 from rackless.ports.resources import Record
-from rackless.provisioning.baremetalhost import KIND, State, read
+from rackless.provisioning.baremetalhost import KIND, State, System, read
 from rackless.provisioning.controller import HostController
-from rackless.provisioning.waiting import until_state
 from rackless.run.paths import LabPaths
 from rackless.run.waiting import until
+from rackless.spec.images import ImageSpec
+from rackless.spec.lab import Role
 
 DEPROVISION_WITHIN = 1800.0
 
@@ -78,7 +81,7 @@ class LabHosts:
 
     def ensure_controller(self) -> None:
         if self._provisioner is None:
-            raise LabError("hosts cannot be provisioned before the engine runs")
+            raise LabError("nobody looks after the hosts yet", hint="`rackless up` starts the engine that does")
         if self._controller is None or self._controller.done():
             ca = self._identity.authority().certificate
             self._controlled = self._controlled or self._api.open(patience=math.inf)
@@ -124,14 +127,40 @@ class LabHosts:
             self._bus.warn(str(error))
             return []
 
-    async def deprovision(self, name: str) -> None:
-        """Take the system off a host; it is cleaned and stays available."""
-        record = await self._require(name)
-        record["spec"].pop("image", None)
-        record["spec"].pop("userData", None)
-        await self._resources.apply(record)
+    def own_systems(self) -> dict[str, System]:
+        """What people want on their servers instead of the node image, by server."""
+        images = UserImages(self._paths)
+        return {
+            server.name: System(images.resolve(server.image, self.files.url), images.user_data(server.image))
+            for server in self._plan.servers
+            if server.image is not None and server.role is not Role.SPARE
+        }
+
+    async def wish(self, verb: str, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
+        """Ask something of one host, and wait for it when that is wanted."""
         self.ensure_controller()
-        await until_state(self._resources, [name], State.AVAILABLE, within=DEPROVISION_WITHIN)
+        wishes, wait = HostWishes(self._resources), arguments["wait"]
+        image = self._image(arguments.get("image"))
+        match verb:
+            case "inspect":
+                return await wishes.inspect(name, wait=wait)
+            case "clean":
+                return await wishes.clean(name, wait=wait)
+            case "retry":
+                return await wishes.retry(name, wait=wait)
+            case "deprovision":
+                return await wishes.deprovision(name, wait=wait)
+            case "adopt":
+                return await wishes.adopt(name, image, wait=wait)
+            case "provision" if image is not None:
+                system = System(image, arguments["user_data"])
+                return await wishes.provision(name, system, replace=arguments["replace"], wait=wait)
+        raise LabError(f"labd does not know how to {verb} a host", hint="it may be of another version: `rackless up`")
+
+    def _image(self, given: dict[str, Any] | None) -> Image | None:
+        if given is None:
+            return None
+        return UserImages(self._paths).resolve(ImageSpec.model_validate(given), self.files.url)
 
     async def retire(self, name: str) -> None:
         """Delete a host in good order: what is on it is taken off first."""
@@ -154,12 +183,6 @@ class LabHosts:
         if record is not None and read(record).status.state is State.PROVISIONED:
             record["spec"]["online"] = online
             await self._resources.apply(record)
-
-    async def _require(self, name: str) -> Record:
-        record = await self._resources.get(KIND, name)
-        if record is None:
-            raise LabError(f"there is no host {name}", hint="`rackless host list` shows the hosts there are")
-        return record
 
     async def _look_after(self, controller: HostController) -> None:
         try:

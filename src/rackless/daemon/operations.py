@@ -13,12 +13,15 @@ from rackless.daemon.known import locked, recorded_spec, require_lab, require_ro
 from rackless.daemon.sizing import refuse_poverty
 from rackless.daemon.stages import STAGES, TITLES
 from rackless.daemon.uplink import ensure_uplink
+from rackless.daemon.user_images import UserImages, check_readable
 from rackless.errors import LabError
 from rackless.events import Bus
 from rackless.lab.libvirtd import TPM_PACKAGES
 from rackless.plan.actions import DESTRUCTIVE, Action, Observed, Verb, plan_actions
+from rackless.plan.addressing import plan_lab
 from rackless.run.ledger import Ledger
 from rackless.run.paths import LabPaths, Roots
+from rackless.spec.images import ImageSpec
 from rackless.spec.lab import LabSpec
 
 
@@ -33,6 +36,8 @@ async def up(
         actions = await plan(spec, roots, goal=goal)
         _refuse(actions, spec.name, replace=replace)
         refuse_poverty(spec, roots, bus)
+        images = list(dict.fromkeys(server.image for server in plan_lab(spec).servers if server.image is not None))
+        check_readable(images)
         packages = TPM_PACKAGES if any(group.tpm for group in spec.servers.values()) else ()
         supplies = await prepare.prepare_machine(
             roots, bus, install=install, images="engine" in stages, packages=packages
@@ -45,6 +50,8 @@ async def up(
                     await ensure_uplink(spec.networks.uplink, paths, bus)
                     if supplies is not None and not paths.supplies.exists():
                         prepare.save_supplies(paths.supplies, supplies)
+                if stage == "hosts":
+                    await _offer(images, paths, bus)
                 await ControlClient(paths.socket).work("stage", bus, stage=stage, step=step.id)
 
 
@@ -172,6 +179,13 @@ def _refuse(actions: Sequence[Action], name: str, *, replace: bool) -> None:
             why="\n".join(f"{action.verb} {action.subject}: {action.reason}" for action in losses),
             hint="`rackless plan` shows all of it; `rackless up --replace` does it; another --name leaves this one alone",
         )
+
+
+async def _offer(images: Sequence[ImageSpec], paths: LabPaths, bus: Bus) -> None:
+    if images:
+        with bus.step("your images"):
+            for image in images:
+                await UserImages(paths).offer(image)
 
 
 async def _retire(actions: Sequence[Action], paths: LabPaths, bus: Bus) -> None:

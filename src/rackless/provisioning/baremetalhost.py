@@ -123,6 +123,19 @@ class Host:
     status: Status
 
 
+@dataclass(frozen=True, slots=True)
+class System:
+    """What a person wants a host to run: an image, and what it is told at its first boot."""
+
+    image: Image
+    user_data: str = field(default="", repr=False)
+
+
+def own_user_data(host: str) -> str:
+    """The Secret with what a person wants their own image to be told."""
+    return f"{host}-own-user-data"
+
+
 def baremetalhost(
     name: str,
     bmc_address: str,
@@ -139,7 +152,7 @@ def baremetalhost(
         "bootMACAddress": boot_mac,
     }
     if image is not None:
-        spec["image"] = _image_record(image)
+        spec["image"] = image_record(image)
     if user_data_name:
         spec["userData"] = {"name": user_data_name}
     return {"apiVersion": API_VERSION, "kind": KIND, "metadata": {"name": name}, "spec": spec}
@@ -273,7 +286,7 @@ def status_record(status: Status, credentials_name: str = "") -> Record:
     }
     record.update({name: value for name, value in optional.items() if value is not None})
     if status.image is not None:
-        record["provisioning"]["image"] = _image_record(status.image)
+        record["provisioning"]["image"] = image_record(status.image)
     if status.boot_mode:
         record["provisioning"]["bootMode"] = status.boot_mode
     return record
@@ -290,7 +303,7 @@ def _read_image(image: Record | None) -> Image | None:
     )
 
 
-def _image_record(image: Image) -> Record:
+def image_record(image: Image) -> Record:
     return {
         "url": image.url,
         "checksum": image.checksum,

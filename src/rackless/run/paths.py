@@ -113,6 +113,11 @@ class LabPaths:
         return self.state / "supplies.json"
 
     @property
+    def offered(self) -> Path:
+        """Images of a person's own that the file server offers: their names there, and their checksums."""
+        return self.state / "offered.json"
+
+    @property
     def libvirt(self) -> Path:
         return self.state / "libvirt"
 
