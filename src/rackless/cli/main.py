@@ -42,6 +42,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "check": (f"{_HERE}.check:check", "Check an install-config before its installer does."),
     "install-config": (f"{_HERE}.install_config:install_config", "Write an install-config for the lab."),
     "api": (f"{_HERE}.api:api", "Serve the lab's Kubernetes objects without a cluster."),
+    "images": (f"{_HERE}.images:images", "List, build, verify and prune the images that labs share."),
     "prepare": (f"{_HERE}.prepare:prepare", "Get this machine ready: packages, Ironic, images."),
     "uninstall": (f"{_HERE}.uninstall:uninstall", "Remove what labs share: images, environments."),
     "completion": (f"{_HERE}.completion:completion", "Print completions for a shell."),

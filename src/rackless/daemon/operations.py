@@ -9,6 +9,7 @@ from typing import Any
 from rackless.daemon import prepare, teardown
 from rackless.daemon.control_client import ControlClient
 from rackless.daemon.daemon_life import ensure_labd
+from rackless.daemon.image_operations import register_use
 from rackless.daemon.known import locked, recorded_spec, require_lab, require_root
 from rackless.daemon.sizing import refuse_poverty
 from rackless.daemon.stages import STAGES, TITLES
@@ -50,6 +51,7 @@ async def up(
                     await ensure_uplink(spec.networks.uplink, paths, bus)
                     if supplies is not None and not paths.supplies.exists():
                         prepare.save_supplies(paths.supplies, supplies)
+                    register_use(paths)
                 if stage == "hosts":
                     await _offer(images, paths, bus)
                 await ControlClient(paths.socket).work("stage", bus, stage=stage, step=step.id)

@@ -67,8 +67,8 @@ async def prepare_machine(
         processes = LocalProcesses()
         async with asyncio.TaskGroup() as group:
             ironic = group.create_task(ensure_environment(roots.cache, processes, bus))
-            deploy = group.create_task(ensure_deploy_image(roots.cache / "images", processes, bus))
-            node = group.create_task(ensure_node_image(roots.cache / "images", processes, bus))
+            deploy = group.create_task(ensure_deploy_image(roots.images, processes, bus))
+            node = group.create_task(ensure_node_image(roots.images, processes, bus))
         boot, disk = deploy.result(), node.result()
         kvm = await probe_kvm(boot.kernel, roots.cache, processes, bus)
         return Supplies(ironic.result(), boot.kernel, boot.initramfs, boot.esp, disk.qcow2, disk.sha256, kvm)
