@@ -287,6 +287,19 @@ async def test_a_provisioned_host_follows_online() -> None:
     assert (await site.host("ctrl-0")).status.state is State.PROVISIONED
 
 
+async def test_an_available_host_is_switched_off_without_asking_and_a_provisioned_one_is_asked() -> None:
+    site = Site()
+    await site.add("spare", image=None)
+    await site.add("ctrl-0")
+    async with site.controlled():
+        await site.until("spare", lambda host: host.status.state is State.AVAILABLE and host.status.powered_on)
+        await site.until_state("ctrl-0")
+        for name in ("spare", "ctrl-0"):
+            await site.change(name, online=False)
+            await site.until(name, lambda host: not host.status.powered_on)
+    assert "spare" in site.provisioner.hard and "ctrl-0" not in site.provisioner.hard
+
+
 async def test_a_reboot_is_off_and_on_again_once() -> None:
     site = Site()
     await site.add("ctrl-0")

@@ -128,7 +128,7 @@ async def available(turn: Turn) -> Outcome:
         return await _anew(turn, CLEAN, ErrorKind.PREPARATION, turn.provisioner.prepare, State.PREPARING)
     if spec.online and spec.image is not None:
         return Move(State.PROVISIONING, {"image": spec.image, "boot_mode": spec.boot_mode})
-    return await _power(turn)
+    return await _power(turn, hard=True)  # an agent may still run there, which does not listen to a power button
 
 
 async def provision(turn: Turn) -> Outcome:
@@ -252,10 +252,10 @@ async def _anew(turn: Turn, wish: str, kind: ErrorKind, begin: Callable[..., Awa
     return _pending(result, kind) if not isinstance(result, Done) else Stay(0.0)
 
 
-async def _power(turn: Turn) -> Outcome:
+async def _power(turn: Turn, *, hard: bool = False) -> Outcome:
     reboots = [name for name in turn.host.annotations if name.partition("/")[0] == REBOOT]
     want = turn.host.spec.online and not reboots
-    hard = any('"hard"' in turn.host.annotations[name] for name in reboots)
+    hard = hard or any('"hard"' in turn.host.annotations[name] for name in reboots)
     result = await turn.provisioner.power(turn.access, want, hard=hard, restart=turn.failed_before(ErrorKind.POWER))
     if not isinstance(result, Done):
         return _pending(result, ErrorKind.POWER)

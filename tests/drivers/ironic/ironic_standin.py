@@ -57,6 +57,9 @@ class IronicStandIn:
             return web.json_response({"error_message": "not here"}, status=404)
         return web.json_response(self.node)
 
+    async def _list(self, request: web.Request) -> web.Response:
+        return web.json_response({"nodes": [self.node] if self.node else []})
+
     async def _create(self, request: web.Request) -> web.Response:
         body = await request.json()
         self._note("POST node", body)
@@ -119,6 +122,7 @@ class IronicStandIn:
         node = "/v1/nodes/{node}"
         app.add_routes([
             web.post("/v1/nodes", self._create),
+            web.get("/v1/nodes", self._list),
             web.post("/v1/ports", self._create_port),
             web.get("/v1/ports", self._list_ports),
             web.get(node, self._get_node),

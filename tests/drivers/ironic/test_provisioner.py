@@ -1,10 +1,11 @@
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from rackless.drivers.ironic.provisioner import IronicProvisioner, _fingerprint
+from rackless.drivers.ironic.provisioner import Guest, IronicProvisioner, fingerprint
 from rackless.ports.provisioner import (
     Again,
     BmcAccess,
@@ -23,7 +24,7 @@ BMC = BmcAccess("redfish-virtualmedia://192.0.2.1/redfish/v1/Systems/1", "admin"
 HOST = HostAccess("ctrl-0", "uid-1", BMC, "02:00:00:00:00:01")
 IMAGE = Image("http://192.0.2.1/node.qcow2", "ab" * 32)
 CONFIG = ConfigDrive('{"ignition": {}}', {"role": "control-plane"})
-KNOWN = {"extra": {"uid": HOST.uid, "access": _fingerprint(HOST)}}
+KNOWN = {"extra": {"uid": HOST.uid, "access": fingerprint(HOST, {})}}
 HELD = {"instance_info": {"image_source": IMAGE.url, "image_os_hash_value": IMAGE.checksum}}
 
 Call = Callable[[IronicProvisioner, bool], Awaitable[Result]]
@@ -333,3 +334,23 @@ async def test_a_bad_address_is_a_registration_error_without_asking_ironic_for_a
     result = await ironic.register(access)
     assert isinstance(result, Failed) and result.kind is ErrorKind.REGISTRATION
     assert api.asked == []
+
+
+async def test_in_an_ironic_that_is_not_ours_nodes_have_the_labs_name_its_ramdisk_and_no_file_of_ours(
+    api: IronicStandIn,
+) -> None:
+    guest = Guest("lab~", {"deploy_kernel": "http://192.0.2.1/kernel"})
+    host = replace(HOST, bmc=replace(BMC, ca=Path("/lab/ca.crt")))
+    async with IronicProvisioner(api.url, "", "", None, guest) as theirs:
+        await theirs.register(host)
+        node: Any = api.bodies[0]
+        assert node["name"] == "lab~ctrl-0"
+        assert node["driver_info"]["deploy_kernel"] == "http://192.0.2.1/kernel"
+        assert node["driver_info"]["redfish_verify_ca"] is False
+        assert isinstance(await theirs.register(host), Again)
+        assert api.asked == ["POST node", "POST port", "PUT provision manage"]
+
+        assert await theirs.forget_all() == ["lab~ctrl-0"]
+        assert api.node is None
+        api.put(name="other~ctrl-0")
+        assert await theirs.forget_all() == []

@@ -83,6 +83,8 @@ class FakeProvisioner:
     hosts: dict[str, _Engine] = field(default_factory=dict)
     started: list[tuple[str, str]] = field(default_factory=list)
     """Every piece of work begun, as (host, work), in order."""
+    hard: list[str] = field(default_factory=list)
+    """Hosts that were switched without asking their system, in order."""
 
     async def register(self, host: HostAccess, *, restart: bool = False) -> Result:
         if self._is_busy():
@@ -132,6 +134,8 @@ class FakeProvisioner:
         if engine and engine.powered_on == on and engine.work != "power":
             return Done({"powered_on": on})
         result = self._step(host, "power", restart)
+        if result is None and hard:
+            self.hard.append(host.name)
         if result is None:
             self.hosts[host.name].powered_on = on
             self.hosts[host.name].work = ""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self
@@ -59,9 +60,20 @@ def _answers(kind: ErrorKind) -> Callable[[Method[P]], Method[P]]:
     return decorate
 
 
+@dataclass(frozen=True, slots=True)
+class Guest:
+    """What is different in an Ironic that is not our own."""
+
+    prefix: str
+    """Before the names of our nodes: others may have a ctrl-0 too."""
+    ramdisk: Mapping[str, str] = field(default_factory=dict)
+    """The deploy ramdisk, by fields of `driver_info`; empty leaves it to that Ironic."""
+
+
 class IronicProvisioner:
-    def __init__(self, url: str, username: str, password: str, ca: Path | None) -> None:
+    def __init__(self, url: str, username: str, password: str, ca: Path | None, guest: Guest | None = None) -> None:
         self._ironic = IronicClient(url, username, password, ca)
+        self._guest = guest
 
     async def __aenter__(self) -> Self:
         return self
@@ -76,7 +88,7 @@ class IronicProvisioner:
 
     @_answers(ErrorKind.REGISTRATION)
     async def register(self, host: HostAccess, *, restart: bool = False) -> Result:
-        node = await self._ironic.node(host.name)
+        node = await self._ironic.node(self._name(host))
         if node is None:
             return await self._enroll(host)
         changed = await self._update(host, node)
@@ -94,7 +106,7 @@ class IronicProvisioner:
 
     @_answers(ErrorKind.INSPECTION)
     async def inspect(self, host: HostAccess, *, restart: bool = False) -> Result:
-        node = await self._ironic.node(host.name)
+        node = await self._ironic.node(self._name(host))
         if node is None:
             return await self._enroll(host)
         match node["provision_state"]:
@@ -120,7 +132,7 @@ class IronicProvisioner:
 
     @_answers(ErrorKind.PREPARATION)
     async def prepare(self, host: HostAccess, *, restart: bool = False) -> Result:
-        node = await self._ironic.node(host.name)
+        node = await self._ironic.node(self._name(host))
         if node is None:
             return await self._enroll(host)
         if node["provision_state"] == "available" and restart:
@@ -132,7 +144,7 @@ class IronicProvisioner:
 
     @_answers(ErrorKind.PROVISIONING)
     async def provision(self, host: HostAccess, image: Image, config: ConfigDrive, *, restart: bool = False) -> Result:
-        node = await self._ironic.node(host.name)
+        node = await self._ironic.node(self._name(host))
         if node is None:
             return await self._enroll(host)
         match node["provision_state"]:
@@ -154,7 +166,7 @@ class IronicProvisioner:
 
     @_answers(ErrorKind.ADOPTION)
     async def adopt(self, host: HostAccess, image: Image, *, restart: bool = False) -> Result:
-        node = await self._ironic.node(host.name)
+        node = await self._ironic.node(self._name(host))
         if node is None:
             return await self._enroll(host)
         match node["provision_state"]:
@@ -175,7 +187,7 @@ class IronicProvisioner:
 
     @_answers(ErrorKind.PROVISIONING)
     async def deprovision(self, host: HostAccess, *, restart: bool = False) -> Result:
-        node = await self._ironic.node(host.name)
+        node = await self._ironic.node(self._name(host))
         if node is None:
             return await self._enroll(host)
         match node["provision_state"]:
@@ -191,7 +203,7 @@ class IronicProvisioner:
 
     @_answers(ErrorKind.POWER)
     async def power(self, host: HostAccess, on: bool, *, hard: bool = False, restart: bool = False) -> Result:
-        node = await self._ironic.node(host.name)
+        node = await self._ironic.node(self._name(host))
         if node is None:
             return await self._enroll(host)
         if node["target_power_state"] or node["target_provision_state"]:
@@ -208,7 +220,7 @@ class IronicProvisioner:
 
     @_answers(ErrorKind.REGISTRATION)
     async def delete(self, host: HostAccess) -> Result:
-        node = await self._ironic.node(host.name)
+        node = await self._ironic.node(self._name(host))
         if node is None:
             return Done()
         match node["provision_state"]:
@@ -228,6 +240,27 @@ class IronicProvisioner:
         await self._ironic.delete_node(node["uuid"])
         return Done()
 
+    async def forget_all(self) -> list[str]:
+        """Delete all nodes of ours from an Ironic that is not our own; their servers are not touched."""
+        prefix = self._guest.prefix if self._guest else ""
+        ours = {name: node for name, node in (await self._ironic.nodes()).items() if prefix and name.startswith(prefix)}
+        for node in ours.values():
+            await self._ironic.maintain(node, "the lab is being destroyed")
+            await self._ironic.delete_node(node)
+        return sorted(ours)
+
+    def _name(self, host: HostAccess) -> str:
+        return f"{self._guest.prefix}{host.name}" if self._guest else host.name
+
+    def _driver_info(self, host: HostAccess) -> dict[str, Any]:
+        if self._guest is None:
+            return driver_info(host.bmc)
+        # It has no file with our CA, and would look for one: the BMCs are not asked who they are.
+        return {**driver_info(replace(host.bmc, ca=None, verify=False)), **self._guest.ramdisk}
+
+    def _fingerprint(self, host: HostAccess) -> str:
+        return fingerprint(host, self._guest.ramdisk if self._guest else {})
+
     async def _enroll(self, host: HostAccess) -> Result:
         """Make the node; its BMC is tried at the next call."""
         if others := await self._ironic.nodes_with_port(host.boot_mac):
@@ -235,11 +268,11 @@ class IronicProvisioner:
             name = (other or {}).get("name") or others[0]
             return Failed(ErrorKind.REGISTRATION, f"MAC address {host.boot_mac} conflicts with existing host {name}")
         node = await self._ironic.create_node({
-            "name": host.name,
+            "name": self._name(host),
             "driver": "redfish",
-            "driver_info": driver_info(host.bmc),
+            "driver_info": self._driver_info(host),
             "properties": {"capabilities": _capabilities(host), "cpu_arch": "x86_64"},
-            "extra": {"uid": host.uid, "access": _fingerprint(host)},
+            "extra": {"uid": host.uid, "access": self._fingerprint(host)},
             "automated_clean": host.clean,
             **INTERFACES,
         })  # fmt: skip
@@ -253,13 +286,13 @@ class IronicProvisioner:
 
     async def _update(self, host: HostAccess, node: Json) -> bool:
         """Bring how Ironic reaches the host up to date; Ironic hides passwords, so they are compared by a digest."""
-        if node["extra"].get("access") == _fingerprint(host) and node["extra"].get("uid") == host.uid:
+        if node["extra"].get("access") == self._fingerprint(host) and node["extra"].get("uid") == host.uid:
             return False
         if node["provision_state"] not in _STABLE:
             return False
         await self._ironic.patch_node(node["uuid"], {
-            "driver_info": {**_kept(node["driver_info"]), **driver_info(host.bmc)},
-            "extra": {**node["extra"], "uid": host.uid, "access": _fingerprint(host)},
+            "driver_info": {**_kept(node["driver_info"]), **self._driver_info(host)},
+            "extra": {**node["extra"], "uid": host.uid, "access": self._fingerprint(host)},
         })  # fmt: skip
         return True
 
@@ -328,9 +361,9 @@ class IronicProvisioner:
         return Again(SOON, "stopping what was waited for", busy=True)
 
 
-def _fingerprint(host: HostAccess) -> str:
+def fingerprint(host: HostAccess, ramdisk: Mapping[str, str]) -> str:
     bmc = host.bmc
-    parts = (host.uid, bmc.address, bmc.username, bmc.password, str(bmc.ca), str(bmc.verify))
+    parts = (host.uid, bmc.address, bmc.username, bmc.password, str(bmc.ca), str(bmc.verify), *ramdisk.values())
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
 
@@ -349,8 +382,8 @@ def _reason(node: Json) -> str:
 
 def _doing(node: Json) -> str:
     """What the engine is at, for people: the step by name, or what is waited for."""
-    for field in ("deploy_step", "clean_step"):
-        step = (node.get(field) or {}).get("step")
+    for kind in ("deploy_step", "clean_step"):
+        step = (node.get(kind) or {}).get("step")
         if step:
             return str(step).replace("_", " ")
     words = {
