@@ -5,16 +5,17 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
-from rackless.daemon import prepare
+from rackless.daemon import external_ironic, prepare
 from rackless.daemon.host_wishes import HostWishes
 from rackless.daemon.identity import USERNAME, Identity
 from rackless.daemon.keeper import KeptProcesses
 from rackless.daemon.lab_api import LabApi
 from rackless.daemon.user_images import UserImages
 from rackless.drivers.ironic.config import IronicConfig
-from rackless.drivers.ironic.provisioner import IronicProvisioner
+from rackless.drivers.ironic.provisioner import Guest, IronicProvisioner
 from rackless.drivers.ironic.service import IronicService
 from rackless.drivers.kubernetes.client import ApiUnreachable
 from rackless.drivers.kubernetes.resources import KubernetesResources
@@ -31,6 +32,7 @@ from rackless.run.paths import LabPaths
 from rackless.run.waiting import until
 from rackless.spec.images import ImageSpec
 from rackless.spec.lab import Role
+from rackless.spec.provisioner import ProvisionerSpec, Ramdisk
 
 DEPROVISION_WITHIN = 1800.0
 
@@ -67,17 +69,46 @@ class LabHosts:
     async def ensure_engine(self) -> None:
         """Ironic runs, and hosts may be written down by anybody from then on."""
         with self._bus.step("Ironic") as step:
-            if self._ironic is not None:
+            if self._provisioner is not None:
                 step.unchanged()
                 return
             supplies = prepare.load_supplies(self._paths.supplies)
             await self.files.start()
-            config = self._ironic_config(supplies)
-            service = IronicService(config, supplies.ironic, self._processes, log=self._paths.logs / "ironic.log")
-            await service.start()
-            self._ironic = service
-            self._provisioner = IronicProvisioner(config.url, config.username, config.password, config.ca)
+            if self._plan.provisioner is not None:
+                self._provisioner = await self._open_external(self._plan.provisioner, supplies)
+                step.detail = self._plan.provisioner.url
+            else:
+                self._provisioner = await self._start_own(supplies)
         self.ensure_controller()
+
+    async def _start_own(self, supplies: prepare.Supplies) -> IronicProvisioner:
+        config = self._ironic_config(supplies)
+        if supplies.ironic is None:
+            raise LabError("Ironic's environment is not here", hint="`rackless up` makes it")
+        service = IronicService(config, supplies.ironic, self._processes, log=self._paths.logs / "ironic.log")
+        await service.start()
+        self._ironic = service
+        return IronicProvisioner(config.url, config.username, config.password, config.ca)
+
+    async def _open_external(self, spec: ProvisionerSpec, supplies: prepare.Supplies) -> IronicProvisioner:
+        """Somebody else's Ironic, and on our file server what it boots servers with."""
+        found = external_ironic.load(spec, self._paths)
+        await found.check()
+        offered = {"deploy_kernel": supplies.kernel, "deploy_ramdisk": supplies.initramfs, "bootloader": supplies.esp}
+        ramdisk = {
+            name: f"{self.files.url}/{self._offer(path, f'{name}-{path.parent.name}')}"
+            for name, path in offered.items()
+        }
+        return found.open(Guest(f"{self._plan.name}~", ramdisk if spec.ramdisk is Ramdisk.LAB else {}))
+
+    async def forget_nodes(self) -> list[str]:
+        """Take everything of this lab out of somebody else's Ironic."""
+        spec = self._plan.provisioner
+        if spec is None:
+            return []
+        await self.stop_engine()
+        async with external_ironic.load(spec, self._paths).open(Guest(f"{self._plan.name}~")) as provisioner:
+            return await provisioner.forget_all()
 
     def ensure_controller(self) -> None:
         if self._provisioner is None:
@@ -108,12 +139,16 @@ class LabHosts:
     def node_image(self) -> Image:
         """The node image, offered on the lab's file server."""
         supplies = prepare.load_supplies(self._paths.supplies)
-        name = f"node-{supplies.node_sha256[:16]}.qcow2"
+        name = self._offer(supplies.node, f"node-{supplies.node_sha256[:16]}.qcow2")
+        return Image(f"{self.files.url}/{name}", supplies.node_sha256)
+
+    def _offer(self, path: Path, name: str) -> str:
+        """Have the file server serve a file of the cache by this name."""
         link = self._paths.files / name
         if not link.exists():
             link.unlink(missing_ok=True)
-            link.symlink_to(supplies.node)
-        return Image(f"{self.files.url}/{name}", supplies.node_sha256)
+            link.symlink_to(path)
+        return name
 
     async def records(self) -> list[dict[str, Any]]:
         """The hosts as they stand in the records; BareMetalHosts, word for word."""
@@ -166,8 +201,7 @@ class LabHosts:
         """Delete a host in good order: what is on it is taken off first."""
         if await self._resources.get(KIND, name) is None:
             return
-        if self._ironic is None:
-            await self.ensure_engine()
+        await self.ensure_engine()
         self.ensure_controller()
         await self._resources.delete(KIND, name)
 

@@ -49,6 +49,9 @@ async def serve(paths: LabPaths) -> None:
     async def wish(arguments: dict[str, Any]) -> dict[str, Any]:
         return await engine.hosts.wish(arguments.pop("verb"), arguments.pop("host"), arguments)
 
+    async def forget_nodes(_: dict[str, Any]) -> list[str]:
+        return await engine.hosts.forget_nodes()
+
     async def faults() -> list[dict[str, Any]]:
         return engine.bmcs.faults()
 
@@ -87,6 +90,7 @@ async def serve(paths: LabPaths) -> None:
         works={
             "stage": stage,
             "host": wish,
+            "forget-nodes": forget_nodes,
             "rest": rest,
             "retire": retire,
             "power": power,

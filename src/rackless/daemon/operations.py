@@ -6,7 +6,7 @@ import shutil
 from collections.abc import Sequence
 from typing import Any
 
-from rackless.daemon import prepare, teardown
+from rackless.daemon import external_ironic, prepare, teardown
 from rackless.daemon.control_client import ControlClient
 from rackless.daemon.daemon_life import ensure_labd
 from rackless.daemon.image_operations import register_use
@@ -15,7 +15,7 @@ from rackless.daemon.sizing import refuse_poverty
 from rackless.daemon.stages import STAGES, TITLES
 from rackless.daemon.uplink import ensure_uplink
 from rackless.daemon.user_images import UserImages, check_readable
-from rackless.errors import LabError
+from rackless.errors import LabError, RacklessError
 from rackless.events import Bus
 from rackless.lab.libvirtd import TPM_PACKAGES
 from rackless.plan.actions import DESTRUCTIVE, Action, Observed, Verb, plan_actions
@@ -41,7 +41,12 @@ async def up(
         check_readable(images)
         packages = TPM_PACKAGES if any(group.tpm for group in spec.servers.values()) else ()
         supplies = await prepare.prepare_machine(
-            roots, bus, install=install, images="engine" in stages, packages=packages
+            roots,
+            bus,
+            install=install,
+            images="engine" in stages,
+            ironic=spec.provisioner is None,
+            packages=packages,
         )
         await _retire(actions, paths, bus)
         for stage in stages:
@@ -52,6 +57,8 @@ async def up(
                     if supplies is not None and not paths.supplies.exists():
                         prepare.save_supplies(paths.supplies, supplies)
                     register_use(paths)
+                    if spec.provisioner is not None:
+                        external_ironic.keep(spec.provisioner, paths)
                 if stage == "hosts":
                     await _offer(images, paths, bus)
                 await ControlClient(paths.socket).work("stage", bus, stage=stage, step=step.id)
@@ -128,8 +135,22 @@ async def destroy(name: str, roots: Roots, bus: Bus) -> bool:
         return False
     with locked(paths):
         with bus.step(f"destroy {name}"):
+            await _forget_nodes(paths, bus)
             await teardown.teardown(paths, bus)
     return True
+
+
+async def _forget_nodes(paths: LabPaths, bus: Bus) -> None:
+    """What the lab has written into somebody else's Ironic goes with it, as far as that can be reached."""
+    try:
+        spec = recorded_spec(paths)
+        if spec is None or spec.provisioner is None or not await ControlClient(paths.socket).alive():
+            return
+        with bus.step("nodes in the provisioner") as step:
+            gone = await ControlClient(paths.socket).work("forget-nodes", bus, step=step.id)
+            step.detail = ", ".join(gone) or "none"
+    except RacklessError as error:
+        bus.warn(f"nodes of this lab may be left in its provisioner: {error}")
 
 
 def shared_bytes(roots: Roots) -> int:
@@ -197,6 +218,7 @@ async def _retire(actions: Sequence[Action], paths: LabPaths, bus: Bus) -> None:
         return
     with bus.step("what is replaced"):
         if f"lab/{paths.name}" in losses:
+            await _forget_nodes(paths, bus)
             await teardown.teardown(paths, bus)
             return
         past = recorded_spec(paths)
