@@ -263,13 +263,11 @@ class Engine:
     # hosts
 
     async def _hosts(self) -> None:
-        await self.cluster.ensure_hosts(USERNAME, self.identity.password("bmc"), self.hosts.node_image())
+        await self.cluster.ensure_hosts(
+            USERNAME, self.identity.password("bmc"), self.hosts.node_image(), self.hosts.own_systems()
+        )
         self.hosts.ensure_controller()
         await self.cluster.await_hosts()
-
-    async def deprovision(self, name: str) -> None:
-        async with self._busy:
-            await self.hosts.deprovision(name)
 
     def _evidence(self, name: str) -> str:
         server = self.plan.server(name)

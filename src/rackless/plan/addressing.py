@@ -70,6 +70,7 @@ def plan_lab(spec: LabSpec) -> LabPlan:
         ),
         uplink=wanted.uplink,
         storage=spec.storage,
+        provisioner=spec.provisioner,
     )
 
 
@@ -101,6 +102,7 @@ def _servers(spec: LabSpec, domain: str) -> list[PlannedServer]:
                     firmware=Firmware(group.firmware.value),
                     secure_boot=group.secure_boot,
                     tpm=group.tpm,
+                    image=group.image or spec.image,
                 )
             )
     return servers

@@ -11,8 +11,10 @@ from uuid import UUID
 from rackless.ports.fabric import Bridge, Network, Route, Veth, Vlan
 from rackless.ports.hypervisor import Firmware
 from rackless.spec.address import Ip, IpInterface, IpNetwork
+from rackless.spec.images import ImageSpec
 from rackless.spec.lab import Role
 from rackless.spec.networks import Uplink
+from rackless.spec.provisioner import ProvisionerSpec
 from rackless.spec.servers import BmcScheme
 
 CLUSTER_BRIDGE = "virbr0"
@@ -47,6 +49,8 @@ class PlannedServer:
     firmware: Firmware = Firmware.UEFI
     secure_boot: bool = False
     tpm: bool = False
+    image: ImageSpec | None = None
+    """An image of a person's own; without it the node image."""
 
     @property
     def bmc_url(self) -> str:
@@ -97,13 +101,16 @@ class LabPlan:
     vlans: tuple[Vlan, ...]
     uplink: Uplink
     storage: Path | None
+    provisioner: ProvisionerSpec | None = None
+    """Somebody else's Ironic; without it the lab has its own."""
 
     def server(self, name: str) -> PlannedServer | None:
         return next((server for server in self.servers if server.name == name), None)
 
     @property
     def control_planes(self) -> tuple[PlannedServer, ...]:
-        return tuple(server for server in self.servers if server.role is Role.CONTROL_PLANE)
+        """Those that become members of the quorum; a server with another image than ours does not."""
+        return tuple(server for server in self.servers if server.role is Role.CONTROL_PLANE and server.image is None)
 
     @property
     def bmc_route(self) -> Route | None:
