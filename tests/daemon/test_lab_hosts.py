@@ -15,7 +15,7 @@ from rackless.plan.addressing import plan_lab
 from rackless.provisioning.baremetalhost import KIND
 from rackless.run.paths import LabPaths, Roots
 from rackless.spec.load import parse
-from tests.provisioning.test_controller import Site
+from tests.provisioning.site import Site
 
 PLAN = plan_lab(parse("servers: {node: {count: 2}}", "x"))
 

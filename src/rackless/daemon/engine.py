@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import math
 import shutil
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from contextlib import suppress
 from dataclasses import replace
 from ipaddress import ip_address
@@ -19,7 +19,7 @@ from rackless.cluster.reference.recipe import Cluster, Keys, observe_nodes
 from rackless.daemon import prepare
 from rackless.daemon.bmc_site import BmcSite
 from rackless.daemon.doorstep import host_url
-from rackless.daemon.evidence import BootChain, read_console, read_lease
+from rackless.daemon.evidence import BootChain, read_agent, read_console, read_kernel, read_lease
 from rackless.daemon.identity import USERNAME, Identity
 from rackless.daemon.keeper import Keeper, KeptProcesses
 from rackless.daemon.lab_api import LabApi
@@ -32,8 +32,9 @@ from rackless.daemon.report import describe_quorum, describe_servers
 from rackless.daemon.rest import Rest
 from rackless.daemon.stages import STAGES
 from rackless.drivers.clock import SystemClock
+from rackless.drivers.libvirt import firmware_xml
 from rackless.drivers.libvirt.connection import Connection
-from rackless.drivers.libvirt.domain_xml import OVMF, OVMF_SECURE, Platform
+from rackless.drivers.libvirt.domain_xml import Platform
 from rackless.drivers.libvirt.hypervisor import LibvirtHypervisor
 from rackless.drivers.libvirt.networks import LibvirtNetworks
 from rackless.drivers.netlink.links import NetlinkLinks
@@ -169,18 +170,26 @@ class Engine:
         await self._wake_servers()
 
     async def _wake_servers(self) -> None:
-        """Switch on what was on before `down`, or before the machine went down; and remember it from then on."""
+        """Switch on what was on before `down`, or before the machine went down; and remember it from then on.
+
+        Where there are BMCs they do it, by their policies and in turn.
+        """
         memory = self.power_memory
-        if memory.restarted():
-            if not self.paths.resting.exists() and (names := memory.recall()):
-                write(self.paths.resting, names)
-        await self._rest().end(self.plan)
+        if memory.restarted() and not self.paths.resting.exists() and (names := memory.recall()):
+            write(self.paths.resting, names)
+        if self._reached() < STAGES.index("bmc"):
+            await self._rest().end(self._switch_on)
         memory.wake()
         if not self._watching:
             self._watching = [
                 asyncio.create_task(memory.watch(), name="power memory"),
                 asyncio.create_task(self.network_watch.watch(), name="networks"),
             ]
+
+    async def _switch_on(self, names: Collection[str]) -> None:
+        for name in names:
+            if self.plan.server(name) is not None:
+                await self.hypervisor.power_on(name)
 
     async def _ensure_api(self) -> None:
         with self.bus.step("Kubernetes API") as step:
@@ -213,6 +222,7 @@ class Engine:
 
     async def _bmcs(self) -> None:
         await self.bmcs.ensure()
+        await self._rest().end(self.bmcs.power_returned)
 
     def _rest(self) -> Rest:
         return Rest(self.paths.resting, self.hypervisor, self.clock, self.bus)
@@ -259,25 +269,27 @@ class Engine:
     # hosts
 
     async def _hosts(self) -> None:
-        await self.cluster.ensure_hosts(USERNAME, self.identity.password("bmc"), self.hosts.node_image())
+        await self.cluster.ensure_hosts(
+            USERNAME, self.identity.password("bmc"), self.hosts.node_image(), self.hosts.own_systems()
+        )
         self.hosts.ensure_controller()
         await self.cluster.await_hosts()
-
-    async def deprovision(self, name: str) -> None:
-        async with self._busy:
-            await self.hosts.deprovision(name)
 
     def _evidence(self, name: str) -> str:
         server = self.plan.server(name)
         if server is None:
             return ""
         bmc = self.bmcs.observe().get(name)
+        addresses = [str(nic.address) for nic in server.nics if nic.address is not None]
         return BootChain(
             power=(bmc.power if bmc else None) or "unknown",
             media=bmc.media if bmc else None,
             leased=read_lease(Path(f"/var/lib/libvirt/dnsmasq/{self.plan.cluster.bridge}.status"), server.mac),
-            fetched=self.hosts.files.fetched(str(server.address)),
+            fetched=self.hosts.files.fetched(*addresses),
             console=read_console(self.paths.console(name)),
+            boot=self.hosts.answered(server),
+            kernel=read_kernel(self.paths.console(name)),
+            agent=read_agent(self.paths.logs / "ironic.log", addresses),
         ).describe()
 
     # what is there now
@@ -338,10 +350,7 @@ def _with_upstream(plan: LabPlan, paths: LabPaths) -> LabPlan:
 
 def _platform(*, kvm: bool) -> Platform:
     emulator = shutil.which("qemu-system-x86_64")
-    firmware, secure = (
-        next(((Path(code), Path(vars)) for code, vars in places if Path(code).exists() and Path(vars).exists()), None)
-        for places in (OVMF, OVMF_SECURE)
-    )
+    firmware, secure = (firmware_xml.find(places) for places in (firmware_xml.OVMF, firmware_xml.OVMF_SECURE))
     if emulator is None or firmware is None:
         raise MachineError(
             "QEMU or its UEFI firmware is not installed",

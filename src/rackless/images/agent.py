@@ -15,7 +15,8 @@ from typing import Any
 
 from rackless.errors import RacklessError
 from rackless.images import elf
-from rackless.images.files import install
+from rackless.images.cache import Cache, Workspace, key_of
+from rackless.images.files import install, read
 from rackless.images.selection import Selection
 from rackless.ports.process import Processes
 
@@ -34,21 +35,44 @@ _AGENT_UNWANTED = re.compile(
 )
 
 
-async def fetch(processes: Processes, root: Path, target: Path, scratch: Path) -> None:
-    """The agent and its dependencies into `target`; `root` has the unpacked package python3-pip-whl."""
-    wheels = sorted((root / "usr/share/python-wheels").glob("pip-*.whl"))
-    if not wheels:
+WHEELS = "wheels"
+"""The kind of a cache entry: the agent and its dependencies, as they were fetched."""
+_PINNED = ("--no-deps", "--require-hashes", "--only-binary=:all:", "--python-version", "3.11")
+
+
+def entry_key() -> str:
+    return key_of([read(REQUIREMENTS), *_PINNED])
+
+
+def entry_name() -> str:
+    return f"{WHEELS}-{entry_key()}"
+
+
+async def ensure_wheels(processes: Processes, store: Cache, root: Path, scratch: Path) -> Path:
+    """A stage of its own: a ramdisk that is built again fetches nothing from the package index."""
+
+    async def fetch(work: Workspace) -> None:
+        await _pip(processes, root, scratch, "download", "--dest", work.out)
+
+    return await store.ensure(WHEELS, entry_key(), fetch)
+
+
+async def install_wheels(processes: Processes, root: Path, wheels: Path, target: Path, scratch: Path) -> None:
+    """The agent and its dependencies into `target`."""
+    where = ("--no-index", "--find-links", wheels, "--no-compile", "--target", target)
+    await _pip(processes, root, scratch, "install", *where)
+
+
+async def _pip(processes: Processes, root: Path, scratch: Path, verb: str, *options: str | Path) -> None:
+    """`root` has the unpacked package python3-pip-whl. Index, proxy and certificates are as pip is configured here."""
+    found = sorted((root / "usr/share/python-wheels").glob("pip-*.whl"))
+    if not found:
         raise RacklessError("the unpacked packages have no pip", why="the package python3-pip-whl should bring it")
     requirements = scratch / "agent-requirements.txt"
     install(REQUIREMENTS, requirements, 0o644)
-    await processes.run(
-        [
-            _HOST_PYTHON, wheels[0] / "pip", "install", "--quiet", "--no-input", "--disable-pip-version-check",
-            "--no-deps", "--require-hashes", "--only-binary=:all:", "--no-compile",
-            "--python-version", "3.11", "--target", target, "--requirement", requirements,
-        ],
-        within=900,
-    )  # fmt: skip
+    quiet = ("--quiet", "--no-input", "--disable-pip-version-check")
+    words = [_HOST_PYTHON, found[0] / "pip", verb, *quiet, *_PINNED, *options, "--requirement", requirements]
+    await processes.run(words, within=900)
 
 
 def place(selection: Selection, agent: Path) -> None:

@@ -11,8 +11,11 @@ from uuid import UUID
 from rackless.ports.fabric import Bridge, Network, Route, Veth, Vlan
 from rackless.ports.hypervisor import Firmware
 from rackless.spec.address import Ip, IpInterface, IpNetwork
+from rackless.spec.images import ImageSpec
 from rackless.spec.lab import Role
 from rackless.spec.networks import Uplink
+from rackless.spec.provisioner import ProvisionerSpec
+from rackless.spec.servers import BmcScheme
 
 CLUSTER_BRIDGE = "virbr0"
 
@@ -42,9 +45,24 @@ class PlannedServer:
     """Sizes in bytes, the system's first."""
     nics: tuple[PlannedNic, ...]
     fqdn: str
+    bmc_scheme: BmcScheme = BmcScheme.REDFISH_VIRTUALMEDIA
     firmware: Firmware = Firmware.UEFI
     secure_boot: bool = False
     tpm: bool = False
+    image: ImageSpec | None = None
+    """An image of a person's own; without it the node image."""
+
+    @property
+    def bmc_url(self) -> str:
+        """The BMC as Metal3 writes it."""
+        path = "" if self.bmc_scheme is BmcScheme.IPMI else "/redfish/v1/Systems/1"
+        return f"{self.bmc_scheme}://{self.bmc_address}{path}"
+
+    @property
+    def boot_nic(self) -> PlannedNic:
+        """The one the agent comes over, or is first heard from: on the provisioning network for who boots from it."""
+        network = "provisioning" if self.bmc_scheme.boots_over_network else "cluster"
+        return next(nic for nic in self.nics if nic.network == network)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,17 +94,23 @@ class LabPlan:
     bmc_site: BmcSite
     provisioning: Bridge | None
     provisioning_dhcp: Network | None
+    """The provisioning network, where the lab itself answers DHCP …"""
+    network_boot: Network | None
+    """… and where the lab's Ironic does, once it runs."""
     extra: tuple[Bridge, ...]
     vlans: tuple[Vlan, ...]
     uplink: Uplink
     storage: Path | None
+    provisioner: ProvisionerSpec | None = None
+    """Somebody else's Ironic; without it the lab has its own."""
 
     def server(self, name: str) -> PlannedServer | None:
         return next((server for server in self.servers if server.name == name), None)
 
     @property
     def control_planes(self) -> tuple[PlannedServer, ...]:
-        return tuple(server for server in self.servers if server.role is Role.CONTROL_PLANE)
+        """Those that become members of the quorum; a server with another image than ours does not."""
+        return tuple(server for server in self.servers if server.role is Role.CONTROL_PLANE and server.image is None)
 
     @property
     def bmc_route(self) -> Route | None:

@@ -35,6 +35,15 @@ class Roots:
             "RACKLESS_CACHE": str(self.cache),
         }
 
+    @property
+    def images(self) -> Path:
+        return self.cache / "images"
+
+    @property
+    def uses(self) -> Path:
+        """Which labs use what of the cache, also labs whose state is kept elsewhere."""
+        return self.cache / "uses"
+
     def labs(self) -> list[str]:
         """The labs that own something on this machine."""
         return sorted(path.stem for path in self.state.glob("*.ledger"))
@@ -121,6 +130,11 @@ class LabPaths:
     def supplies(self) -> Path:
         """Which images and which Ironic this lab uses: made on the host, read by labd."""
         return self.state / "supplies.json"
+
+    @property
+    def offered(self) -> Path:
+        """Images of a person's own that the file server offers: their names there, and their checksums."""
+        return self.state / "offered.json"
 
     @property
     def libvirt(self) -> Path:

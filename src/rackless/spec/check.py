@@ -10,9 +10,10 @@ from collections.abc import Collection, Iterator
 
 from rackless.errors import Problem
 from rackless.spec.address import Ip, IpNetwork
+from rackless.spec.images import image_problems
 from rackless.spec.lab import LabSpec, Role
 from rackless.spec.networks import BmcAccess, Provisioning
-from rackless.spec.servers import Firmware
+from rackless.spec.servers import BmcScheme, Firmware
 
 BMC_ROUTER = 2
 INGRESS_VIP = 4
@@ -34,7 +35,7 @@ PLACES = ("servers.*.count", "servers.*.first")
 
 def find_problems(spec: LabSpec, unsure: Collection[tuple[str, ...]] = ()) -> Iterator[Problem]:
     """`unsure` are the paths of what is not as somebody wanted it."""
-    for rule in (_overlaps, _room, _places, _addresses, _range, _routes, _extra, _groups, _names, _storage):
+    for rule in _RULES:
         for problem, needs in rule(spec):
             if not any(_concerns(tuple(need.split(".")), path) for need in needs for path in unsure):
                 yield problem
@@ -207,6 +208,14 @@ def _extra(spec: LabSpec) -> Iterator[Found]:
             tags[extra.vlan] = name
 
 
+def _images(spec: LabSpec) -> Iterator[Found]:
+    if spec.image is not None:
+        yield from ((problem, ()) for problem in image_problems(spec.image, "image"))
+    for name, group in spec.servers.items():
+        if group.image is not None:
+            yield from ((problem, ()) for problem in image_problems(group.image, f"servers.{name}.image"))
+
+
 def _groups(spec: LabSpec) -> Iterator[Found]:
     control_planes = sum(group.count for group in spec.servers.values() if group.role is Role.CONTROL_PLANE)
     if control_planes not in (0, 1, 3, 5):
@@ -234,6 +243,40 @@ def _names(spec: LabSpec) -> Iterator[Found]:
             yield problem, ("name", "domain", f"servers.{name}.count")
 
 
+def _network_boot(spec: LabSpec) -> Iterator[Found]:
+    mode = spec.networks.provisioning.mode
+    for name, group in spec.servers.items():
+        if not group.bmc.boots_over_network:
+            continue
+        media = f"bmc: {BmcScheme.REDFISH_VIRTUALMEDIA}"
+        if mode is not Provisioning.MANAGED:
+            problem = Problem(
+                f"servers.{name}.bmc",
+                f"{group.bmc} boots over the network, and networks.provisioning.mode is {mode}",
+                hint=f"leave the mode out or make it managed, or use {media}",
+            )
+            yield problem, ("networks.provisioning.mode",)
+        if spec.provisioner is not None:
+            problem = Problem(
+                f"servers.{name}.bmc",
+                f"{group.bmc} boots over the network with the lab's own Ironic, and provisioner names another",
+                hint=f"use {media}",
+            )
+            yield problem, ("provisioner",)
+        if group.secure_boot:
+            problem = Problem(
+                f"servers.{name}.secure_boot",
+                f"{group.bmc} boots over the network by iPXE, which is not signed",
+                hint=f"use {media}",
+            )
+            yield problem, (f"servers.{name}.bmc",)
+
+
 def _storage(spec: LabSpec) -> Iterator[Found]:
     if spec.storage is not None and not spec.storage.is_absolute():
         yield Problem("storage", f"{spec.storage} is not an absolute path"), ()
+
+
+_RULES = (
+    _overlaps, _room, _places, _addresses, _range, _routes, _extra, _groups, _names, _network_boot, _images, _storage,
+)  # fmt: skip

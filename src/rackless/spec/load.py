@@ -30,10 +30,11 @@ def load(path: Path | None, *, name: str | None = None) -> LabSpec:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"cannot read {path}", why=str(error), hint="name the lab's file with -f FILE") from error
-    return parse(text, str(path), name=name)
+    return parse(text, str(path), name=name, folder=path.absolute().parent)
 
 
-def parse(text: str, source: str, *, name: str | None = None) -> LabSpec:
+def parse(text: str, source: str, *, name: str | None = None, folder: Path | None = None) -> LabSpec:
+    """`folder` is where relative paths in the text begin; without it, where we are."""
     try:
         node = yaml.compose(text, Loader=yaml.SafeLoader)
         tree = yaml.safe_load(text)
@@ -54,12 +55,13 @@ def parse(text: str, source: str, *, name: str | None = None) -> LabSpec:
     ]
     if name is not None:
         tree = {**tree, "name": name}
+    context = {"folder": folder or Path.cwd()}
     rest: Salvage | None
     try:
-        rest = Salvage(LabSpec.model_validate(tree))
+        rest = Salvage(LabSpec.model_validate(tree, context=context))
     except ValidationError as error:
         problems += [_problem(detail, lines) for detail in error.errors()]
-        rest = salvage(tree, error)
+        rest = salvage(tree, error, context)
         if rest is not None:
             rest.unsure |= set(_meant(error))
     if rest is not None:

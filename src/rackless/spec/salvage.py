@@ -37,7 +37,7 @@ class Salvage:
         return ".".join(parts)
 
 
-def salvage(tree: dict[str, Any], error: ValidationError) -> Salvage | None:
+def salvage(tree: dict[str, Any], error: ValidationError, context: dict[str, Any] | None = None) -> Salvage | None:
     """None when nothing can be made of the rest."""
     unsure: set[Path] = set()
     kept: dict[Path, list[int]] = {}
@@ -48,7 +48,7 @@ def salvage(tree: dict[str, Any], error: ValidationError) -> Salvage | None:
         unsure |= {tuple(str(part) for part in loc if not isinstance(part, int)) for loc in bad}
         tree = _without(tree, bad, (), kept)
         try:
-            spec = LabSpec.model_validate(tree)
+            spec = LabSpec.model_validate(tree, context=context)
         except ValidationError as again:
             error = again
             continue
