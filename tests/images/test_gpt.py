@@ -54,6 +54,14 @@ def test_partitions_are_aligned_typed_named_and_hold_their_content(disk: Path) -
     assert data[root_first * 512 + (3 << 20) :][:512] == b"R" * 512
 
 
+def test_a_partition_is_found_by_its_name(disk: Path) -> None:
+    with disk.open("rb") as content:
+        content.seek(gpt.offset_of(disk, "root") + (3 << 20))
+        assert content.read(512) == b"R" * 512
+    with pytest.raises(ValueError, match="no partition swap"):
+        gpt.offset_of(disk, "swap")
+
+
 def test_zeros_stay_holes(tmp_path: Path) -> None:
     with (tmp_path / "sparse").open("wb") as out:
         out.truncate(64 << 20)

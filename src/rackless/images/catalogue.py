@@ -16,13 +16,14 @@ from importlib import resources
 from pathlib import Path
 
 from rackless.events import Bus
-from rackless.images import node, packages, ramdisk
+from rackless.images import node, nodelayer, packages, ramdisk, wheel
 from rackless.images.cache import Cache, Workspace, key_of, load_manifest
 from rackless.ports.process import Processes
 
 _SHARED_RECIPE = ("packages.py", "cpio.py", "modules.py", "elf.py", "fat.py", "catalogue.py")
-_DEPLOY_RECIPE = (*_SHARED_RECIPE, "ramdisk.py", "agent.py", "selection.py", "esp.py", "files/deploy")
-_NODE_RECIPE = (*_SHARED_RECIPE, "node.py", "noderoot.py", "gpt.py", "files/node")
+_DEPLOY_RECIPE = (*_SHARED_RECIPE, "python.py", "ramdisk.py", "agent.py", "selection.py", "esp.py", "files/deploy")
+_NODE_RECIPE = (*_SHARED_RECIPE, "python.py", "node.py", "noderoot.py", "nodepython.py", "gpt.py", "files/node")
+_LAYER_RECIPE = ("wheel.py", "nodelayer.py")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,12 +57,24 @@ async def ensure_deploy_image(cache: Path, processes: Processes, bus: Bus) -> De
 
 
 async def ensure_node_image(cache: Path, processes: Processes, bus: Bus) -> NodeImage:
-    kind = _Kind("node", "node image", node.PACKAGES, _NODE_RECIPE)
+    """In two stages: Debian with all that packages and pins bring, and on top of it the wheel of this very rackless."""
+    kind = _Kind("node-base", "node image", node.PACKAGES, _NODE_RECIPE)
 
     async def build(root: Path, work: Workspace, key: str) -> None:
         await node.build(processes, root, work, seed=key)
 
-    key, entry = await _ensure(cache, processes, bus, kind, build)
+    base_key, base = await _ensure(cache, processes, bus, kind, build)
+    sources = await asyncio.to_thread(wheel.load_sources)
+    key = key_of([base_key, wheel.fingerprint(sources), *_recipe_parts(_LAYER_RECIPE)])
+
+    async def build_layer(work: Workspace) -> None:
+        await nodelayer.build(processes, base / node.QCOW2, sources, work, node.QCOW2)
+
+    with bus.step("node image: our own wheel") as step:
+        store = Cache(cache)
+        if await store.find("node", key):
+            step.unchanged("in the cache")
+        entry = await store.ensure("node", key, build_layer)
     record = load_manifest(entry)[node.QCOW2]
     qcow2 = entry / node.QCOW2
     return NodeImage(qcow2, record["sha256"], virtual_size(qcow2), key)

@@ -1,4 +1,4 @@
-"""The node image: Debian 12 with systemd, sshd, etcd, keepalived and haproxy, configured at first boot by Ignition.
+"""The node image: Debian 12 with systemd, sshd, etcd, keepalived, haproxy, Python; configured at first boot by Ignition.
 
 A whole disk: systemd-boot with kernel and initrd on the EFI system partition, and a root that is grown to its disk at
 first boot. The qcow2 is not compressed, because unpacking it costs a slow server more than the larger download.
@@ -11,9 +11,10 @@ import os
 import re
 from pathlib import Path
 
-from rackless.images import cpio, fat, gpt, modules, noderoot
+from rackless.images import cpio, fat, gpt, modules, nodepython, noderoot
 from rackless.images.cache import Workspace
 from rackless.images.files import install
+from rackless.images.python import PIP_PACKAGE
 from rackless.ports.process import Processes
 
 PACKAGES = (
@@ -23,7 +24,7 @@ PACKAGES = (
     "libpam-runtime", "ncurses-bin", "systemd", "systemd-sysv", "libpam-systemd", "libnss-systemd",
     "systemd-resolved", "dbus", "udev", "kmod", "iproute2", "iputils-ping", "procps", "e2fsprogs", "dosfstools",
     "gdisk", "ca-certificates", "openssh-server", "busybox-static", "ignition", "etcd-server", "etcd-client",
-    "keepalived", "haproxy", "curl", "jq", "sudo", "python3", "less",
+    "keepalived", "haproxy", "curl", "jq", "sudo", "python3", "less", PIP_PACKAGE,
 )  # fmt: skip
 
 QCOW2 = "node.qcow2"
@@ -52,6 +53,7 @@ async def build(processes: Processes, root: Path, work: Workspace, seed: str) ->
     await _build_initrd(processes, root, kernel, work.scratch, initrd)
     await asyncio.to_thread(modules.place, kernel, _root_modules(kernel), root)
     await noderoot.configure(processes, root, kernel)
+    await nodepython.install_python(processes, root, work.scratch)
 
     file_system, esp, disk = work.scratch / "root.ext4", work.scratch / "esp.vfat", work.scratch / "disk.raw"
     await _build_file_system(processes, root, file_system)
