@@ -15,6 +15,7 @@ from typing import Any
 import aiohttp
 import pytest
 
+from rackless.api.access.pki import Authority
 from rackless.api.process import Api, Settings
 
 ROOT = Path(__file__).parents[2]
@@ -204,7 +205,16 @@ class Etcd:
 
     def __init__(self, program: Path, folder: Path) -> None:
         self._program, self._folder = program, folder
-        self.url, self._peer = (f"http://127.0.0.1:{free_port()}" for _ in range(2))
+        self.more: tuple[str, ...] = ()
+        self.url, self._peer, self._health = (f"http://127.0.0.1:{free_port()}" for _ in range(3))
+
+    def secure(self, pki: Path) -> None:
+        """From the next start on: TLS on both sides, only for clients with a certificate of this CA."""
+        authority = Authority(pki)
+        certificate, key = authority.ensure_serving(["127.0.0.1"])
+        self.url = self.url.replace("http:", "https:")
+        self.more = ("--cert-file", str(certificate), "--key-file", str(key), "--client-cert-auth",
+                     "--trusted-ca-file", str(authority.certificate_file))  # fmt: skip
 
     def start(self) -> None:
         with (self._folder / "etcd.log").open("ab") as log:
@@ -212,12 +222,12 @@ class Etcd:
                 [self._program, "--data-dir", self._folder / "etcd", "--listen-client-urls", self.url,
                  "--advertise-client-urls", self.url, "--listen-peer-urls", self._peer,
                  "--initial-advertise-peer-urls", self._peer, "--initial-cluster", f"default={self._peer}",
-                 "--log-level", "error"],
+                 "--listen-metrics-urls", self._health, "--log-level", "error", *self.more],
                 stdout=log, stderr=log,
             )  # fmt: skip
         for _ in range(200):
             try:
-                with urllib.request.urlopen(f"{self.url}/health", timeout=1) as answer:
+                with urllib.request.urlopen(f"{self._health}/health", timeout=1) as answer:
                     if b"true" in answer.read():
                         return
             except OSError:

@@ -141,9 +141,46 @@ async def test_queries_that_mean_nothing_are_refused(client: Client, query: dict
     assert 400 <= code < 500 and answer["kind"] == "Status", answer
 
 
+async def test_our_own_mistake_is_a_status_and_its_reason_only_in_the_log(
+    client: Client, api: Api, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert api.objects
+
+    def broken(*_: object) -> None:
+        raise RuntimeError("the secret reason")
+
+    monkeypatch.setattr(api.objects, "shown", broken)
+    code, answer = await client.get("/api/v1/namespaces/default")
+    assert (code, answer["kind"], answer["reason"], answer["code"]) == (500, "Status", "InternalError", 500)
+    assert "secret reason" not in str(answer)
+    assert "the secret reason" in caplog.text and "/api/v1/namespaces/default" in caplog.text
+    monkeypatch.undo()
+    assert (await client.get("/api/v1/namespaces/default"))[0] == 200
+
+
 @pytest.mark.parametrize(
     "accept", ["application/vnd.kubernetes.protobuf", "text/html", ";", "application/json;as=X;g=y;v=z"]
 )
 async def test_forms_we_do_not_have_are_not_acceptable(client: Client, accept: str) -> None:
     code, answer = await client.call("GET", WIDGETS, accept=accept)
     assert (code, answer["reason"]) == (406, "NotAcceptable")
+
+
+async def test_protobuf_is_read_where_it_is_defined_and_refused_elsewhere(client: Client) -> None:
+    media = "application/vnd.kubernetes.protobuf"
+    for raw in (b"", b"k8s\0", b"k8s\0\x0a\x04\x0a\x02v1"):
+        code, answer = await client.call("POST", WIDGETS, raw, media=media)
+        assert 400 <= code < 500 and answer["kind"] == "Status"
+    code, answer = await client.call("POST", WIDGETS, _protobuf("example.com/v1", "Widget"), media=media)
+    assert (code, answer["reason"]) == (415, "UnsupportedMediaType")
+    code, answer = await client.call("PATCH", f"{WIDGETS}/a", b"{}", media=media)
+    assert (code, answer["reason"]) == (415, "UnsupportedMediaType")
+
+
+def _protobuf(api_version: str, kind: str) -> bytes:
+    """An empty object in Kubernetes' envelope."""
+
+    def text(number: int, value: bytes) -> bytes:
+        return bytes([number << 3 | 2, len(value)]) + value
+
+    return b"k8s\0" + text(1, text(1, api_version.encode()) + text(2, kind.encode())) + text(2, b"")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import ssl
 from collections.abc import Callable
 from pathlib import Path as File
@@ -17,8 +18,9 @@ from rackless.api.edge.resources import Resources
 from rackless.api.kinds.kind import Caller
 from rackless.api.registry import Registry
 from rackless.api.status import Refused
-from rackless.api.stores.port import Unreachable
+from rackless.api.stores.port import TooLarge, Unreachable
 
+log = logging.getLogger(__name__)
 _METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
 
 
@@ -46,6 +48,13 @@ class Edge:
             return respond.refusal(refused)
         except Unreachable as error:
             return respond.refusal(status.unavailable(f"the store cannot be reached: {error}"))
+        except TooLarge as error:
+            return respond.refusal(Refused(413, "RequestEntityTooLarge", f"Request entity too large: {error}"))
+        except Exception:
+            log.exception("%s %s failed", request.method, request.rel_url.raw_path)
+            if request.writer.output_size:
+                raise  # an answer has begun: all that is left is to break it off
+            return respond.refusal(status.internal_error())
 
     async def _serve(self, request: web.BaseRequest) -> web.StreamResponse:
         if request.method not in _METHODS:
