@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from rackless.cluster.reference import front
+from rackless.cluster.reference import control_plane, front
 from rackless.cluster.reference.vip import Vip, holders_of
 from rackless.plan.addressing import plan_lab
 from rackless.spec.lab import LabSpec
@@ -24,6 +24,11 @@ def test_the_question_keepalived_asks_is_as_written_down() -> None:
     assert front.ready_script() == (GOLDEN / "api-ready").read_text()
 
 
+def test_the_unit_of_the_api_names_the_vip_and_asks_its_own_etcd_first() -> None:
+    unit = control_plane.api_unit(THREE.control_planes[1], THREE)
+    assert unit == (GOLDEN / "rackless-api.service").read_text()
+
+
 def test_no_two_control_planes_want_the_vip_equally_and_none_prefers_to_get_it_back() -> None:
     configs = [front.keepalived_conf(server, THREE) for server in THREE.control_planes]
     lines = [line for config in configs for line in config.splitlines() if "priority" in line]
@@ -37,15 +42,19 @@ def test_a_single_control_plane_has_no_peers_and_still_a_vip() -> None:
 
 
 @pytest.mark.parametrize(
-    ("holders", "words"),
+    ("holders", "problem", "words", "ready"),
     [
-        ((), "is held by nobody"),
-        (("ctrl-1",), "is held by ctrl-1"),
-        (("ctrl-0", "ctrl-1"), "is held by 2 nodes at once: ctrl-0, ctrl-1"),
+        ((), "no answer", "is held by nobody", False),
+        (("ctrl-1",), "", "is held by ctrl-1; the API there: ready", True),
+        (("ctrl-1",), "no answer in time", "is held by ctrl-1; the API there: no answer in time", False),
+        (("ctrl-0", "ctrl-1"), "", "is held by 2 nodes at once: ctrl-0, ctrl-1; the API there: ready", False),
     ],
 )
-def test_two_holders_of_the_vip_are_said_to_be_two(holders: tuple[str, ...], words: str) -> None:
-    assert Vip(THREE.api_vip, holders).describe() == f"{THREE.api_vip} {words}"
+def test_the_vip_is_well_when_one_holds_it_and_the_api_answers_there(
+    holders: tuple[str, ...], problem: str, words: str, ready: bool
+) -> None:
+    vip = Vip(THREE.api_vip, holders, problem)
+    assert (vip.describe(), vip.ready) == (f"{THREE.api_vip} {words}", ready)
 
 
 def test_a_server_that_answers_with_two_of_its_nics_is_one_holder_and_a_stranger_is_named_by_its_mac() -> None:

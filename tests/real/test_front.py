@@ -21,7 +21,7 @@ from pathlib import Path
 
 import pytest
 
-from rackless.cluster.reference import front
+from rackless.cluster.reference import front, vip
 from rackless.drivers.process import LocalProcesses
 from rackless.images import packages
 from rackless.lab.certificates import Authority
@@ -36,14 +36,9 @@ pytestmark = pytest.mark.real
 PLAN = plan_lab(LabSpec.model_validate({"name": "front", "servers": {"ctrl": {"role": "control-plane", "count": 3}}}))
 PACKAGES = ("keepalived", "haproxy", "bash", "base-passwd")
 ASK = """
-import asyncio, json
+import asyncio, ipaddress, json, sys
 from rackless.cluster.reference import vip
-from rackless.plan.addressing import plan_lab
-from rackless.spec.lab import LabSpec
-spec = LabSpec.model_validate({spec})
-found = asyncio.run(vip.observe(plan_lab(spec)))
-assert not found.problem, found.problem
-print(json.dumps(found.holders))
+print(json.dumps(sorted(asyncio.run(vip.ask_all(ipaddress.IPv4Address(sys.argv[1]), sys.argv[2])))))
 """
 
 
@@ -119,9 +114,8 @@ class Site:
     nodes: dict[str, Node]
 
     def holders(self) -> list[str]:
-        spec = {"name": PLAN.name, "servers": {"ctrl": {"role": "control-plane", "count": 3}}}
-        found: list[str] = json.loads(self.host.run(sys.executable, "-P", "-c", ASK.format(spec=spec)).stdout)
-        return found
+        asked = self.host.run(sys.executable, "-P", "-c", ASK, str(PLAN.api_vip), PLAN.cluster.bridge)
+        return list(vip.holders_of(set(json.loads(asked.stdout)), {s.mac: s.name for s in PLAN.servers}))
 
     def await_holder(self, wanted: Callable[[list[str]], bool]) -> str:
         found: list[str] = []

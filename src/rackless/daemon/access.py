@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from rackless.cluster.reference.recipe import Keys
+from rackless.cluster.reference.keys import Keys
 from rackless.daemon.doorstep import host_url
 from rackless.daemon.known import require_lab, require_root
 from rackless.daemon.lab_api import render_kubeconfig

@@ -14,7 +14,8 @@ from ipaddress import IPv4Address
 from pathlib import Path
 from typing import Any
 
-from rackless.cluster.reference.recipe import Cluster, Keys, observe_nodes
+from rackless.cluster.reference.keys import Keys
+from rackless.cluster.reference.recipe import Cluster, observe_nodes
 from rackless.daemon import prepare
 from rackless.daemon.bmc_site import BmcSite
 from rackless.daemon.doorstep import host_url
@@ -25,7 +26,7 @@ from rackless.daemon.lab_api import LabApi
 from rackless.daemon.lab_bmcs import LabBmcs
 from rackless.daemon.lab_hosts import LabHosts
 from rackless.daemon.migration import migrate_records
-from rackless.daemon.report import describe_quorum, describe_servers
+from rackless.daemon.report import describe_quorum, describe_servers, describe_vip
 from rackless.daemon.rest import Rest
 from rackless.daemon.stages import STAGES
 from rackless.drivers.clock import SystemClock
@@ -264,8 +265,11 @@ class Engine:
         }
 
     async def status(self) -> dict[str, Any]:
-        nodes, quorum, hosts = await asyncio.gather(
-            observe_nodes(self.cluster.wanted), self.cluster.observe_quorum(), self.hosts.known()
+        nodes, quorum, vip, hosts = await asyncio.gather(
+            observe_nodes(self.cluster.wanted),
+            self.cluster.observe_quorum(),
+            self.cluster.observe_api(),
+            self.hosts.known(),
         )
         return {
             "lab": self.plan.name,
@@ -278,6 +282,7 @@ class Engine:
             "parts": [keeper.describe() for keeper in self.processes.kept],
             "warnings": list(self.warnings),
             "etcd": describe_quorum(quorum),
+            "vip": describe_vip(vip),
         }
 
     def _kvm(self) -> bool:

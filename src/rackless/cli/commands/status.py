@@ -79,8 +79,16 @@ def render(found: dict[str, Any], console: Console) -> None:
     for warning in found["warnings"]:
         console.print(Text.assemble(("! ", "yellow"), warning))
     if (etcd := found["etcd"]) is not None:
-        mark = ("✓ ", "green") if etcd["complete"] else ("✗ ", "red")
-        console.print(Text.assemble(mark, "etcd: ", etcd["detail"]))
+        console.print(Text.assemble(_mark(etcd["complete"]), "etcd: ", etcd["detail"]))
+        for member in etcd["members"]:
+            if member["problem"]:
+                console.print(Text.assemble("    ", (member["name"], "bold"), f": {member['problem']}"))
+    if (vip := found["vip"]) is not None:
+        console.print(Text.assemble(_mark(vip["ready"]), "API VIP: ", vip["detail"]))
+
+
+def _mark(good: bool) -> tuple[str, str]:
+    return ("✓ ", "green") if good else ("✗ ", "red")
 
 
 def _power(power: str | None) -> Text:

@@ -1,4 +1,4 @@
-"""Hosts → nodes → quorum: the install of the reference cluster, step by step.
+"""Hosts → nodes → quorum → API: the install of the reference cluster, step by step.
 
 Knows hosts by their BMC addresses and nodes by their addresses on the network; that both are virtual it does not know.
 """
@@ -6,16 +6,14 @@ Knows hosts by their BMC addresses and nodes by their addresses on the network; 
 from __future__ import annotations
 
 import asyncio
-import ssl
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
-from rackless.cluster.reference import etcd, ignition
+from rackless.cluster.reference import etcd, ignition, vip
+from rackless.cluster.reference.keys import Keys
 from rackless.events import Bus
-from rackless.lab.certificates import Authority
-from rackless.lab.secrets import SshKey, ensure_ssh_key
-from rackless.plan.addressing import LabPlan, PlannedServer
+from rackless.lab.secrets import SshKey
+from rackless.plan.model import LabPlan, PlannedServer
 from rackless.ports.clock import Clock
 from rackless.ports.provisioner import Image
 from rackless.ports.resources import Resources
@@ -28,30 +26,6 @@ from rackless.spec.lab import Role
 BMC_SECRET = "bmc-credentials"
 PROVISION_WITHIN = 3600.0
 NODES_WITHIN = 900.0
-
-
-@dataclass(frozen=True, slots=True)
-class Keys:
-    """The folder of a cluster's keys, and what is in it."""
-
-    folder: Path
-
-    @property
-    def admin(self) -> Path:
-        return self.folder / "id_ed25519"
-
-    @property
-    def known_hosts(self) -> Path:
-        return self.folder / "known_hosts"
-
-    def ensure_admin(self, lab: str) -> SshKey:
-        return ensure_ssh_key(self.admin, f"rackless@{lab}")
-
-    def ensure_host_key(self, server: PlannedServer) -> SshKey:
-        return ensure_ssh_key(self.folder / "hosts" / server.name, server.fqdn)
-
-    def ensure_etcd(self, plan: LabPlan) -> Authority:
-        return Authority.ensure(self.folder / "etcd", f"etcd of {plan.domain}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,18 +70,24 @@ class Cluster:
         await until_state(self.resources, [server.name for server in self.wanted], within=PROVISION_WITHIN)
 
     async def await_nodes(self) -> None:
-        """Every node answers over ssh; the control planes are one quorum."""
+        """Every node answers over ssh; the control planes are one quorum, and the API is at its VIP."""
         async with asyncio.TaskGroup() as group:
             for server in self.wanted:
                 group.create_task(self._await_node(server))
             if self.plan.control_planes:
                 group.create_task(self._await_quorum())
+                group.create_task(self._await_api())
 
     async def observe_quorum(self) -> etcd.Quorum | None:
         members = self.plan.control_planes
-        if not members or not (self.keys.folder / "etcd" / "ca.crt").exists():
+        if not members or not self.keys.made:
             return None
-        return await etcd.observe([(m.name, str(m.address)) for m in members], self._etcd_client())
+        return await etcd.observe([(m.name, str(m.address)) for m in members], self.keys.etcd_client(self.plan))
+
+    async def observe_api(self) -> vip.Vip | None:
+        if not self.plan.control_planes or not self.keys.made:
+            return None
+        return await vip.observe(self.plan, self.keys.api_client())
 
     async def _await_node(self, server: PlannedServer) -> None:
         async def answers() -> tuple[bool, str]:
@@ -134,22 +114,27 @@ class Cluster:
                 stands, what="the etcd quorum", within=NODES_WITHIN, every=1.0, clock=self.clock, seen=step.progress
             )
 
+    async def _await_api(self) -> None:
+        async def answers() -> tuple[bool, str]:
+            found = await self.observe_api()
+            return found is not None and found.ready, found.describe() if found else "no control planes"
+
+        with self.bus.step("Kubernetes API at its VIP") as step:
+            step.detail = await until(
+                answers,
+                what="the API to answer at its VIP",
+                within=NODES_WITHIN,
+                every=1.0,
+                clock=self.clock,
+                seen=step.progress,
+                hint="on a control plane: `journalctl -u rackless-api -u haproxy -u keepalived`",
+            )
+
     def _node_secrets(self, server: PlannedServer, host_key: SshKey) -> ignition.NodeSecrets:
         private = host_key.private.read_text()
         if server.role is not Role.CONTROL_PLANE:
             return ignition.NodeSecrets(private)
-        authority = self.keys.ensure_etcd(self.plan)
-        leaf = authority.ensure_leaf(server.name, [str(server.address), "127.0.0.1", server.name, server.fqdn])
-        return ignition.NodeSecrets(
-            private, leaf.key.read_text(), leaf.certificate.read_text(), authority.certificate.read_text()
-        )
-
-    def _etcd_client(self) -> ssl.SSLContext:
-        authority = self.keys.ensure_etcd(self.plan)
-        leaf = authority.ensure_leaf("observer", [])
-        context = ssl.create_default_context(cafile=authority.certificate)
-        context.load_cert_chain(leaf.certificate, leaf.key)
-        return context
+        return ignition.NodeSecrets(private, self.keys.control_plane(server, self.plan))
 
 
 async def ssh_banner(address: str, within: float = 2.0) -> str | None:

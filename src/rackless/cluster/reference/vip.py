@@ -1,4 +1,4 @@
-"""Who holds the API VIP: everybody on the network is asked, and all who answer are counted.
+"""Who holds the API VIP, and whether the API answers there: everybody on the network is asked, all answers count.
 
 An address that is handed on by adverts may, when those do not arrive, be held by two at once; a client then reaches now
 this one, now that one. So the question is asked on the wire (ARP), and the answers of a short while are all collected.
@@ -8,15 +8,20 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass
 from ipaddress import IPv4Address
 
+import aiohttp
+
 from rackless.cluster.install_config.live.neighbours import answer, arp_probe
+from rackless.cluster.reference.front import API_PORT
 from rackless.events import count
 from rackless.plan.model import LabPlan
 
-ASK_TWICE, LISTEN = 2, 0.4
+PATIENCE = 5.0
+ASK_TWICE, LISTEN = 2, 0.3
 """How often is asked, and how many seconds are listened after each question."""
 _ETH_ARP = 0x0806
 
@@ -27,32 +32,46 @@ class Vip:
     holders: tuple[str, ...] = ()
     """Names of servers; a MAC where it is none of them. One, when all is well."""
     problem: str = ""
-    """Why nobody could be asked."""
+    """Why the API does not answer there; empty when it says that it is ready."""
 
     @property
     def holder(self) -> str | None:
         return self.holders[0] if len(self.holders) == 1 else None
 
+    @property
+    def ready(self) -> bool:
+        return self.holder is not None and not self.problem
+
     def describe(self) -> str:
-        if self.problem:
-            return f"{self.address} could not be asked for: {self.problem}"
         match self.holders:
             case ():
                 return f"{self.address} is held by nobody"
             case (only,):
-                return f"{self.address} is held by {only}"
+                held = f"{self.address} is held by {only}"
             case several:
-                return f"{self.address} is held by {count(len(several), 'node')} at once: {', '.join(several)}"
+                held = f"{self.address} is held by {count(len(several), 'node')} at once: {', '.join(several)}"
+        return f"{held}; the API there: {self.problem or 'ready'}"
 
 
-async def observe(plan: LabPlan) -> Vip:
+async def observe(plan: LabPlan, tls: ssl.SSLContext) -> Vip:
     """Ask on the cluster network, of which this process must be part."""
     names = {nic.mac.lower(): server.name for server in plan.servers for nic in server.nics}
+    found, problem = await asyncio.gather(ask_all(plan.api_vip, plan.cluster.bridge), _ask_api(plan.api_vip, tls))
+    return Vip(plan.api_vip, holders_of(found, names), problem)
+
+
+async def _ask_api(address: IPv4Address, tls: ssl.SSLContext) -> str:
+    """Why it is not ready; empty when it is."""
+    timeout = aiohttp.ClientTimeout(total=PATIENCE)
     try:
-        found = await ask_all(plan.api_vip, plan.cluster.bridge)
-    except OSError as error:
-        return Vip(plan.api_vip, problem=str(error))
-    return Vip(plan.api_vip, holders_of(found, names))
+        async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=tls), timeout=timeout) as session:
+            async with session.get(f"https://{address}:{API_PORT}/readyz") as answer:
+                text = await answer.text()
+                return "" if answer.status == 200 else f"not ready ({text.strip()[:200]})"
+    except TimeoutError:
+        return "no answer in time"
+    except (aiohttp.ClientError, OSError) as error:
+        return f"no answer ({error})"
 
 
 def holders_of(macs: set[str], names: Mapping[str, str]) -> tuple[str, ...]:
@@ -61,8 +80,10 @@ def holders_of(macs: set[str], names: Mapping[str, str]) -> tuple[str, ...]:
 
 
 async def ask_all(address: IPv4Address, interface: str) -> set[str]:
-    """The MACs of all who answer for the address."""
+    """The MACs of all who answer for the address; none where there is no such network."""
     found: set[str] = set()
+    if interface not in {name for _, name in socket.if_nameindex()}:
+        return found
     with socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(_ETH_ARP)) as handle:
         handle.bind((interface, _ETH_ARP))
         handle.setblocking(False)
