@@ -87,7 +87,7 @@ class Engine:
             bus,
             evidence=self._evidence,
         )
-        self.cluster = Cluster(self.plan, Keys(paths.secrets / "cluster"), self.resources, self.clock, bus)
+        self.cluster = Cluster(self.plan, Keys(paths.cluster_keys), self.resources, self.clock, bus)
         self.warnings: list[str] = []
         self._busy = asyncio.Lock()
         self._stages: dict[str, Callable[[], Awaitable[None]]] = {
@@ -277,7 +277,7 @@ class Engine:
             "daemon": "running",
             "reached": STAGES[self._reached()] if self._reached() >= 0 else None,
             "servers": describe_servers(self.plan, self.bmcs.observe(), hosts, nodes),
-            "api": {"inside": self.api.url, "host": host_url(self.paths)} if self.api.started else None,
+            "api": {"inside": self.api.url, "host": host_url(self.paths.api_port)} if self.api.started else None,
             "faults": self.bmcs.faults(),
             "parts": [keeper.describe() for keeper in self.processes.kept],
             "warnings": list(self.warnings),
