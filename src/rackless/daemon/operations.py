@@ -12,11 +12,13 @@ from rackless.daemon.daemon_life import ensure_labd
 from rackless.daemon.known import locked, recorded_spec, require_lab, require_root
 from rackless.daemon.sizing import refuse_poverty
 from rackless.daemon.stages import STAGES, TITLES
+from rackless.daemon.timeline import Phase, read_timeline
 from rackless.daemon.uplink import ensure_uplink
 from rackless.errors import LabError
 from rackless.events import Bus
 from rackless.lab.libvirtd import TPM_PACKAGES
 from rackless.plan.actions import DESTRUCTIVE, Action, Observed, Verb, plan_actions
+from rackless.plan.addressing import plan_lab
 from rackless.run.ledger import Ledger
 from rackless.run.paths import LabPaths, Roots
 from rackless.spec.lab import LabSpec
@@ -100,6 +102,14 @@ async def list_labs(roots: Roots) -> list[dict[str, Any]]:
             }
         )
     return labs
+
+
+def host_timeline(name: str, roots: Roots) -> dict[str, list[Phase]]:
+    """How long each phase of each host took; told from the lab's events, also while its daemon is away."""
+    paths = require_lab(name, roots)
+    spec = recorded_spec(paths)
+    hosts = [server.name for server in plan_lab(spec).servers] if spec else []
+    return read_timeline(paths.logs / "events.jsonl", hosts)
 
 
 async def status(name: str, roots: Roots) -> dict[str, Any]:
