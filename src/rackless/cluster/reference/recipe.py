@@ -9,7 +9,9 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from rackless.cluster.reference import etcd, ignition, vip
+import aiohttp
+
+from rackless.cluster.reference import etcd, ignition, nodes, vip
 from rackless.cluster.reference.keys import Keys
 from rackless.events import Bus
 from rackless.lab.secrets import SshKey
@@ -70,13 +72,15 @@ class Cluster:
         await until_state(self.resources, [server.name for server in self.wanted], within=PROVISION_WITHIN)
 
     async def await_nodes(self) -> None:
-        """Every node answers over ssh; the control planes are one quorum, and the API is at its VIP."""
+        """Every node answers over ssh; the control planes are one quorum, and the API at its VIP knows the nodes."""
         async with asyncio.TaskGroup() as group:
             for server in self.wanted:
                 group.create_task(self._await_node(server))
             if self.plan.control_planes:
                 group.create_task(self._await_quorum())
                 group.create_task(self._await_api())
+        if self.plan.control_planes:
+            await self._ensure_nodes()
 
     async def observe_quorum(self) -> etcd.Quorum | None:
         members = self.plan.control_planes
@@ -129,6 +133,29 @@ class Cluster:
                 seen=step.progress,
                 hint="on a control plane: `journalctl -u rackless-api -u haproxy -u keepalived`",
             )
+
+    async def _ensure_nodes(self) -> None:
+        """An API that has just come up may lose its first request: its etcd elects, its VIP moves. Ask again."""
+        made: list[str] = []
+
+        async def known() -> tuple[bool, str]:
+            try:
+                made.extend(await nodes.ensure_nodes(self.plan.api_vip, self.keys.api_client(), self.wanted))
+            except (aiohttp.ClientError, OSError, TimeoutError) as error:
+                return False, str(error) or type(error).__name__
+            return True, ", ".join(made)
+
+        with self.bus.step("nodes in the cluster's API") as step:
+            step.detail = await until(
+                known,
+                what="the API to know its nodes",
+                within=NODES_WITHIN,
+                every=1.0,
+                clock=self.clock,
+                seen=step.progress,
+            )
+            if not made:
+                step.unchanged()
 
     def _node_secrets(self, server: PlannedServer, host_key: SshKey) -> ignition.NodeSecrets:
         private = host_key.private.read_text()

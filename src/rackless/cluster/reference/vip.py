@@ -56,11 +56,11 @@ class Vip:
 async def observe(plan: LabPlan, tls: ssl.SSLContext) -> Vip:
     """Ask on the cluster network, of which this process must be part."""
     names = {nic.mac.lower(): server.name for server in plan.servers for nic in server.nics}
-    found, problem = await asyncio.gather(ask_all(plan.api_vip, plan.cluster.bridge), _ask_api(plan.api_vip, tls))
+    found, problem = await asyncio.gather(ask_all(plan.api_vip, plan.cluster.bridge), ask_api(plan.api_vip, tls))
     return Vip(plan.api_vip, holders_of(found, names), problem)
 
 
-async def _ask_api(address: IPv4Address, tls: ssl.SSLContext) -> str:
+async def ask_api(address: IPv4Address, tls: ssl.SSLContext) -> str:
     """Why it is not ready; empty when it is."""
     timeout = aiohttp.ClientTimeout(total=PATIENCE)
     try:
