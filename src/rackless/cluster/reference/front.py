@@ -40,8 +40,8 @@ global_defs {{
 
 vrrp_script api {{
     script {READY}
-    interval 3
-    timeout 5
+    interval 5
+    timeout 10
     fall 2
     rise 2
     init_fail
@@ -103,7 +103,7 @@ defaults
     mode tcp
     maxconn 2000
     timeout connect 5s
-    timeout check 5s
+    timeout check 10s
     # a watch may be silent for long; whether the other side still lives, TCP finds out
     timeout client 24h
     timeout server 24h
@@ -120,7 +120,8 @@ backend api
     balance leastconn
     option httpchk GET /readyz
     http-check expect status 200
-    default-server check check-ssl verify required ca-file {CA} inter 5s fastinter 1s fall 2 rise 1 on-marked-down shutdown-sessions
+    default-server check check-ssl verify required ca-file {CA}
+    default-server inter 10s fastinter 2s fall 2 rise 1 on-marked-down shutdown-sessions
 {servers}
 frontend health
     mode http

@@ -28,6 +28,11 @@ from rackless.spec.lab import Role
 BMC_SECRET = "bmc-credentials"
 PROVISION_WITHIN = 3600.0
 NODES_WITHIN = 900.0
+CONNECT_WITHIN = 2.0
+LOOK_WITHIN = 3.0
+"""Seconds for one answer, where somebody waits for the whole."""
+PATIENCE = 30.0
+"""Seconds for one answer of a node that boots. To ask again instead of waiting makes a slow node slower."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,20 +78,20 @@ class Cluster:
 
     async def await_nodes(self) -> None:
         """Every node answers over ssh; the control planes are one quorum, and the API at its VIP knows the nodes."""
+        # one after the other: a node that still boots has better things to do than to answer questions
         async with asyncio.TaskGroup() as group:
             for server in self.wanted:
                 group.create_task(self._await_node(server))
-            if self.plan.control_planes:
-                group.create_task(self._await_quorum())
-                group.create_task(self._await_api())
         if self.plan.control_planes:
+            await self._await_quorum()
+            await self._await_api()
             await self._ensure_nodes()
 
     async def observe_quorum(self) -> etcd.Quorum | None:
-        members = self.plan.control_planes
-        if not members or not self.keys.made:
+        if not self.plan.control_planes or not self.keys.made:
             return None
-        return await etcd.observe([(m.name, str(m.address)) for m in members], self.keys.etcd_client(self.plan))
+        async with self._members(etcd.PATIENCE) as members:
+            return await members.observe()
 
     async def observe_api(self) -> vip.Vip | None:
         if not self.plan.control_planes or not self.keys.made:
@@ -95,7 +100,7 @@ class Cluster:
 
     async def _await_node(self, server: PlannedServer) -> None:
         async def answers() -> tuple[bool, str]:
-            banner = await ssh_banner(str(server.address))
+            banner = await ssh_banner(str(server.address), PATIENCE)
             return banner is not None, banner or f"no ssh at {server.address} yet"
 
         with self.bus.step(f"{server.name}: booting its system") as step:
@@ -109,14 +114,26 @@ class Cluster:
             )
 
     async def _await_quorum(self) -> None:
-        async def stands() -> tuple[bool, str]:
-            quorum = await self.observe_quorum()
-            return quorum is not None and quorum.complete, quorum.describe() if quorum else "no members"
-
         with self.bus.step("etcd quorum") as step:
-            step.detail = await until(
-                stands, what="the etcd quorum", within=NODES_WITHIN, every=1.0, clock=self.clock, seen=step.progress
-            )
+            async with self._members(PATIENCE) as members:
+
+                async def stands() -> tuple[bool, str]:
+                    quorum = await members.observe()
+                    return quorum.complete, quorum.describe()
+
+                step.detail = await until(
+                    stands,
+                    what="the etcd quorum",
+                    within=NODES_WITHIN,
+                    every=2.0,
+                    clock=self.clock,
+                    seen=step.progress,
+                    hint="on a control plane: `journalctl -u etcd`",
+                )
+
+    def _members(self, patience: float) -> etcd.Observer:
+        members = [(member.name, str(member.address)) for member in self.plan.control_planes]
+        return etcd.Observer(members, self.keys.etcd_client(self.plan), patience)
 
     async def _await_api(self) -> None:
         async def answers() -> tuple[bool, str]:
@@ -128,7 +145,7 @@ class Cluster:
                 answers,
                 what="the API to answer at its VIP",
                 within=NODES_WITHIN,
-                every=1.0,
+                every=2.0,
                 clock=self.clock,
                 seen=step.progress,
                 hint="on a control plane: `journalctl -u rackless-api -u haproxy -u keepalived`",
@@ -164,15 +181,16 @@ class Cluster:
         return ignition.NodeSecrets(private, self.keys.control_plane(server, self.plan))
 
 
-async def ssh_banner(address: str, within: float = 2.0) -> str | None:
+async def ssh_banner(address: str, within: float) -> str | None:
     """What an ssh server says first; None when there is none."""
     try:
-        async with asyncio.timeout(within):
+        async with asyncio.timeout(CONNECT_WITHIN):
             reader, writer = await asyncio.open_connection(address, 22)
-            try:
+        try:
+            async with asyncio.timeout(within):
                 line = await reader.readline()
-            finally:
-                writer.close()
+        finally:
+            writer.close()
     except (OSError, TimeoutError):
         return None
     text = line.decode(errors="replace").strip()
@@ -180,5 +198,5 @@ async def ssh_banner(address: str, within: float = 2.0) -> str | None:
 
 
 async def observe_nodes(servers: Sequence[PlannedServer]) -> dict[str, bool]:
-    banners = await asyncio.gather(*(ssh_banner(str(server.address), 1.0) for server in servers))
+    banners = await asyncio.gather(*(ssh_banner(str(server.address), LOOK_WITHIN) for server in servers))
     return {server.name: banner is not None for server, banner in zip(servers, banners, strict=True)}

@@ -20,7 +20,7 @@ from rackless.cluster.reference.front import API_PORT
 from rackless.events import count
 from rackless.plan.model import LabPlan
 
-PATIENCE = 5.0
+PATIENCE = 10.0
 ASK_TWICE, LISTEN = 2, 0.3
 """How often is asked, and how many seconds are listened after each question."""
 _ETH_ARP = 0x0806
@@ -56,8 +56,8 @@ class Vip:
 async def observe(plan: LabPlan, tls: ssl.SSLContext) -> Vip:
     """Ask on the cluster network, of which this process must be part."""
     names = {nic.mac.lower(): server.name for server in plan.servers for nic in server.nics}
-    found, problem = await asyncio.gather(ask_all(plan.api_vip, plan.cluster.bridge), ask_api(plan.api_vip, tls))
-    return Vip(plan.api_vip, holders_of(found, names), problem)
+    holders = holders_of(await ask_all(plan.api_vip, plan.cluster.bridge), names)
+    return Vip(plan.api_vip, holders, await ask_api(plan.api_vip, tls) if holders else "no answer")
 
 
 async def ask_api(address: IPv4Address, tls: ssl.SSLContext) -> str:
