@@ -5,6 +5,7 @@ import shutil
 import socket
 import ssl
 import subprocess
+import sys
 import tempfile
 import time
 import urllib.request
@@ -23,6 +24,8 @@ CACHE = Path.home() / ".cache" / "rackless-tests"
 Json = dict[str, Any]
 
 HOSTS = "/apis/metal3.io/v1alpha1/namespaces/default/baremetalhosts"
+BOTH = ["sqlite", pytest.param("etcd", marks=pytest.mark.real)]
+"""For `api`, indirectly: on both stores."""
 WIDGETS = "/apis/example.com/v1/namespaces/default/widgets"
 
 
@@ -160,8 +163,15 @@ def settings(tmp_path: Path, store: str = "", **more: Any) -> Settings:
 
 
 @pytest.fixture
-async def api(tmp_path: Path) -> AsyncIterator[Api]:
-    """An API whose file is in memory where the machine has such a place: the disk is not what these tests are about."""
+async def api(tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIterator[Api]:
+    """An API whose file is in memory where the machine has such a place: the disk is not what these tests are about.
+
+    Parametrized with `etcd` it is on a real etcd.
+    """
+    if getattr(request, "param", "sqlite") == "etcd":
+        async with Api(settings(tmp_path, "etcd:" + request.getfixturevalue("etcd"))) as running:
+            yield running
+        return
     memory = "/dev/shm" if Path("/dev/shm").is_dir() else None
     with tempfile.TemporaryDirectory(dir=memory, prefix="rackless-test-") as folder:
         async with Api(settings(tmp_path, f"sqlite:{folder}/objects.db")) as running:
@@ -238,6 +248,10 @@ class Etcd:
         self.process.terminate()
         self.process.wait()
 
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait()
+
 
 @pytest.fixture
 def etcd_process(tmp_path: Path) -> Iterator[Etcd]:
@@ -253,3 +267,44 @@ def etcd_process(tmp_path: Path) -> Iterator[Etcd]:
 @pytest.fixture
 def etcd(etcd_process: Etcd) -> str:
     return etcd_process.url
+
+
+class Running:
+    """The served API: where its kubeconfig is."""
+
+    def __init__(self, folder: Path, store: str = "") -> None:
+        self.folder = folder
+        self.store = store or f"sqlite:{folder}/objects.db"
+        self.kubeconfig = folder / "kubeconfig"
+        self.port = free_port()
+
+    def start(self) -> None:
+        with (self.folder / "log").open("ab") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "rackless", "api", "serve", "--store", self.store,
+                 "--port", str(self.port), "--kubeconfig-out", str(self.kubeconfig)],
+                stdout=log, stderr=log,
+            )  # fmt: skip
+        for _ in range(600):
+            try:
+                socket.create_connection(("127.0.0.1", self.port), timeout=1).close()
+                if self.kubeconfig.exists():
+                    return
+            except OSError:
+                pass
+            time.sleep(0.05)
+        raise AssertionError((self.folder / "log").read_text())
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait()
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    found = Running(tmp_path_factory.mktemp("api"))
+    found.start()
+    yield found
+    found.process.terminate()
+    found.process.wait()
+    assert "Traceback" not in (found.folder / "log").read_text()

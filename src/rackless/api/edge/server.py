@@ -11,6 +11,7 @@ from aiohttp import web
 
 from rackless.api import discovery, status
 from rackless.api.access.authentication import ANONYMOUS, Tokens, from_certificate
+from rackless.api.access.impersonation import impersonated
 from rackless.api.access.rbac import Attributes, Authorizer, refusal
 from rackless.api.edge import respond
 from rackless.api.edge.request import discovery_form, parse_path
@@ -59,7 +60,7 @@ class Edge:
     async def _serve(self, request: web.BaseRequest) -> web.StreamResponse:
         if request.method not in _METHODS:
             raise status.method_not_allowed()
-        caller = self._caller(request)
+        caller = impersonated(self._caller(request), request.headers, self._authorizer)
         raw = request.rel_url.raw_path
         if raw.startswith(("/api/", "/apis/")) and (path := parse_path(raw)) is not None:
             return await self._resources.serve(request, path, caller)
@@ -89,11 +90,10 @@ class Edge:
         match path.strip("/").split("/"):
             case ["version"]:
                 return respond.json(discovery.VERSION)
-            case ["livez" | "healthz"] | ["livez" | "healthz", "ping"]:
-                return respond.text("ok")
+            case ["livez" | "healthz"] | ["livez" | "healthz" | "readyz", "ping"]:
+                return self._health(request, path.strip("/"), "")
             case ["readyz"]:
-                problem = self._ready()
-                return respond.text(problem or "ok", 500 if problem else 200)
+                return self._health(request, "readyz", self._ready())
             case ["api"]:
                 if form := discovery_form(accept):
                     return self._aggregated(True, form)
@@ -121,6 +121,14 @@ class Edge:
                 if (found := serve(self._registry, rest, accept)) is not None:
                     return found
         return respond.text("404 page not found\n", 404)
+
+    def _health(self, request: web.BaseRequest, name: str, problem: str) -> web.Response:
+        """One word, or with `?verbose` each check, as the real server writes them."""
+        if not problem and "verbose" not in request.rel_url.query:
+            return respond.text("ok")
+        store = f"[-]etcd failed: {problem}" if problem else "[+]etcd ok"
+        verdict = "failed" if problem else "passed"
+        return respond.text(f"[+]ping ok\n{store}\n{name} check {verdict}\n", 500 if problem else 200)
 
     def _aggregated(self, core: bool, form: str) -> web.Response:
         response = respond.json(discovery.aggregated(self._registry, core, form))
