@@ -17,6 +17,7 @@ from typing import Any
 from rackless.cluster.reference.keys import Keys
 from rackless.cluster.reference.recipe import Cluster, observe_nodes
 from rackless.daemon import prepare
+from rackless.daemon.blackouts import Blackouts
 from rackless.daemon.bmc_site import BmcSite
 from rackless.daemon.doorstep import host_url
 from rackless.daemon.evidence import BootChain, read_agent, read_console, read_kernel, read_lease
@@ -93,6 +94,7 @@ class Engine:
             self.clock,
             bus,
             evidence=self._evidence,
+            lost=Blackouts(self.bmcs.observe, self.clock).lost,
         )
         self.cluster = Cluster(self.plan, Keys(paths.cluster_keys), self.resources, self.clock, bus)
         self.warnings: list[str] = []

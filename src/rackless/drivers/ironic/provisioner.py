@@ -138,7 +138,7 @@ class IronicProvisioner:
             case "enroll":
                 return await self._reregistered(host)
             case _:
-                return Again(LATER, _doing(node))
+                return _under_way(node)
         await self._ironic.provision(node["uuid"], "inspect")
         return Again(LATER, "starting inspection")
 
@@ -170,7 +170,7 @@ class IronicProvisioner:
             case "deploy failed":
                 return await self._deploy(host, node, image, config)
             case "deploying" | "wait call-back":
-                return Again(LATER, _doing(node))
+                return _under_way(node)
             case "error":
                 return Failed(ErrorKind.PROVISIONING, _reason(node))
         waiting = await self._cleaned(host, node, restart, ErrorKind.PROVISIONING)
@@ -354,7 +354,7 @@ class IronicProvisioner:
                 return Again(SOON, busy=True)
             case "enroll":
                 return await self._reregistered(host)
-        return Again(LATER if "wait" in node["provision_state"] else SOON, _doing(node))
+        return _under_way(node)
 
     async def _deploy(self, host: HostAccess, node: Json, image: Image, config: ConfigDrive) -> Result:
         try:
@@ -404,6 +404,11 @@ def _capabilities(host: HostAccess) -> str:
 
 def _reason(node: Json) -> str:
     return str(node["last_error"] or f"Ironic says only: {node['provision_state']}").strip()
+
+
+def _under_way(node: Json) -> Again:
+    waits = "wait" in node["provision_state"]
+    return Again(LATER if waits else SOON, _doing(node), agent=waits)
 
 
 def _doing(node: Json) -> str:
