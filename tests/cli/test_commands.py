@@ -2,13 +2,16 @@
 
 import json
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
+import click
 import pytest
 from click.testing import CliRunner, Result
 
 from rackless.cli.commands.events import describe
 from rackless.cli.following import last_lines
+from rackless.cli.handover import run_told
 from rackless.cli.main import COMMANDS, cli
 from rackless.errors import RacklessError
 from rackless.run.ledger import Ledger
@@ -23,6 +26,23 @@ def nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def run(*arguments: str) -> Result:
     return CliRunner().invoke(cli, arguments)
+
+
+def walk(command: click.Command, path: tuple[str, ...] = ()) -> Iterator[tuple[str, click.Command]]:
+    """Every command that does something, by its words."""
+    if not isinstance(command, click.Group):
+        yield " ".join(path), command
+        return
+    context = click.Context(command)
+    for name in command.list_commands(context):
+        inner = command.get_command(context, name)
+        assert inner is not None
+        yield from walk(inner, (*path, name))
+
+
+def test_every_command_speaks_json() -> None:
+    silent = [words for words, command in walk(cli) if not any("--json" in p.opts for p in command.params)]
+    assert silent == []
 
 
 @pytest.mark.parametrize("name", list(COMMANDS))
@@ -71,6 +91,17 @@ def test_the_doctor_has_a_fix_for_everything_it_finds_wanting() -> None:
 
 def test_completion_is_a_script() -> None:
     assert "_RACKLESS_COMPLETE" in run("completion", "bash").output
+    assert "_RACKLESS_COMPLETE" in json.loads(run("completion", "zsh", "--json").output)["script"]
+
+
+def test_a_program_run_for_a_program_is_told_with_its_output_and_its_code() -> None:
+    @click.command()
+    def probe() -> None:
+        run_told(["sh", "-c", "echo out; echo err >&2; exit 3"], {"lab": "x"})
+
+    done = CliRunner().invoke(probe)
+    assert done.exit_code == 3
+    assert json.loads(done.output) == {"lab": "x", "returncode": 3, "stdout": "out\n", "stderr": "err\n"}
 
 
 def test_uninstall_only_says_what_it_would_do_when_asked_to() -> None:

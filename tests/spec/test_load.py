@@ -52,6 +52,46 @@ servers:
     ]
 
 
+def test_rules_between_fields_are_told_together_with_fields_that_cannot_be_read() -> None:
+    found = problems(
+        """\
+networks:
+  cluster:
+    api_vip: 10.0.0.5
+    routes:
+      - {to: nowhere, via: 192.168.111.3}
+      - {to: 10.0.0.0/8, via: 10.1.1.1}
+servers:
+  ctrl: {role: control-plane, count: 2, memory: much}
+  "Bad Name": {}
+"""
+    )
+    assert [(path, line) for path, line, _, _ in found] == [
+        ("networks.cluster.api_vip", 3),
+        ("networks.cluster.routes.0.to", 5),
+        ("networks.cluster.routes.1.via", 6),
+        ("servers.ctrl.memory", 8),
+        ("servers.Bad Name", 9),
+    ], "the number of control planes is not known while a group is not"
+    assert ("servers", 1) in [(p, n) for p, n, *_ in problems("servers: {c: {role: control-plane, count: 2, disk: x}}")]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "networks: {cluster: {cidr: 10.0.0.0/33, api_vip: 10.0.0.5}}",
+        "networks: {cluster: {cird: 10.0.0.0/24, api_vip: 10.0.0.5}}",
+        "networks: {provisioning: {mode: on, cidr: 192.168.111.0/24}}",
+        "profile: hgue\nnetworks: {cluster: {api_vip: 192.168.111.21}}",
+        "servers: {c: {count: x}}\nnetworks: {cluster: {api_vip: 192.168.111.20}}",
+        "networks: {extra: {a: {vlan: 7}}}",
+        "networks: 7",
+    ],
+)
+def test_what_would_be_about_a_default_that_nobody_asked_for_is_not_said(text: str) -> None:
+    assert len(problems(text)) == 1
+
+
 def test_an_unknown_field_is_answered_with_the_nearest_known_one() -> None:
     assert problems("servers: {ctrl: {memroy: 1GiB}}")[0][2:] == ("there is no such field", "did you mean memory?")
     assert problems("domian: x")[0][3] == "did you mean domain?"
@@ -137,6 +177,22 @@ def test_a_rendered_size_reads_back_as_itself(size: int) -> None:
         ("servers: {a: {count: 2, first: 30}, b: {count: 1, first: 31}}", "servers.b.first", "of a-1"),
         ("servers: {a: {secure_boot: true, firmware: bios}}", "servers.a.secure_boot", "BIOS"),
         ("storage: disks", "storage", "absolute"),
+        (
+            "networks: {provisioning: {mode: unmanaged}}\nservers: {a: {bmc: ipmi}, b: {bmc: redfish}}",
+            "servers.b.bmc",
+            "redfish boots over the network, and networks.provisioning.mode is unmanaged",
+        ),
+        ("servers: {a: {bmc: redfish, secure_boot: true}}", "servers.a.secure_boot", "not signed"),
+        ("servers: {a: {bmc: pxe}}", "servers.a.bmc", "'redfish-virtualmedia', 'redfish' or 'ipmi'"),
+        ("servers: {a: {bmc: [ipmi]}}", "servers.a.bmc", "'redfish-virtualmedia', 'redfish' or 'ipmi'"),
+        (
+            "networks: {cluster: {cidr: 'fd00:7::/64'}}",
+            "networks.cluster.cidr",
+            "fd00:7::/64 is IPv6, which labs do not",
+        ),
+        ("networks: {cluster: {api_vip: 'fd00:7::5'}}", "networks.cluster.api_vip", "is IPv6"),
+        ("networks: {dns: {forward: ['2001:db8::53']}}", "networks.dns.forward.0", "is IPv6"),
+        ("networks: {bmc: {cidr: [10.0.0.0/24, 'fd00::/64']}}", "networks.bmc.cidr", "dual stack"),
     ],
 )
 def test_bad_networks_and_servers_are_told_with_their_reason(text: str, path: str, words: str) -> None:
@@ -177,6 +233,20 @@ def test_the_file_that_init_writes_is_the_profile(profile: str) -> None:
 
 def test_a_size_out_of_bounds_is_told_in_its_own_unit() -> None:
     assert problems("servers: {w: {memory: 100MiB}}")[0][2] == "at least 768MiB"
+
+
+@pytest.mark.parametrize(
+    ("text", "mode"),
+    [
+        ("servers: {a: {bmc: ipmi}}", "managed"),
+        ("servers: {a: {}, b: {bmc: redfish}}\nnetworks: {uplink: none}", "managed"),
+        ("servers: {a: {bmc: redfish}}\nnetworks: {provisioning: {cidr: 172.30.0.0/24}}", "managed"),
+        ("servers: {a: {bmc: redfish-virtualmedia}}", "disabled"),
+        ("", "disabled"),
+    ],
+)
+def test_servers_that_boot_over_the_network_bring_the_network_for_it(text: str, mode: str) -> None:
+    assert parse(text, "x").networks.provisioning.mode == mode
 
 
 IMAGE_MISTAKES = [

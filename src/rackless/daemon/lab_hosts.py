@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -21,12 +22,14 @@ from rackless.drivers.kubernetes.client import ApiUnreachable
 from rackless.drivers.kubernetes.resources import KubernetesResources
 from rackless.errors import LabError, RacklessError
 from rackless.events import Bus
+from rackless.images.trust import write_trusting
 from rackless.lab.files import FileServer
-from rackless.plan.model import LabPlan
+from rackless.lab.network_boot import Answered, NetworkBoot
+from rackless.plan.model import LabPlan, PlannedServer
 from rackless.ports.clock import Clock
 from rackless.ports.provisioner import Image
-from rackless.ports.resources import Record
-from rackless.provisioning.baremetalhost import KIND, State, System, read
+from rackless.ports.resources import Conflict, Record
+from rackless.provisioning.baremetalhost import KIND, Operational, State, System, read
 from rackless.provisioning.controller import HostController
 from rackless.run.paths import LabPaths
 from rackless.run.waiting import until
@@ -35,6 +38,8 @@ from rackless.spec.lab import Role
 from rackless.spec.provisioner import ProvisionerSpec, Ramdisk
 
 DEPROVISION_WITHIN = 1800.0
+PATIENCE = 4
+"""How often taking a host down may fail before its server is taken away nevertheless."""
 
 
 class LabHosts:
@@ -60,7 +65,15 @@ class LabHosts:
         self._clock = clock
         self._bus = bus
         self._evidence = evidence
-        self.files = FileServer(paths.files, str(plan.gateway.ip))
+        boot = plan.network_boot
+        # where agents come over the provisioning network, all they need is there, as with Metal3
+        self._address = boot.gateway.ip if boot is not None else plan.gateway.ip
+        self.files = FileServer(paths.files, *dict.fromkeys((str(self._address), str(plan.gateway.ip))))
+        self.network_boot = (
+            NetworkBoot(boot, self.files.url, paths.run, paths.logs / "network-boot.log", processes)
+            if boot is not None
+            else None
+        )
         self._ironic: IronicService | None = None
         self._provisioner: IronicProvisioner | None = None
         self._controlled: KubernetesResources | None = None
@@ -82,13 +95,17 @@ class LabHosts:
         self.ensure_controller()
 
     async def _start_own(self, supplies: prepare.Supplies) -> IronicProvisioner:
-        config = self._ironic_config(supplies)
         if supplies.ironic is None:
             raise LabError("Ironic's environment is not here", hint="`rackless up` makes it")
+        if self.network_boot is not None:
+            await self.network_boot.start()
+        config = await self._ironic_config(supplies)
         service = IronicService(config, supplies.ironic, self._processes, log=self._paths.logs / "ironic.log")
         await service.start()
         self._ironic = service
-        return IronicProvisioner(config.url, config.username, config.password, config.ca)
+        return IronicProvisioner(
+            config.url, config.username, config.password, config.ca, network_boot=self.network_boot is not None
+        )
 
     async def _open_external(self, spec: ProvisionerSpec, supplies: prepare.Supplies) -> IronicProvisioner:
         """Somebody else's Ironic, and on our file server what it boots servers with."""
@@ -135,6 +152,8 @@ class LabHosts:
         if self._ironic is not None:
             await self._ironic.stop()
             self._ironic = None
+        if self.network_boot is not None:
+            await self.network_boot.stop()
 
     def node_image(self) -> Image:
         """The node image, offered on the lab's file server."""
@@ -149,6 +168,13 @@ class LabHosts:
             link.unlink(missing_ok=True)
             link.symlink_to(path)
         return name
+
+    def answered(self, server: PlannedServer) -> Answered | None:
+        """What a server got on the network it boots from; None for one that does not."""
+        nic = server.boot_nic
+        if self.network_boot is None or not server.bmc_scheme.boots_over_network:
+            return None
+        return self.network_boot.answered(nic.mac, str(nic.address))
 
     async def records(self) -> list[dict[str, Any]]:
         """The hosts as they stand in the records; BareMetalHosts, word for word."""
@@ -198,18 +224,37 @@ class LabHosts:
         return UserImages(self._paths).resolve(ImageSpec.model_validate(given), self.files.url)
 
     async def retire(self, name: str) -> None:
-        """Delete a host in good order: what is on it is taken off first."""
+        """Delete a host: what is on it is taken off first; one that cannot be reached is let go all the same."""
         if await self._resources.get(KIND, name) is None:
             return
-        await self.ensure_engine()
-        self.ensure_controller()
-        await self._resources.delete(KIND, name)
+        try:
+            await self.ensure_engine()
+            self.ensure_controller()
+            await self._resources.delete(KIND, name)
+            await self._await_gone(name)
+        except RacklessError as error:
+            self._bus.warn(f"{name} is let go as it is: {error}")
+            await self._let_go(name)
 
+    async def _await_gone(self, name: str) -> None:
         async def gone() -> tuple[bool, str]:
             record = await self._resources.get(KIND, name)
-            return record is None, read(record).status.state.value if record is not None else "gone"
+            if record is None:
+                return True, "gone"
+            status = read(record).status
+            if status.operational is Operational.ERROR and status.error_count > PATIENCE:
+                raise LabError(f"it could not be taken down in good order ({status.state})", why=status.error_message)
+            return False, status.state.value
 
         await until(gone, what=f"the host {name} to be deleted", within=DEPROVISION_WITHIN, every=1, clock=self._clock)
+
+    async def _let_go(self, name: str) -> None:
+        """Without its finalizer nobody holds the record; whoever looks after hosts may be writing to it meanwhile."""
+        while (record := await self._resources.get(KIND, name)) is not None:
+            record["metadata"]["finalizers"] = []
+            with suppress(Conflict):
+                await self._resources.apply(record)
+                await self._resources.delete(KIND, name)
 
     async def keep_power(self, name: str, *, online: bool) -> None:
         """What a person did at the power button of a provisioned host is what the host should be from now on."""
@@ -224,13 +269,17 @@ class LabHosts:
         except* RacklessError as group:
             self._bus.warn(f"hosts are no longer looked after: {'; '.join(map(str, group.exceptions))}")
 
-    def _ironic_config(self, supplies: prepare.Supplies) -> IronicConfig:
+    async def _ironic_config(self, supplies: prepare.Supplies) -> IronicConfig:
         authority = self._identity.authority()
-        address = self._plan.gateway.ip
-        leaf = authority.ensure_leaf("ironic", [str(address)])
+        leaf = authority.ensure_leaf("ironic", [str(self._address)])
+        ramdisk = supplies.initramfs
+        if self.network_boot is not None:
+            ramdisk = self._paths.ironic / "deploy.initramfs"
+            ramdisk.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            await asyncio.to_thread(write_trusting, supplies.initramfs, authority.certificate, ramdisk)
         return IronicConfig(
             state=self._paths.ironic,
-            address=address,
+            address=self._address,
             certificate=leaf.certificate,
             key=leaf.key,
             ca=authority.certificate,
@@ -239,6 +288,6 @@ class LabHosts:
             http_url=self.files.url,
             http_root=self._paths.files,
             kernel=supplies.kernel,
-            ramdisk=supplies.initramfs,
+            ramdisk=ramdisk,
             esp=supplies.esp,
         )

@@ -11,7 +11,7 @@ from rackless.daemon.control_client import ControlClient
 from rackless.daemon.daemon_life import ensure_labd
 from rackless.daemon.image_operations import register_use
 from rackless.daemon.known import locked, recorded_spec, require_lab, require_root
-from rackless.daemon.sizing import refuse_poverty
+from rackless.daemon.sizing import refuse_kernel, refuse_poverty
 from rackless.daemon.stages import STAGES, TITLES
 from rackless.daemon.uplink import ensure_uplink
 from rackless.daemon.user_images import UserImages, check_readable
@@ -36,7 +36,8 @@ async def up(
         stages = STAGES[: STAGES.index(goal) + 1]
         actions = await plan(spec, roots, goal=goal)
         _refuse(actions, spec.name, replace=replace)
-        refuse_poverty(spec, roots, bus)
+        refuse_poverty(spec, roots, actions, bus)
+        await refuse_kernel(spec)
         images = list(dict.fromkeys(server.image for server in plan_lab(spec).servers if server.image is not None))
         check_readable(images)
         packages = TPM_PACKAGES if any(group.tpm for group in spec.servers.values()) else ()
@@ -204,6 +205,12 @@ def _refuse(actions: Sequence[Action], name: str, *, replace: bool) -> None:
         )
 
 
+def _reached(paths: LabPaths, until: str) -> Sequence[str]:
+    """The stages this lab has been through, and always the first."""
+    reached = STAGES.index(paths.goal.read_text()) if paths.goal.exists() else 0
+    return STAGES[: min(reached, STAGES.index(until)) + 1]
+
+
 async def _offer(images: Sequence[ImageSpec], paths: LabPaths, bus: Bus) -> None:
     if images:
         with bus.step("your images"):
@@ -226,6 +233,7 @@ async def _retire(actions: Sequence[Action], paths: LabPaths, bus: Bus) -> None:
         await ensure_labd(past, paths, bus)
         client = ControlClient(paths.socket)
         with bus.step("servers") as step:
-            await client.work("stage", bus, stage="lab", step=step.id)
+            for stage in _reached(paths, until="engine"):  # a host is taken down through its BMC, by the engine
+                await client.work("stage", bus, stage=stage, step=step.id)
             names = [subject.removeprefix("server/") for subject in losses]
             await client.work("retire", bus, servers=names, step=step.id)

@@ -9,7 +9,7 @@ from rackless.ports.process import Processes
 
 _MIB = 1 << 20
 # mtools refuses sizes that no floppy had; these images are not floppies.
-_ENVIRONMENT = {"MTOOLS_SKIP_CHECK": "1"}
+ENVIRONMENT = {"MTOOLS_SKIP_CHECK": "1"}
 
 
 async def ensure(
@@ -27,6 +27,6 @@ async def ensure(
     folders = {str(parent) for name in files for parent in PurePosixPath(name).parents if str(parent) != "."}
     if folders:
         names = [f"::{folder}" for folder in sorted(folders, key=lambda name: (name.count("/"), name))]
-        await processes.run(["mmd", "-i", image, *names], env=_ENVIRONMENT)
+        await processes.run(["mmd", "-i", image, *names], env=ENVIRONMENT)
     for name, path in files.items():
-        await processes.run(["mcopy", "-i", image, path, f"::{name}"], env=_ENVIRONMENT)
+        await processes.run(["mcopy", "-i", image, path, f"::{name}"], env=ENVIRONMENT)

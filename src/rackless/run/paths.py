@@ -90,6 +90,11 @@ class LabPaths:
     def holder_pid(self) -> Path:
         return self.run / "holder.pid"
 
+    @property
+    def awake(self) -> Path:
+        """There since the servers that were on when the machine went down are on again."""
+        return self.run / "awake"
+
     # in state
 
     @property
@@ -115,6 +120,11 @@ class LabPaths:
     def resting(self) -> Path:
         """Which servers were on when the lab was stopped; they are switched on again by the next `up`."""
         return self.state / "resting"
+
+    @property
+    def powered(self) -> Path:
+        """Which servers are on; after a restart of the machine they are switched on again by the next `up`."""
+        return self.state / "powered"
 
     @property
     def supplies(self) -> Path:

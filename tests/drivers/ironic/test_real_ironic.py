@@ -250,7 +250,7 @@ async def test_a_live_iso_is_put_into_the_bmcs_drive_and_booted_and_taken_out_ag
 
 @asynccontextmanager
 async def files(config: IronicConfig) -> AsyncIterator[None]:
-    server = FileServer(config.http_root, ADDRESS, 8080)
+    server = FileServer(config.http_root, ADDRESS, port=8080)
     await server.start()
     try:
         yield

@@ -17,6 +17,7 @@ from rackless.lab.certificates import Authority
 from rackless.lab.secrets import SshKey, ensure_ssh_key
 from rackless.plan.addressing import LabPlan, PlannedServer
 from rackless.ports.clock import Clock
+from rackless.ports.hypervisor import Firmware
 from rackless.ports.provisioner import Image
 from rackless.ports.resources import Record, Resources
 from rackless.provisioning.baremetalhost import (
@@ -56,6 +57,15 @@ class Keys:
 
     def ensure_host_key(self, server: PlannedServer) -> SshKey:
         return ensure_ssh_key(self.folder / "hosts" / server.name, server.fqdn)
+
+    def forget(self, server: str) -> None:
+        """The keys that were made for one server."""
+        for path in (
+            self.folder / "hosts" / server,
+            *(self.folder / "etcd" / f"{server}{end}" for end in (".key", ".crt")),
+        ):
+            for file in (path, path.with_name(f"{path.name}.pub")):
+                file.unlink(missing_ok=True)
 
     def ensure_etcd(self, plan: LabPlan) -> Authority:
         return Authority.ensure(self.folder / "etcd", f"etcd of {plan.domain}")
@@ -107,15 +117,27 @@ class Cluster:
             )
         write(self.keys.known_hosts, "".join(known))
 
+    async def forget(self, server: str) -> None:
+        """What was written down for a server that goes, besides its host."""
+        await self.resources.delete("Secret", f"{server}-user-data")
+        self.keys.forget(server)
+
     async def _by_hand(self) -> set[str]:
         """The hosts of which a person has said what they run."""
         metadata = [record["metadata"] for record in await self.resources.list(KIND)]
         return {found["name"] for found in metadata if BY_HAND in (found.get("annotations") or {})}
 
     def _host(self, server: PlannedServer, image: Image | None, user_data: str) -> Record:
-        address = f"redfish-virtualmedia://{server.bmc_address}/redfish/v1/Systems/1"
-        online = image is not None
-        return baremetalhost(server.name, address, BMC_SECRET, server.mac, image, user_data, online)
+        return baremetalhost(
+            server.name,
+            server.bmc_url,
+            BMC_SECRET,
+            server.boot_nic.mac,
+            image,
+            user_data,
+            online=image is not None,
+            boot_mode="legacy" if server.firmware is Firmware.BIOS else "",
+        )
 
     async def await_hosts(self) -> None:
         by_hand = await self._by_hand()

@@ -13,7 +13,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self
 
-from rackless.drivers.ironic.bmc_address import INTERFACES, BadAddress, driver_info
+from rackless.drivers.ironic.bmc_address import BadAddress, Driver, find_driver
 from rackless.drivers.ironic.client import Busy, IronicClient, Json, Refused, Unreachable
 from rackless.drivers.ironic.instance import config_drive, deploy_interface, holds, instance_info
 from rackless.drivers.ironic.reasons import explain
@@ -71,9 +71,21 @@ class Guest:
 
 
 class IronicProvisioner:
-    def __init__(self, url: str, username: str, password: str, ca: Path | None, guest: Guest | None = None) -> None:
+    """`network_boot` says whether there is a network that hosts can boot from."""
+
+    def __init__(
+        self,
+        url: str,
+        username: str,
+        password: str,
+        ca: Path | None,
+        guest: Guest | None = None,
+        *,
+        network_boot: bool = False,
+    ) -> None:
         self._ironic = IronicClient(url, username, password, ca)
         self._guest = guest
+        self._network_boot = network_boot
 
     async def __aenter__(self) -> Self:
         return self
@@ -252,29 +264,24 @@ class IronicProvisioner:
     def _name(self, host: HostAccess) -> str:
         return f"{self._guest.prefix}{host.name}" if self._guest else host.name
 
-    def _driver_info(self, host: HostAccess) -> dict[str, Any]:
-        if self._guest is None:
-            return driver_info(host.bmc)
-        # It has no file with our CA, and would look for one: the BMCs are not asked who they are.
-        return {**driver_info(replace(host.bmc, ca=None, verify=False)), **self._guest.ramdisk}
-
     def _fingerprint(self, host: HostAccess) -> str:
         return fingerprint(host, self._guest.ramdisk if self._guest else {})
 
     async def _enroll(self, host: HostAccess) -> Result:
         """Make the node; its BMC is tried at the next call."""
+        driver = self._driver(host)
         if others := await self._ironic.nodes_with_port(host.boot_mac):
             other = await self._ironic.node(others[0])
             name = (other or {}).get("name") or others[0]
             return Failed(ErrorKind.REGISTRATION, f"MAC address {host.boot_mac} conflicts with existing host {name}")
         node = await self._ironic.create_node({
             "name": self._name(host),
-            "driver": "redfish",
-            "driver_info": self._driver_info(host),
+            "driver": driver.name,
+            "driver_info": driver.info,
             "properties": {"capabilities": _capabilities(host), "cpu_arch": "x86_64"},
             "extra": {"uid": host.uid, "access": self._fingerprint(host)},
             "automated_clean": host.clean,
-            **INTERFACES,
+            **driver.interfaces,
         })  # fmt: skip
         await self._ironic.create_port(node["uuid"], host.boot_mac)
         return Again(0.0, "registering", busy=True)
@@ -290,11 +297,30 @@ class IronicProvisioner:
             return False
         if node["provision_state"] not in _STABLE:
             return False
+        driver = self._driver(host)
+        # another way to boot cannot be told of a node that is in use; its new password can
+        other = driver.name != node["driver"] or driver.boot != node["boot_interface"]
         await self._ironic.patch_node(node["uuid"], {
-            "driver_info": {**_kept(node["driver_info"]), **self._driver_info(host)},
+            **({"driver": driver.name, **driver.interfaces} if other else {}),
+            "driver_info": {**_kept(node["driver_info"]), **driver.info},
             "extra": {**node["extra"], "uid": host.uid, "access": self._fingerprint(host)},
         })  # fmt: skip
         return True
+
+    def _driver(self, host: HostAccess) -> Driver:
+        """Raises BadAddress."""
+        # An Ironic that is not ours has no file with our CA, and would look for one: the BMCs are not asked who they are.
+        driver = find_driver(host.bmc if self._guest is None else replace(host.bmc, ca=None, verify=False))
+        if self._guest is not None:
+            driver = replace(driver, info={**driver.info, **self._guest.ramdisk})
+        if driver.over_network and not self._network_boot:
+            raise BadAddress(
+                f"{host.bmc.address} boots over the network, and the lab has no managed provisioning network: "
+                "use a redfish-virtualmedia:// address, or networks.provisioning.mode: managed"
+            )
+        if driver.over_network and not host.boot_mac:
+            raise BadAddress(f"{host.bmc.address} boots over the network, which needs the host's bootMACAddress")
+        return driver
 
     async def _maintained(self, node: Json) -> Result:
         """Maintenance without a fault is nobody's; with one, Ironic itself ends it when the BMC is back."""
@@ -368,7 +394,7 @@ def fingerprint(host: HostAccess, ramdisk: Mapping[str, str]) -> str:
 
 
 def _kept(info: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in info.items() if not name.startswith("redfish_")}
+    return {name: value for name, value in info.items() if not name.startswith(("redfish_", "ipmi_"))}
 
 
 def _capabilities(host: HostAccess) -> str:

@@ -78,6 +78,8 @@ def _os(domain: ET.Element, server: Server, platform: Platform) -> None:
     elif server.firmware is Firmware.UEFI:
         _add(os, "loader", str(platform.ovmf_code), readonly="yes", type="pflash")
         _add(os, "nvram", str(server.nvram), template=str(platform.ovmf_vars))
+    else:  # OVMF speaks on the serial console by itself; SeaBIOS has to be told
+        _add(os, "bios", useserial="yes")
 
 
 def _devices(devices: ET.Element, server: Server, platform: Platform) -> None:
@@ -102,6 +104,10 @@ def _devices(devices: ET.Element, server: Server, platform: Platform) -> None:
         _add(interface, "mac", address=nic.mac)
         _add(interface, "source", bridge=nic.bridge)
         _add(interface, "model", type="virtio")
+        if (
+            server.firmware is Firmware.UEFI
+        ):  # it boots from a network itself, as real ones do; a BIOS needs the card's ROM
+            _add(interface, "rom", enabled="no")
     # a terminal to type at; what it shows is logged, whether or not somebody looks
     serial = _add(devices, "serial", type="pty")
     _add(serial, "log", file=str(server.console_log), append="on")
