@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from rackless.drivers.ironic.provisioner import Guest, IronicProvisioner, fingerprint
+from rackless.drivers.ironic.node import fingerprint
+from rackless.drivers.ironic.provisioner import Guest, IronicProvisioner
 from rackless.ports.provisioner import (
     Again,
     BmcAccess,
