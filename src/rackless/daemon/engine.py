@@ -14,7 +14,8 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
-from rackless.cluster.reference.recipe import Cluster, Keys, observe_nodes
+from rackless.cluster.reference.keys import Keys
+from rackless.cluster.reference.recipe import Cluster, observe_nodes
 from rackless.daemon import prepare
 from rackless.daemon.bmc_site import BmcSite
 from rackless.daemon.doorstep import host_url
@@ -27,7 +28,7 @@ from rackless.daemon.lab_hosts import LabHosts
 from rackless.daemon.migration import migrate_records
 from rackless.daemon.network_watch import NetworkWatch
 from rackless.daemon.power_memory import PowerMemory
-from rackless.daemon.report import describe_quorum, describe_servers
+from rackless.daemon.report import describe_quorum, describe_servers, describe_vip
 from rackless.daemon.rest import Rest
 from rackless.daemon.stages import STAGES
 from rackless.drivers.clock import SystemClock
@@ -93,7 +94,7 @@ class Engine:
             bus,
             evidence=self._evidence,
         )
-        self.cluster = Cluster(self.plan, Keys(paths.secrets / "cluster"), self.resources, self.clock, bus)
+        self.cluster = Cluster(self.plan, Keys(paths.cluster_keys), self.resources, self.clock, bus)
         self.warnings: list[str] = []
         self._busy = asyncio.Lock()
         self._stages: dict[str, Callable[[], Awaitable[None]]] = {
@@ -306,8 +307,11 @@ class Engine:
         }
 
     async def status(self) -> dict[str, Any]:
-        nodes, quorum, hosts = await asyncio.gather(
-            observe_nodes(self.cluster.wanted), self.cluster.observe_quorum(), self.hosts.known()
+        nodes, quorum, vip, hosts = await asyncio.gather(
+            observe_nodes(self.cluster.wanted),
+            self.cluster.observe_quorum(),
+            self.cluster.observe_api(),
+            self.hosts.known(),
         )
         return {
             "lab": self.plan.name,
@@ -315,7 +319,7 @@ class Engine:
             "daemon": "running",
             "reached": STAGES[self._reached()] if self._reached() >= 0 else None,
             "servers": describe_servers(self.plan, self.bmcs.observe(), hosts, nodes),
-            "api": {"inside": self.api.url, "host": host_url(self.paths)} if self.api.started else None,
+            "api": {"inside": self.api.url, "host": host_url(self.paths.api_port)} if self.api.started else None,
             "faults": self.bmcs.faults(),
             "parts": [
                 *(keeper.describe() for keeper in self.processes.kept),
@@ -324,6 +328,7 @@ class Engine:
             ],
             "warnings": list(self.warnings),
             "etcd": describe_quorum(quorum),
+            "vip": describe_vip(vip),
         }
 
     def _kvm(self) -> bool:
