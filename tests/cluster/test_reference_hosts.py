@@ -2,7 +2,8 @@
 
 from pathlib import Path
 
-from rackless.cluster.reference.recipe import Cluster, Keys
+from rackless.cluster.reference.keys import Keys
+from rackless.cluster.reference.recipe import Cluster
 from rackless.drivers.fake.clock import VirtualClock
 from rackless.events import Bus, StepFinished
 from rackless.plan.addressing import plan_lab

@@ -129,7 +129,7 @@ def current(cache: Path) -> Current:
         lookup = _lookup(cache, kind)
         found = _load_lookup(lookup)
         if "key" not in found:
-            unknown.add(kind.name)
+            unknown |= {kind.name, NODE} if kind is _NODE_BASE else {kind.name}
             complete = False
             continue
         entries.add(f"{kind.name}-{found['key']}")
