@@ -101,7 +101,7 @@ _NODE_BASE = _Kind("node-base", "node image", node.PACKAGES, _NODE_RECIPE)
 NODE = "node"
 TITLES = {
     _DEPLOY.name: _DEPLOY.title,
-    _NODE_BASE.name: "node image without our wheel",
+    _NODE_BASE.name: "node base image",
     NODE: "node image",
     python.WHEELS: "Python packages",
 }
