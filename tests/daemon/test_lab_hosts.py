@@ -75,7 +75,7 @@ async def test_without_an_engine_a_host_is_let_go_and_it_is_said_why(tmp_path: P
     await provisioned(site)
     hosts = hosts_of(site, tmp_path, engine=False)
 
-    async def refuse() -> None:
+    async def refuse(*, checked: bool = True) -> None:
         raise LabError("Ironic does not stay up")
 
     hosts.ensure_engine = refuse  # type: ignore[method-assign]

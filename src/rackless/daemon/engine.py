@@ -119,6 +119,8 @@ class Engine:
         async with self._busy:
             for name in STAGES[: self._reached() + 1]:
                 match name:
+                    case "engine":
+                        await self.hosts.ensure_engine(checked=False)
                     case "hosts":
                         self.hosts.ensure_controller()
                     case "cluster":

@@ -81,8 +81,11 @@ class LabHosts:
         self._controlled: KubernetesResources | None = None
         self._controller: asyncio.Task[None] | None = None
 
-    async def ensure_engine(self) -> None:
-        """Ironic runs, and hosts may be written down by anybody from then on."""
+    async def ensure_engine(self, *, checked: bool = True) -> None:
+        """Ironic runs, and hosts may be written down by anybody from then on.
+
+        Unless `checked`, somebody else's Ironic may be away for now: it is waited for when it is needed.
+        """
         with self._bus.step("Ironic") as step:
             if self._provisioner is not None:
                 step.unchanged()
@@ -90,7 +93,7 @@ class LabHosts:
             supplies = prepare.load_supplies(self._paths.supplies)
             await self.files.start()
             if self._plan.provisioner is not None:
-                self._provisioner = await self._open_external(self._plan.provisioner, supplies)
+                self._provisioner = await self._open_external(self._plan.provisioner, supplies, checked)
                 step.detail = self._plan.provisioner.url
             else:
                 self._provisioner = await self._start_own(supplies)
@@ -109,10 +112,13 @@ class LabHosts:
             config.url, config.username, config.password, config.ca, network_boot=self.network_boot is not None
         )
 
-    async def _open_external(self, spec: ProvisionerSpec, supplies: prepare.Supplies) -> IronicProvisioner:
+    async def _open_external(
+        self, spec: ProvisionerSpec, supplies: prepare.Supplies, checked: bool
+    ) -> IronicProvisioner:
         """Somebody else's Ironic, and on our file server what it boots servers with."""
         found = external_ironic.load(spec, self._paths)
-        await found.check()
+        if checked:
+            await found.check()
         offered = {"deploy_kernel": supplies.kernel, "deploy_ramdisk": supplies.initramfs, "bootloader": supplies.esp}
         ramdisk = {
             name: f"{self.files.url}/{self._offer(path, f'{name}-{path.parent.name}')}"

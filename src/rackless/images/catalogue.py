@@ -101,7 +101,7 @@ _NODE_BASE = _Kind("node-base", "node image", node.PACKAGES, _NODE_RECIPE)
 NODE = "node"
 TITLES = {
     _DEPLOY.name: _DEPLOY.title,
-    _NODE_BASE.name: "node image without our wheel",
+    _NODE_BASE.name: "node base image",
     NODE: "node image",
     python.WHEELS: "Python packages",
 }
@@ -129,7 +129,7 @@ def current(cache: Path) -> Current:
         lookup = _lookup(cache, kind)
         found = _load_lookup(lookup)
         if "key" not in found:
-            unknown.add(kind.name)
+            unknown |= {kind.name, NODE} if kind is _NODE_BASE else {kind.name}
             complete = False
             continue
         entries.add(f"{kind.name}-{found['key']}")

@@ -145,7 +145,9 @@ def _sections(config: IronicConfig) -> dict[str, dict[str, object]]:
             # What a host's power should be is written in its record; Ironic only says what it sees.
             "force_power_state_during_sync": False,
             "power_failure_recovery_interval": 30,
-            "node_history": False,
+            # A failed deploy powers the server off, and Ironic then forgets its last error; its history does not.
+            "node_history": True,
+            "node_history_max_entries": 20,
             # A server in the hands of an agent goes on without us; there is little to wait for.
             "graceful_shutdown_timeout": 3,
         },

@@ -15,7 +15,7 @@ from typing import Any, Concatenate, ParamSpec, Self
 from rackless.drivers.ironic.bmc_address import BadAddress, Driver, find_driver
 from rackless.drivers.ironic.client import Busy, IronicClient, Json, Refused, Unreachable
 from rackless.drivers.ironic.instance import config_drive, deploy_interface, holds, instance_info
-from rackless.drivers.ironic.reading import LATER, SOON, capabilities, doing, fingerprint, kept, reason, under_way
+from rackless.drivers.ironic.node import LATER, SOON, capabilities, doing, fingerprint, kept, reason, under_way
 from rackless.drivers.ironic.reasons import explain
 from rackless.ports.provisioner import (
     Again,
@@ -104,7 +104,7 @@ class IronicProvisioner:
             return await self._maintained(node)
         match node["provision_state"]:
             case "enroll" if node["last_error"] and not restart and not changed:
-                return Failed(ErrorKind.REGISTRATION, reason(node))
+                return Failed(ErrorKind.REGISTRATION, await self._reason(node))
             case "enroll":
                 await self._ironic.provision(node["uuid"], "manage")
                 return Again(SOON / 2, "checking access to the BMC")
@@ -126,7 +126,7 @@ class IronicProvisioner:
                 if inventory is not None:
                     return Done(inventory.get("inventory", inventory))
             case "inspect failed" if not restart and "abort" not in (node["last_error"] or ""):
-                return Failed(ErrorKind.INSPECTION, reason(node))
+                return Failed(ErrorKind.INSPECTION, await self._reason(node))
             case "inspect failed":
                 pass
             case "inspect wait" if restart:
@@ -162,13 +162,13 @@ class IronicProvisioner:
                 await self._ironic.provision(node["uuid"], "deleted")
                 return Again(LATER, "taking another image off", busy=restart)
             case "deploy failed" if holds(node, image) and not restart:
-                return Failed(ErrorKind.PROVISIONING, explain(reason(node)))
+                return Failed(ErrorKind.PROVISIONING, explain(await self._reason(node)))
             case "deploy failed":
                 return await self._deploy(host, node, image, config)
             case "deploying" | "wait call-back":
                 return under_way(node)
             case "error":
-                return Failed(ErrorKind.PROVISIONING, reason(node))
+                return Failed(ErrorKind.PROVISIONING, await self._reason(node))
         waiting = await self._cleaned(host, node, restart, ErrorKind.PROVISIONING)
         return waiting or await self._deploy(host, node, image, config)
 
@@ -181,7 +181,7 @@ class IronicProvisioner:
             case "enroll":
                 return await self._reregistered(host)
             case "adopt failed" if not restart:
-                return Failed(ErrorKind.ADOPTION, reason(node))
+                return Failed(ErrorKind.ADOPTION, await self._reason(node))
             case "available":
                 await self._ironic.provision(node["uuid"], "manage")
                 return Again(SOON, "taking it over as it is")
@@ -200,7 +200,7 @@ class IronicProvisioner:
             return await self._enroll(host)
         match node["provision_state"]:
             case "error" if not restart:
-                return Failed(ErrorKind.PROVISIONING, reason(node))
+                return Failed(ErrorKind.PROVISIONING, await self._reason(node))
             case "active" | "deploy failed" | "wait call-back" | "error":
                 await self._keep_cleaning(host, node)
                 await self._ironic.provision(node["uuid"], "deleted")
@@ -219,7 +219,7 @@ class IronicProvisioner:
         if node["power_state"] == ("power on" if on else "power off"):
             return Done({"powered_on": on})
         if node["last_error"] and not restart:
-            return Failed(ErrorKind.POWER, reason(node))
+            return Failed(ErrorKind.POWER, await self._reason(node))
         if on or hard or restart:
             await self._ironic.power(node["uuid"], "power on" if on else "power off")
         else:
@@ -339,7 +339,7 @@ class IronicProvisioner:
                 await self._ironic.provision(node["uuid"], "provide")
                 return Again(SOON, "cleaning")
             case "clean failed" if not restart:
-                return Failed(kind, reason(node))
+                return Failed(kind, await self._reason(node))
             case "clean failed":
                 if node["maintenance"]:
                     await self._ironic.end_maintenance(node["uuid"])
@@ -376,6 +376,9 @@ class IronicProvisioner:
         """Whether it is cleaned is what the host's record says, now."""
         if (node.get("automated_clean") is not False) != host.clean:
             await self._ironic.patch_node(node["uuid"], {"automated_clean": host.clean})
+
+    async def _reason(self, node: Json) -> str:
+        return reason(node, "" if node["last_error"] else await self._ironic.last_failure(node["uuid"]))
 
     async def _abort(self, node: Json) -> Result:
         """What waits for an agent that does not call is ended, so that it can begin anew."""

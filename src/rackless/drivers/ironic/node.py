@@ -1,4 +1,4 @@
-"""What is read out of an Ironic node, and what a host is to it. Pure."""
+"""A node of Ironic's: what we write on it, and what it says of itself. Pure."""
 
 from __future__ import annotations
 
@@ -30,8 +30,9 @@ def capabilities(host: HostAccess) -> str:
     return f"boot_mode:{mode}" + (",secure_boot:true" if host.boot_mode == "UEFISecureBoot" else "")
 
 
-def reason(node: Json) -> str:
-    return str(node["last_error"] or f"Ironic says only: {node['provision_state']}").strip()
+def reason(node: Json, past: str) -> str:
+    """Why it failed; `past` is the last failure in its history, for an error that was forgotten since."""
+    return str(node["last_error"] or past or f"Ironic says only: {node['provision_state']}").strip()
 
 
 def under_way(node: Json) -> Again:
