@@ -109,7 +109,8 @@ defaults
     timeout server 24h
     option clitcpka
     option srvtcpka
-    option redispatch
+    # who leads to a server that has just died tries another one at once
+    option redispatch 1
     retries 2
 
 frontend api
@@ -122,6 +123,7 @@ backend api
     http-check expect status 200
     default-server check check-ssl verify required ca-file {CA}
     default-server inter 10s fastinter 2s fall 2 rise 1 on-marked-down shutdown-sessions
+    default-server observe layer4 error-limit 1 on-error fastinter
 {servers}
 frontend health
     mode http
