@@ -41,8 +41,8 @@ global_defs {{
 vrrp_script api {{
     script {READY}
     interval 5
-    timeout 10
-    fall 2
+    timeout 30
+    fall 6
     rise 2
     init_fail
 }}
@@ -103,7 +103,7 @@ defaults
     mode tcp
     maxconn 2000
     timeout connect 5s
-    timeout check 10s
+    timeout check 20s
     # a watch may be silent for long; whether the other side still lives, TCP finds out
     timeout client 24h
     timeout server 24h
