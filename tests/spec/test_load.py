@@ -136,6 +136,14 @@ def test_a_rendered_size_reads_back_as_itself(size: int) -> None:
         ("servers: {a: {count: 2, first: 30}, b: {count: 1, first: 31}}", "servers.b.first", "of a-1"),
         ("servers: {a: {secure_boot: true, firmware: bios}}", "servers.a.secure_boot", "BIOS"),
         ("storage: disks", "storage", "absolute"),
+        (
+            "networks: {provisioning: {mode: unmanaged}}\nservers: {a: {bmc: ipmi}, b: {bmc: redfish}}",
+            "servers.b.bmc",
+            "redfish boots over the network, and networks.provisioning.mode is unmanaged",
+        ),
+        ("servers: {a: {bmc: redfish, secure_boot: true}}", "servers.a.secure_boot", "not signed"),
+        ("servers: {a: {bmc: pxe}}", "servers.a.bmc", "'redfish-virtualmedia', 'redfish' or 'ipmi'"),
+        ("servers: {a: {bmc: [ipmi]}}", "servers.a.bmc", "'redfish-virtualmedia', 'redfish' or 'ipmi'"),
     ],
 )
 def test_bad_networks_and_servers_are_told_with_their_reason(text: str, path: str, words: str) -> None:
@@ -176,3 +184,17 @@ def test_the_file_that_init_writes_is_the_profile(profile: str) -> None:
 
 def test_a_size_out_of_bounds_is_told_in_its_own_unit() -> None:
     assert problems("servers: {w: {memory: 100MiB}}")[0][2] == "at least 768MiB"
+
+
+@pytest.mark.parametrize(
+    ("text", "mode"),
+    [
+        ("servers: {a: {bmc: ipmi}}", "managed"),
+        ("servers: {a: {}, b: {bmc: redfish}}\nnetworks: {uplink: none}", "managed"),
+        ("servers: {a: {bmc: redfish}}\nnetworks: {provisioning: {cidr: 172.30.0.0/24}}", "managed"),
+        ("servers: {a: {bmc: redfish-virtualmedia}}", "disabled"),
+        ("", "disabled"),
+    ],
+)
+def test_servers_that_boot_over_the_network_bring_the_network_for_it(text: str, mode: str) -> None:
+    assert parse(text, "x").networks.provisioning.mode == mode

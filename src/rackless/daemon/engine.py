@@ -18,7 +18,7 @@ from rackless.cluster.reference.recipe import Cluster, Keys, observe_nodes
 from rackless.daemon import prepare
 from rackless.daemon.bmc_site import BmcSite
 from rackless.daemon.doorstep import host_url
-from rackless.daemon.evidence import BootChain, read_console, read_lease
+from rackless.daemon.evidence import BootChain, read_agent, read_console, read_kernel, read_lease
 from rackless.daemon.identity import USERNAME, Identity
 from rackless.daemon.keeper import Keeper, KeptProcesses
 from rackless.daemon.lab_api import LabApi
@@ -239,12 +239,16 @@ class Engine:
         if server is None:
             return ""
         bmc = self.bmcs.observe().get(name)
+        addresses = [str(nic.address) for nic in server.nics if nic.address is not None]
         return BootChain(
             power=(bmc.power if bmc else None) or "unknown",
             media=bmc.media if bmc else None,
             leased=read_lease(Path(f"/var/lib/libvirt/dnsmasq/{self.plan.cluster.bridge}.status"), server.mac),
-            fetched=self.hosts.files.fetched(str(server.address)),
+            fetched=self.hosts.files.fetched(*addresses),
             console=read_console(self.paths.console(name)),
+            boot=self.hosts.answered(server),
+            kernel=read_kernel(self.paths.console(name)),
+            agent=read_agent(self.paths.logs / "ironic.log", addresses),
         ).describe()
 
     # what is there now

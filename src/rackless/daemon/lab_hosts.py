@@ -18,8 +18,10 @@ from rackless.drivers.kubernetes.client import ApiUnreachable
 from rackless.drivers.kubernetes.resources import KubernetesResources
 from rackless.errors import LabError, RacklessError
 from rackless.events import Bus
+from rackless.images.trust import write_trusting
 from rackless.lab.files import FileServer
-from rackless.plan.model import LabPlan
+from rackless.lab.network_boot import Answered, NetworkBoot
+from rackless.plan.model import LabPlan, PlannedServer
 from rackless.ports.clock import Clock
 from rackless.ports.provisioner import Image
 from rackless.ports.resources import Record
@@ -55,7 +57,15 @@ class LabHosts:
         self._clock = clock
         self._bus = bus
         self._evidence = evidence
-        self.files = FileServer(paths.files, str(plan.gateway.ip))
+        boot = plan.network_boot
+        # where agents come over the provisioning network, all they need is there, as with Metal3
+        self._address = boot.gateway.ip if boot is not None else plan.gateway.ip
+        self.files = FileServer(paths.files, *dict.fromkeys((str(self._address), str(plan.gateway.ip))))
+        self.network_boot = (
+            NetworkBoot(boot, self.files.url, paths.run, paths.logs / "network-boot.log", processes)
+            if boot is not None
+            else None
+        )
         self._ironic: IronicService | None = None
         self._provisioner: IronicProvisioner | None = None
         self._controlled: KubernetesResources | None = None
@@ -69,11 +79,15 @@ class LabHosts:
                 return
             supplies = prepare.load_supplies(self._paths.supplies)
             await self.files.start()
-            config = self._ironic_config(supplies)
+            if self.network_boot is not None:
+                await self.network_boot.start()
+            config = await self._ironic_config(supplies)
             service = IronicService(config, supplies.ironic, self._processes, log=self._paths.logs / "ironic.log")
             await service.start()
             self._ironic = service
-            self._provisioner = IronicProvisioner(config.url, config.username, config.password, config.ca)
+            self._provisioner = IronicProvisioner(
+                config.url, config.username, config.password, config.ca, network_boot=self.network_boot is not None
+            )
         self.ensure_controller()
 
     def ensure_controller(self) -> None:
@@ -101,6 +115,8 @@ class LabHosts:
         if self._ironic is not None:
             await self._ironic.stop()
             self._ironic = None
+        if self.network_boot is not None:
+            await self.network_boot.stop()
 
     def node_image(self) -> Image:
         """The node image, offered on the lab's file server."""
@@ -111,6 +127,13 @@ class LabHosts:
             link.unlink(missing_ok=True)
             link.symlink_to(supplies.node)
         return Image(f"{self.files.url}/{name}", supplies.node_sha256)
+
+    def answered(self, server: PlannedServer) -> Answered | None:
+        """What a server got on the network it boots from; None for one that does not."""
+        nic = server.boot_nic
+        if self.network_boot is None or not server.bmc_scheme.boots_over_network:
+            return None
+        return self.network_boot.answered(nic.mac, str(nic.address))
 
     async def records(self) -> list[dict[str, Any]]:
         """The hosts as they stand in the records; BareMetalHosts, word for word."""
@@ -167,13 +190,17 @@ class LabHosts:
         except* RacklessError as group:
             self._bus.warn(f"hosts are no longer looked after: {'; '.join(map(str, group.exceptions))}")
 
-    def _ironic_config(self, supplies: prepare.Supplies) -> IronicConfig:
+    async def _ironic_config(self, supplies: prepare.Supplies) -> IronicConfig:
         authority = self._identity.authority()
-        address = self._plan.gateway.ip
-        leaf = authority.ensure_leaf("ironic", [str(address)])
+        leaf = authority.ensure_leaf("ironic", [str(self._address)])
+        ramdisk = supplies.initramfs
+        if self.network_boot is not None:
+            ramdisk = self._paths.ironic / "deploy.initramfs"
+            ramdisk.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            await asyncio.to_thread(write_trusting, supplies.initramfs, authority.certificate, ramdisk)
         return IronicConfig(
             state=self._paths.ironic,
-            address=address,
+            address=self._address,
             certificate=leaf.certificate,
             key=leaf.key,
             ca=authority.certificate,
@@ -182,6 +209,6 @@ class LabHosts:
             http_url=self.files.url,
             http_root=self._paths.files,
             kernel=supplies.kernel,
-            ramdisk=supplies.initramfs,
+            ramdisk=ramdisk,
             esp=supplies.esp,
         )

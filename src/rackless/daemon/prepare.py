@@ -15,7 +15,7 @@ from rackless.errors import MachineError
 from rackless.events import Bus
 from rackless.images import requirements as image_requirements
 from rackless.images.catalogue import ensure_deploy_image, ensure_node_image
-from rackless.lab import libvirtd
+from rackless.lab import libvirtd, network_boot
 from rackless.lab.acceleration import probe_kvm
 from rackless.run.files import write
 from rackless.run.paths import Roots
@@ -24,6 +24,7 @@ PACKAGES = tuple(
     dict.fromkeys(
         (
             *libvirtd.HOST_PACKAGES,
+            *network_boot.HOST_PACKAGES,
             *ironic_requirements.HOST_PACKAGES,
             *image_requirements.HOST_PACKAGES,
             "openssh-client",

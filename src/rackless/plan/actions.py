@@ -59,6 +59,7 @@ _SERVER_FIELDS: Mapping[str, tuple[Verb, str]] = {
     "fqdn": (Verb.RECREATE, "name"),
     "disks": (Verb.RECREATE, "disks"),
     "nics": (Verb.RESTART, "NICs"),
+    "bmc_scheme": (Verb.RECREATE, "way to boot"),
     "firmware": (Verb.RECREATE, "firmware"),
     "secure_boot": (Verb.RECREATE, "secure boot"),
     "tpm": (Verb.RECREATE, "TPM"),

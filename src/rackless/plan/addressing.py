@@ -54,6 +54,7 @@ def plan_lab(spec: LabSpec) -> LabPlan:
         if provisioning is Provisioning.MANAGED
         else None,
         provisioning_dhcp=plan_provisioning(spec, domain, servers) if provisioning is Provisioning.UNMANAGED else None,
+        network_boot=plan_provisioning(spec, domain, servers) if provisioning is Provisioning.MANAGED else None,
         extra=tuple(Bridge(n, (interface(e.cidr, 1),)) for n, e in wanted.extra.items() if e.vlan is None),
         vlans=tuple(
             Vlan(n, CLUSTER_BRIDGE, e.vlan, interface(e.cidr, 1)) for n, e in wanted.extra.items() if e.vlan is not None
@@ -87,6 +88,7 @@ def _servers(spec: LabSpec, domain: str) -> list[PlannedServer]:
                     disks=(group.disk, *group.extra_disks),
                     nics=nics,
                     fqdn=f"{name}.{domain}",
+                    bmc_scheme=group.bmc,
                     firmware=Firmware(group.firmware.value),
                     secure_boot=group.secure_boot,
                     tpm=group.tpm,
@@ -106,7 +108,7 @@ def _nics(spec: LabSpec, group: ServerGroup, name: str, number: int, macs: set[s
     nics: list[PlannedNic] = []
     provisioning = spec.networks.provisioning
     if provisioning.mode is not Provisioning.DISABLED:
-        address = provisioning.cidr[number] if provisioning.mode is Provisioning.UNMANAGED else None
+        address = provisioning.cidr[number]
         nics.append(PlannedNic("provisioning", mac(f"{name}/provisioning"), "provisioning", address))
     nics.append(PlannedNic("cluster", mac(name), CLUSTER_BRIDGE, spec.networks.cluster.cidr[number]))
     for index in range(group.extra_nics):

@@ -11,6 +11,7 @@ from rackless.ports.fabric import Bridge, Network, Route, Veth, Vlan
 from rackless.ports.hypervisor import Firmware
 from rackless.spec.lab import Role
 from rackless.spec.networks import Uplink
+from rackless.spec.servers import BmcScheme
 
 CLUSTER_BRIDGE = "virbr0"
 
@@ -40,9 +41,22 @@ class PlannedServer:
     """Sizes in bytes, the system's first."""
     nics: tuple[PlannedNic, ...]
     fqdn: str
+    bmc_scheme: BmcScheme = BmcScheme.REDFISH_VIRTUALMEDIA
     firmware: Firmware = Firmware.UEFI
     secure_boot: bool = False
     tpm: bool = False
+
+    @property
+    def bmc_url(self) -> str:
+        """The BMC as Metal3 writes it."""
+        path = "" if self.bmc_scheme is BmcScheme.IPMI else "/redfish/v1/Systems/1"
+        return f"{self.bmc_scheme}://{self.bmc_address}{path}"
+
+    @property
+    def boot_nic(self) -> PlannedNic:
+        """The one the agent comes over, or is first heard from: on the provisioning network for who boots from it."""
+        network = "provisioning" if self.bmc_scheme.boots_over_network else "cluster"
+        return next(nic for nic in self.nics if nic.network == network)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +88,9 @@ class LabPlan:
     bmc_site: BmcSite
     provisioning: Bridge | None
     provisioning_dhcp: Network | None
+    """The provisioning network, where the lab itself answers DHCP …"""
+    network_boot: Network | None
+    """… and where the lab's Ironic does, once it runs."""
     extra: tuple[Bridge, ...]
     vlans: tuple[Vlan, ...]
     uplink: Uplink

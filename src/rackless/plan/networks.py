@@ -50,7 +50,7 @@ def plan_cluster(
 
 
 def plan_provisioning(spec: LabSpec, domain: str, servers: Sequence[PlannedServer]) -> Network:
-    """Where the lab itself answers DHCP for those who boot by network."""
+    """Who gets which address on the network for PXE; whether the lab or its Ironic answers there is decided elsewhere."""
     return Network(
         name="provisioning",
         bridge="provisioning",

@@ -122,6 +122,7 @@ def baremetalhost(
     image: Image | None = None,
     user_data_name: str = "",
     online: bool = True,
+    boot_mode: str = "",
 ) -> Record:
     """A host as it is wanted, ready to be applied."""
     spec: Record = {
@@ -129,6 +130,8 @@ def baremetalhost(
         "bmc": {"address": bmc_address, "credentialsName": credentials_name},
         "bootMACAddress": boot_mac,
     }
+    if boot_mode:
+        spec["bootMode"] = boot_mode
     if image is not None:
         spec["image"] = _image_record(image)
     if user_data_name:

@@ -8,7 +8,7 @@ from ipaddress import IPv4Address, IPv4Network
 from rackless.errors import Problem
 from rackless.spec.lab import LabSpec, Role
 from rackless.spec.networks import BmcAccess, Provisioning
-from rackless.spec.servers import Firmware
+from rackless.spec.servers import BmcScheme, Firmware
 
 BMC_ROUTER = 2
 INGRESS_VIP = 4
@@ -170,5 +170,23 @@ def _servers(spec: LabSpec) -> Iterator[Problem]:
             )
         if group.secure_boot and group.firmware is Firmware.BIOS:
             yield Problem(f"servers.{name}.secure_boot", "a BIOS has no secure boot", hint="use firmware: uefi")
+        if group.bmc.boots_over_network:
+            yield from _network_boot(spec, name)
     if spec.storage is not None and not spec.storage.is_absolute():
         yield Problem("storage", f"{spec.storage} is not an absolute path")
+
+
+def _network_boot(spec: LabSpec, name: str) -> Iterator[Problem]:
+    group, mode = spec.servers[name], spec.networks.provisioning.mode
+    if mode is not Provisioning.MANAGED:
+        yield Problem(
+            f"servers.{name}.bmc",
+            f"{group.bmc} boots over the network, and networks.provisioning.mode is {mode}",
+            hint=f"leave the mode out or make it managed, or use bmc: {BmcScheme.REDFISH_VIRTUALMEDIA}",
+        )
+    if group.secure_boot:
+        yield Problem(
+            f"servers.{name}.secure_boot",
+            f"{group.bmc} boots over the network by iPXE, which is not signed",
+            hint=f"use bmc: {BmcScheme.REDFISH_VIRTUALMEDIA}",
+        )

@@ -23,6 +23,18 @@ class Firmware(StrEnum):
     BIOS = "bios"
 
 
+class BmcScheme(StrEnum):
+    """Metal3's schemes of BMC addresses: each says how a server is driven, and how it boots."""
+
+    REDFISH_VIRTUALMEDIA = "redfish-virtualmedia"
+    REDFISH = "redfish"
+    IPMI = "ipmi"
+
+    @property
+    def boots_over_network(self) -> bool:
+        return self is not BmcScheme.REDFISH_VIRTUALMEDIA
+
+
 class ServerGroup(Value):
     """Servers of one kind: group `ctrl` of three makes ctrl-0, ctrl-1 and ctrl-2."""
 
@@ -67,6 +79,13 @@ class ServerGroup(Value):
         default=0,
         ge=0,
         le=8,
+    )
+    bmc: BmcScheme = setting(
+        "How the lab's Ironic drives the servers and boots its agent on them: `redfish-virtualmedia` from an ISO in the "
+        "BMC's drive; `redfish` and `ipmi` over the network, by PXE and iPXE on the provisioning network. The BMCs "
+        "answer both protocols in any case.",
+        Change.RECREATE,
+        default=BmcScheme.REDFISH_VIRTUALMEDIA,
     )
     firmware: Firmware = setting("UEFI (OVMF) or BIOS (SeaBIOS).", Change.RECREATE, default=Firmware.UEFI)
     secure_boot: bool = setting(

@@ -20,6 +20,8 @@ NODE: dict[str, Any] = {
     "fault": None,
     "instance_uuid": None,
     "instance_info": {},
+    "driver": "redfish",
+    "boot_interface": "redfish-virtual-media",
     "driver_info": {},
     "extra": {},
     "deploy_step": {},

@@ -1,4 +1,5 @@
 from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -265,3 +266,45 @@ async def test_a_bad_address_is_a_registration_error_without_asking_ironic_for_a
     result = await ironic.register(access)
     assert isinstance(result, Failed) and result.kind is ErrorKind.REGISTRATION
     assert api.asked == []
+
+
+NETWORK_BOOT = [
+    ("redfish://192.0.2.1/redfish/v1/Systems/1", "redfish", "redfish", "redfish_address"),
+    ("ipmi://192.0.2.1", "ipmi", "ipmitool", "ipmi_address"),
+]
+
+
+@pytest.mark.parametrize(("address", "driver", "tool", "told"), NETWORK_BOOT)
+async def test_a_host_that_boots_over_the_network_is_enrolled_with_ipxe_and_its_boot_mac(
+    api: IronicStandIn, address: str, driver: str, tool: str, told: str
+) -> None:
+    host = replace(HOST, bmc=replace(BMC, address=address), boot_mode="legacy")
+    async with IronicProvisioner(api.url, "admin", "secret", None, network_boot=True) as ironic:
+        assert isinstance(await ironic.register(host), Again)
+    assert api.asked == ["POST node", "POST port"]
+    node, port = api.bodies
+    assert (node["driver"], node["boot_interface"], node["power_interface"]) == (driver, "ipxe", tool)
+    assert told in node["driver_info"] and node["properties"]["capabilities"] == "boot_mode:bios"
+    assert port == {"node_uuid": "node-1", "address": HOST.boot_mac, "pxe_enabled": True}
+
+
+async def test_network_boot_is_refused_where_there_is_no_network_for_it_or_no_mac(api: IronicStandIn) -> None:
+    host = replace(HOST, bmc=replace(BMC, address="redfish://192.0.2.1"))
+    async with IronicProvisioner(api.url, "admin", "secret", None) as ironic:
+        result = await ironic.register(host)
+    assert isinstance(result, Failed) and result.kind is ErrorKind.REGISTRATION
+    assert "no managed provisioning network" in result.message and "redfish-virtualmedia://" in result.message
+    async with IronicProvisioner(api.url, "admin", "secret", None, network_boot=True) as ironic:
+        result = await ironic.register(replace(host, boot_mac=""))
+    assert isinstance(result, Failed) and "needs the host's bootMACAddress" in result.message
+    assert api.asked == []
+
+
+async def test_a_new_scheme_changes_driver_and_boot_and_forgets_the_old_access(api: IronicStandIn) -> None:
+    api.put(provision_state="enroll", driver_info={"redfish_address": "https://192.0.2.1", "kept": 1}, **KNOWN)
+    host = replace(HOST, bmc=replace(BMC, address="ipmi://192.0.2.1"))
+    async with IronicProvisioner(api.url, "admin", "secret", None, network_boot=True) as ironic:
+        await ironic.register(host)
+    assert api.node is not None
+    assert (api.node["driver"], api.node["boot_interface"]) == ("ipmi", "ipxe")
+    assert api.node["driver_info"]["kept"] == 1 and "redfish_address" not in api.node["driver_info"]

@@ -17,6 +17,7 @@ from rackless.lab.certificates import Authority
 from rackless.lab.secrets import SshKey, ensure_ssh_key
 from rackless.plan.addressing import LabPlan, PlannedServer
 from rackless.ports.clock import Clock
+from rackless.ports.hypervisor import Firmware
 from rackless.ports.provisioner import Image
 from rackless.ports.resources import Resources
 from rackless.provisioning.baremetalhost import baremetalhost, secret
@@ -82,12 +83,13 @@ class Cluster:
             await self.resources.apply(
                 baremetalhost(
                     server.name,
-                    f"redfish-virtualmedia://{server.bmc_address}/redfish/v1/Systems/1",
+                    server.bmc_url,
                     BMC_SECRET,
-                    server.mac,
+                    server.boot_nic.mac,
                     image if wanted else None,
                     f"{server.name}-user-data" if wanted else "",
                     online=wanted,
+                    boot_mode="legacy" if server.firmware is Firmware.BIOS else "",
                 )
             )
         write(self.keys.known_hosts, "".join(known))

@@ -12,7 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self
 
-from rackless.drivers.ironic.bmc_address import INTERFACES, BadAddress, driver_info
+from rackless.drivers.ironic.bmc_address import BadAddress, Driver, find_driver
 from rackless.drivers.ironic.client import Busy, IronicClient, Json, Refused, Unreachable
 from rackless.drivers.ironic.root_device import root_device
 from rackless.ports.provisioner import (
@@ -26,9 +26,9 @@ from rackless.ports.provisioner import (
     Result,
 )
 
-SOON = 1.0
+SOON = 0.5
 """Seconds until the next look at something quick …"""
-LATER = 1.5
+LATER = 0.75
 """… and at something that takes a server's boot."""
 SOFT_POWER_OFF = 60
 _STABLE = ("enroll", "manageable", "available", "active", "inspect failed", "clean failed", "deploy failed", "error")
@@ -59,8 +59,11 @@ def _answers(kind: ErrorKind) -> Callable[[Method[P]], Method[P]]:
 
 
 class IronicProvisioner:
-    def __init__(self, url: str, username: str, password: str, ca: Path | None) -> None:
+    """`network_boot` says whether there is a network that hosts can boot from."""
+
+    def __init__(self, url: str, username: str, password: str, ca: Path | None, *, network_boot: bool = False) -> None:
         self._ironic = IronicClient(url, username, password, ca)
+        self._network_boot = network_boot
 
     async def __aenter__(self) -> Self:
         return self
@@ -219,17 +222,18 @@ class IronicProvisioner:
 
     async def _enroll(self, host: HostAccess) -> Result:
         """Make the node; its BMC is tried at the next call."""
+        driver = self._driver(host)
         if others := await self._ironic.nodes_with_port(host.boot_mac):
             other = await self._ironic.node(others[0])
             name = (other or {}).get("name") or others[0]
             return Failed(ErrorKind.REGISTRATION, f"MAC address {host.boot_mac} conflicts with existing host {name}")
         node = await self._ironic.create_node({
             "name": host.name,
-            "driver": "redfish",
-            "driver_info": driver_info(host.bmc),
+            "driver": driver.name,
+            "driver_info": driver.info,
             "properties": {"capabilities": _capabilities(host), "cpu_arch": "x86_64"},
             "extra": {"uid": host.uid, "access": _fingerprint(host)},
-            **INTERFACES,
+            **driver.interfaces,
         })  # fmt: skip
         await self._ironic.create_port(node["uuid"], host.boot_mac)
         return Again(0.0, "registering", busy=True)
@@ -245,11 +249,27 @@ class IronicProvisioner:
             return False
         if node["provision_state"] not in _STABLE:
             return False
+        driver = self._driver(host)
+        # another way to boot cannot be told of a node that is in use; its new password can
+        other = driver.name != node["driver"] or driver.boot != node["boot_interface"]
         await self._ironic.patch_node(node["uuid"], {
-            "driver_info": {**_kept(node["driver_info"]), **driver_info(host.bmc)},
+            **({"driver": driver.name, **driver.interfaces} if other else {}),
+            "driver_info": {**_kept(node["driver_info"]), **driver.info},
             "extra": {**node["extra"], "uid": host.uid, "access": _fingerprint(host)},
         })  # fmt: skip
         return True
+
+    def _driver(self, host: HostAccess) -> Driver:
+        """Raises BadAddress."""
+        driver = find_driver(host.bmc)
+        if driver.over_network and not self._network_boot:
+            raise BadAddress(
+                f"{host.bmc.address} boots over the network, and the lab has no managed provisioning network: "
+                "use a redfish-virtualmedia:// address, or networks.provisioning.mode: managed"
+            )
+        if driver.over_network and not host.boot_mac:
+            raise BadAddress(f"{host.bmc.address} boots over the network, which needs the host's bootMACAddress")
+        return driver
 
     async def _maintained(self, node: Json) -> Result:
         """Maintenance without a fault is nobody's; with one, Ironic itself ends it when the BMC is back."""
@@ -303,7 +323,7 @@ def _fingerprint(host: HostAccess) -> str:
 
 
 def _kept(info: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in info.items() if not name.startswith("redfish_")}
+    return {name: value for name, value in info.items() if not name.startswith(("redfish_", "ipmi_"))}
 
 
 def _capabilities(host: HostAccess) -> str:

@@ -102,6 +102,10 @@ def _devices(devices: ET.Element, server: Server, platform: Platform) -> None:
         _add(interface, "mac", address=nic.mac)
         _add(interface, "source", bridge=nic.bridge)
         _add(interface, "model", type="virtio")
+        if (
+            server.firmware is Firmware.UEFI
+        ):  # it boots from a network itself, as real ones do; a BIOS needs the card's ROM
+            _add(interface, "rom", enabled="no")
     # a terminal to type at; what it shows is logged, whether or not somebody looks
     serial = _add(devices, "serial", type="pty")
     _add(serial, "log", file=str(server.console_log), append="on")
