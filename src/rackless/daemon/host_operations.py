@@ -7,13 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from rackless.daemon.control_client import ControlClient
+from rackless.daemon.fault_desk import CONTROL
 from rackless.daemon.known import locked, require_lab, require_root
 from rackless.errors import InputError
 from rackless.events import Bus
 from rackless.run.paths import Roots
-
-CONTROL = "control"
-"""The control socket of `rackless bmc serve`, in its folder."""
 
 
 async def hosts(name: str, roots: Roots) -> list[dict[str, Any]]:
