@@ -290,3 +290,40 @@ async def test_when_a_member_of_etcd_dies_servers_go_on_with_the_others(
         assert {event["object"]["metadata"]["name"] for event in stories[0]} == acknowledged
         versions = [int(event["object"]["metadata"]["resourceVersion"]) for event in stories[0]]
         assert versions == sorted(set(versions))
+
+
+@pytest.mark.real
+async def test_a_server_that_missed_what_was_compacted_ends_its_watches(tmp_path: Path, etcd: str) -> None:
+    maps = "/api/v1/namespaces/default/configmaps"
+    async with AsyncExitStack() as stack:
+        apis, clients = [], []
+        for _ in range(2):
+            apis.append(await stack.enter_async_context(Api(settings(tmp_path, f"etcd:{etcd}"))))
+            clients.append(await stack.enter_async_context(Client(apis[-1].url, tmp_path / "pki")))
+        away, there = clients
+        for name in ("a", "b"):
+            await away.create(maps, {"metadata": {"name": name}})
+        seen = (await away.get(maps))[1]["metadata"]["resourceVersion"]
+        events = Watching(away, maps, resourceVersion=seen).events()
+        await away.merge(f"{maps}/a", {"data": {"x": "0"}})
+        assert (await anext(events))["type"] == "MODIFIED"
+        store: Any = apis[0].objects and apis[0].objects.store
+        store._following.cancel()  # as if the network were gone
+        await asyncio.wait([store._following])
+        for value in ("1", "2"):
+            await there.merge(f"{maps}/a", {"data": {"x": value}})
+        await there.call("DELETE", f"{maps}/b")
+        assert apis[1].objects
+        await apis[1].objects.store.compact(apis[1].objects.store.revision)
+        store._following = asyncio.create_task(store._follow())
+        with pytest.raises(StopAsyncIteration):  # no half of a story
+            async with asyncio.timeout(20):
+                await anext(events)
+        (gone,) = await Watching(away, maps, resourceVersion=seen).take(1)
+        assert (gone["type"], gone["object"]["code"]) == ("ERROR", 410)
+        _, listed = await away.get(maps)
+        assert [(item["metadata"]["name"], item["data"]) for item in listed["items"]] == [("a", {"x": "2"})]
+        events = Watching(away, maps, resourceVersion=listed["metadata"]["resourceVersion"]).events()
+        await there.create(maps, {"metadata": {"name": "c"}})
+        assert (await anext(events))["object"]["metadata"]["name"] == "c"
+        await events.aclose()
