@@ -22,7 +22,9 @@ version: 1
 name: {name}
 domain: {default.domain}          # servers are NAME.{name}.{default.domain}
 
-servers:                        # groups by name; role: control-plane, worker or spare
+# Groups by name; role: control-plane, worker or spare. They boot by virtual media; `bmc: redfish` or `bmc: ipmi` boots
+# them over the network, by iPXE on a managed provisioning network.
+servers:
 {groups}
 
 networks:

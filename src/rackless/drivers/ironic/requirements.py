@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 HOST_PACKAGES = (
+    "ipmitool",  # for hosts with an ipmi:// address
     "python3-venv",  # the virtualenv is made with the system's Python
     "qemu-utils",  # qemu-img, to look into images before they are handed to an agent
     "xorriso",  # stands in for mkisofs: boot ISOs and config drives
