@@ -6,6 +6,7 @@ Every stage may be run again: it makes what is missing and leaves what is there.
 from __future__ import annotations
 
 import asyncio
+import math
 import shutil
 from collections.abc import Awaitable, Callable, Collection
 from contextlib import suppress
@@ -56,6 +57,8 @@ from rackless.spec.lab import LabSpec
 
 LOOK_AT_DISK = 10.0
 LOW_DISK = 2 << 30
+JUST_NOW = 5.0
+"""Seconds: what a daemon that came up has gone through by itself is not gone through again for who waited for it."""
 API_BACK_WITHIN = 20.0
 """Seconds for which a request of a person waits for an API that is being started again."""
 
@@ -99,6 +102,7 @@ class Engine:
         self.cluster = Cluster(self.plan, Keys(paths.cluster_keys), self.resources, self.clock, bus)
         self.warnings: list[str] = []
         self._busy = asyncio.Lock()
+        self._restored: dict[str, float] = {}
         self._stages: dict[str, Callable[[], Awaitable[None]]] = {
             "lab": self._lab,
             "bmc": self._bmcs,
@@ -110,7 +114,8 @@ class Engine:
     async def run_stage(self, name: str) -> None:
         """Run one stage; those before it have been run."""
         async with self._busy:
-            await self._stages[name]()
+            if self.clock.now() - self._restored.get(name, -math.inf) > JUST_NOW:
+                await self._stages[name]()
             if STAGES.index(name) > self._reached():
                 write(self.paths.goal, name)
 
@@ -127,6 +132,7 @@ class Engine:
                         pass
                     case _:
                         await self._stages[name]()
+                        self._restored[name] = self.clock.now()
 
     async def watch_disk(self) -> None:
         """Say it while there is still time when the disk fills up: QEMU pauses a server that cannot write."""
