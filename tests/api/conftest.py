@@ -5,6 +5,7 @@ import shutil
 import socket
 import ssl
 import subprocess
+import sys
 import tempfile
 import time
 import urllib.request
@@ -15,6 +16,7 @@ from typing import Any
 import aiohttp
 import pytest
 
+from rackless.api.access.pki import Authority
 from rackless.api.process import Api, Settings
 
 ROOT = Path(__file__).parents[2]
@@ -22,6 +24,8 @@ CACHE = Path.home() / ".cache" / "rackless-tests"
 Json = dict[str, Any]
 
 HOSTS = "/apis/metal3.io/v1alpha1/namespaces/default/baremetalhosts"
+BOTH = ["sqlite", pytest.param("etcd", marks=pytest.mark.real)]
+"""For `api`, indirectly: on both stores."""
 WIDGETS = "/apis/example.com/v1/namespaces/default/widgets"
 
 
@@ -159,8 +163,15 @@ def settings(tmp_path: Path, store: str = "", **more: Any) -> Settings:
 
 
 @pytest.fixture
-async def api(tmp_path: Path) -> AsyncIterator[Api]:
-    """An API whose file is in memory where the machine has such a place: the disk is not what these tests are about."""
+async def api(tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIterator[Api]:
+    """An API whose file is in memory where the machine has such a place: the disk is not what these tests are about.
+
+    Parametrized with `etcd` it is on a real etcd.
+    """
+    if getattr(request, "param", "sqlite") == "etcd":
+        async with Api(settings(tmp_path, "etcd:" + request.getfixturevalue("etcd"))) as running:
+            yield running
+        return
     memory = "/dev/shm" if Path("/dev/shm").is_dir() else None
     with tempfile.TemporaryDirectory(dir=memory, prefix="rackless-test-") as folder:
         async with Api(settings(tmp_path, f"sqlite:{folder}/objects.db")) as running:
@@ -204,7 +215,16 @@ class Etcd:
 
     def __init__(self, program: Path, folder: Path) -> None:
         self._program, self._folder = program, folder
-        self.url, self._peer = (f"http://127.0.0.1:{free_port()}" for _ in range(2))
+        self.more: tuple[str, ...] = ()
+        self.url, self._peer, self._health = (f"http://127.0.0.1:{free_port()}" for _ in range(3))
+
+    def secure(self, pki: Path) -> None:
+        """From the next start on: TLS on both sides, only for clients with a certificate of this CA."""
+        authority = Authority(pki)
+        certificate, key = authority.ensure_serving(["127.0.0.1"])
+        self.url = self.url.replace("http:", "https:")
+        self.more = ("--cert-file", str(certificate), "--key-file", str(key), "--client-cert-auth",
+                     "--trusted-ca-file", str(authority.certificate_file))  # fmt: skip
 
     def start(self) -> None:
         with (self._folder / "etcd.log").open("ab") as log:
@@ -212,12 +232,12 @@ class Etcd:
                 [self._program, "--data-dir", self._folder / "etcd", "--listen-client-urls", self.url,
                  "--advertise-client-urls", self.url, "--listen-peer-urls", self._peer,
                  "--initial-advertise-peer-urls", self._peer, "--initial-cluster", f"default={self._peer}",
-                 "--log-level", "error"],
+                 "--listen-metrics-urls", self._health, "--log-level", "error", *self.more],
                 stdout=log, stderr=log,
             )  # fmt: skip
         for _ in range(200):
             try:
-                with urllib.request.urlopen(f"{self.url}/health", timeout=1) as answer:
+                with urllib.request.urlopen(f"{self._health}/health", timeout=1) as answer:
                     if b"true" in answer.read():
                         return
             except OSError:
@@ -226,6 +246,10 @@ class Etcd:
 
     def stop(self) -> None:
         self.process.terminate()
+        self.process.wait()
+
+    def kill(self) -> None:
+        self.process.kill()
         self.process.wait()
 
 
@@ -243,3 +267,44 @@ def etcd_process(tmp_path: Path) -> Iterator[Etcd]:
 @pytest.fixture
 def etcd(etcd_process: Etcd) -> str:
     return etcd_process.url
+
+
+class Running:
+    """The served API: where its kubeconfig is."""
+
+    def __init__(self, folder: Path, store: str = "") -> None:
+        self.folder = folder
+        self.store = store or f"sqlite:{folder}/objects.db"
+        self.kubeconfig = folder / "kubeconfig"
+        self.port = free_port()
+
+    def start(self) -> None:
+        with (self.folder / "log").open("ab") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "rackless", "api", "serve", "--store", self.store,
+                 "--port", str(self.port), "--kubeconfig-out", str(self.kubeconfig)],
+                stdout=log, stderr=log,
+            )  # fmt: skip
+        for _ in range(600):
+            try:
+                socket.create_connection(("127.0.0.1", self.port), timeout=1).close()
+                if self.kubeconfig.exists():
+                    return
+            except OSError:
+                pass
+            time.sleep(0.05)
+        raise AssertionError((self.folder / "log").read_text())
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait()
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    found = Running(tmp_path_factory.mktemp("api"))
+    found.start()
+    yield found
+    found.process.terminate()
+    found.process.wait()
+    assert "Traceback" not in (found.folder / "log").read_text()

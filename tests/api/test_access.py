@@ -132,3 +132,39 @@ async def test_a_bootstrap_token_may_ask_for_a_certificate_until_it_expires(clie
     assert code == 200
     async with _bearer(client, "abcdef.0123456789abcdef") as joining:
         assert (await joining.get("/version"))[0] == 401
+
+
+async def test_who_acts_as_somebody_else_is_treated_as_them_where_that_is_allowed(client: Client) -> None:
+    assert client.session
+    maps = "/api/v1/namespaces/default/configmaps"
+    token = await _account(client, "robot")
+
+    async def ask(path: str, by: Client, *headers: tuple[str, str]) -> tuple[int, Any]:
+        assert by.session
+        async with by.session.get(by.url + path, headers=list(headers)) as response:
+            return response.status, await response.json()
+
+    code, answer = await ask(maps, client, ("Impersonate-User", "bob"))
+    assert code == 403 and 'User "bob" cannot list resource "configmaps"' in answer["message"]
+    masters = [("Impersonate-User", "bob"), ("Impersonate-Group", "a"), ("Impersonate-Group", "system:masters")]
+    assert (await ask(maps, client, *masters))[0] == 200
+    code, answer = await ask(maps, client, ("Impersonate-Group", "system:masters"))
+    assert (code, answer["reason"]) == (400, "BadRequest")
+    async with _bearer(client, token) as robot:
+        code, answer = await ask(maps, robot, ("Impersonate-User", "system:admin"))
+        assert code == 403 and "cannot impersonate resource" in answer["message"]
+        rules = [{"verbs": ["impersonate"], "apiGroups": [""], "resources": ["users"], "resourceNames": ["bob"]}]
+        await client.create(f"{RBAC}/clusterroles", {"metadata": {"name": "as-bob"}, "rules": rules})
+        subject = {"kind": "ServiceAccount", "name": "robot", "namespace": "default"}
+        await client.create(
+            f"{RBAC}/clusterrolebindings",
+            {
+                "metadata": {"name": "as-bob"},
+                "roleRef": {"kind": "ClusterRole", "name": "as-bob"},
+                "subjects": [subject],
+            },
+        )
+        code, answer = await ask(maps, robot, ("Impersonate-User", "bob"))
+        assert code == 403 and 'User "bob"' in answer["message"]
+        code, answer = await ask(maps, robot, *masters)
+        assert code == 403 and 'cannot impersonate resource "groups"' in answer["message"]

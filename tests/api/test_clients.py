@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import json
 import os
@@ -10,14 +9,14 @@ import shutil
 import subprocess
 import sys
 import textwrap
-import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from .conftest import debian_program, free_port, widget, widget_definition
+from .conftest import Running, debian_program, widget, widget_definition
 
 pytestmark = pytest.mark.real
 HOST = """
@@ -38,48 +37,6 @@ kind: MachineSet
 metadata: {name: workers}
 spec: {replicas: 1, selector: {matchLabels: {a: b}}, template: {metadata: {labels: {a: b}}}}
 """
-
-
-class Running:
-    """The served API: where its kubeconfig is."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.kubeconfig = folder / "kubeconfig"
-        self.port = free_port()
-
-    def start(self) -> None:
-        with (self.folder / "log").open("ab") as log:
-            self.process = subprocess.Popen(
-                [sys.executable, "-m", "rackless", "api", "serve", "--store", f"sqlite:{self.folder}/objects.db",
-                 "--port", str(self.port), "--kubeconfig-out", str(self.kubeconfig)],
-                stdout=log, stderr=log,
-            )  # fmt: skip
-        import socket
-
-        for _ in range(600):
-            try:
-                socket.create_connection(("127.0.0.1", self.port), timeout=1).close()
-                if self.kubeconfig.exists():
-                    return
-            except OSError:
-                pass
-            time.sleep(0.05)
-        raise AssertionError((self.folder / "log").read_text())
-
-    def kill(self) -> None:
-        self.process.kill()
-        self.process.wait()
-
-
-@pytest.fixture(scope="module")
-def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    found = Running(tmp_path_factory.mktemp("api"))
-    found.start()
-    yield found
-    found.process.terminate()
-    found.process.wait()
-    assert "Traceback" not in (found.folder / "log").read_text()
 
 
 def _kubectls() -> list[str]:
@@ -109,7 +66,19 @@ def kubectl(request: pytest.FixtureRequest, running: Running, tmp_path: Path) ->
         assert (done.returncode == 0) is ok, f"kubectl {words}: {done.stdout}{done.stderr}"
         return done.stdout + done.stderr
 
+    @contextmanager
+    def watching(*words: str) -> Iterator[Iterator[str]]:
+        """The lines of a kubectl that does not end by itself."""
+        process = subprocess.Popen([program, *words], stdout=subprocess.PIPE, text=True, env=env)
+        try:
+            assert process.stdout
+            yield iter(process.stdout)
+        finally:
+            process.terminate()
+            process.communicate()
+
     call.version = request.param  # type: ignore[attr-defined]
+    call.watching = watching  # type: ignore[attr-defined]
     yield call
     for kind in ("bmh", "machinesets", "csr", "configmaps"):
         call("delete", kind, "--all")
@@ -164,6 +133,34 @@ def test_kubectl_waits_scales_and_asks(kubectl: Any, running: Running, tmp_path:
     kubectl("delete", "namespace", f"n-{kubectl.version}")
 
 
+def test_kubectl_compares_applies_watches_and_acts_as_others(kubectl: Any, tmp_path: Path) -> None:
+    (tmp_path / "host.yaml").write_text(HOST)
+    assert "serverside-applied" in kubectl("apply", "--server-side", "-f", str(tmp_path / "host.yaml"))
+    assert kubectl("diff", "--server-side", "-f", str(tmp_path / "host.yaml")) == ""
+    (tmp_path / "host.yaml").write_text(HOST.replace("online: true", "online: false"))
+    assert "+  online: false" in kubectl("diff", "--server-side", "-f", str(tmp_path / "host.yaml"), ok=False)
+    other = ("apply", "--server-side", "--field-manager=other", "-f", str(tmp_path / "host.yaml"))
+    assert 'conflict with "kubectl"' in kubectl(*other, ok=False)
+    kubectl(*other, "--force-conflicts")
+    explained = kubectl("explain", "bmh.spec", "--recursive")
+    assert "rootDeviceHints" in explained and "minSizeGigabytes" in explained
+    with kubectl.watching("get", "bmh", "-w") as lines:
+        assert next(lines).split()[:2] == ["NAME", "STATE"]
+        assert next(lines).split()[:2] == ["w0", "false"]
+        kubectl("patch", "bmh", "w0", "--type", "merge", "-p", '{"spec":{"online":true}}')
+        assert next(lines).split()[:2] == ["w0", "true"]
+    refused = kubectl("get", "bmh", "--as", "bob", ok=False)
+    assert 'User "bob" cannot list resource "baremetalhosts"' in refused
+    assert "no" in kubectl("auth", "can-i", "list", "bmh", "--as", "bob", ok=False)
+    assert "w0" in kubectl("get", "bmh", "--as", "bob", "--as-group", "system:masters")
+    kubectl("get", "events")
+    if kubectl.version == "installed":
+        kubectl("wait", "--for=jsonpath={.spec.online}=true", "bmh/w0", "--timeout=10s")
+        assert "No events found" in kubectl("events", "--for", "bmh/w0")
+        assert "system:admin" in kubectl("auth", "whoami")
+        kubectl("delete", "bmh", "w0", "--cascade=foreground")
+
+
 def test_kubectl_approves_a_certificate(kubectl: Any, tmp_path: Path) -> None:
     key, request = tmp_path / "key", tmp_path / "csr"
     subprocess.run(["openssl", "ecparam", "-genkey", "-name", "prime256v1", "-noout", "-out", key], check=True)
@@ -178,6 +175,7 @@ def test_kubectl_approves_a_certificate(kubectl: Any, tmp_path: Path) -> None:
     kubectl("create", "-f", "-", input=json.dumps(body))
     assert "Pending" in kubectl("get", "csr")
     kubectl("certificate", "approve", "n1")
+    kubectl("wait", "--for=condition=Approved", "csr/n1", "--timeout=10s")
     for _ in range(50):
         if "Approved,Issued" in kubectl("get", "csr"):
             break
@@ -288,66 +286,6 @@ def test_the_asyncio_client_watches(running: Running) -> None:
     )
 
 
-def test_kopf_runs_an_operator_of_the_kind_its_examples_show(running: Running, tmp_path: Path) -> None:
-    """The shape of kopf's own first example: handlers for creation, update and deletion, with status and events."""
-    _define(running)
-    operator = tmp_path / "operator_example.py"
-    operator.write_text(
-        textwrap.dedent(
-            """
-            import kopf
-            @kopf.on.create("example.com", "v1", "widgets")
-            def created(body, **_):
-                kopf.info(body, reason="Made", message="as wanted")
-            @kopf.on.update("example.com", "v1", "widgets", field="spec.size")
-            def sized(old, new, patch, **_):
-                patch.status["phase"] = f"{old}->{new}"
-            @kopf.on.delete("example.com", "v1", "widgets")
-            def deleted(**_):
-                pass
-            """
-        )
-    )
-    env = {**os.environ, "KUBECONFIG": str(running.kubeconfig)}
-    log = (tmp_path / "kopf.log").open("wb")
-    process = subprocess.Popen(
-        [sys.executable, "-m", "kopf", "run", str(operator), "-n", "default"], env=env, stdout=log, stderr=log
-    )
-    try:
-        _python(
-            running,
-            f"""
-            import time
-            from kubernetes import client, config
-            config.load_kube_config()
-            api, args = client.CustomObjectsApi(), ("example.com", "v1", "default", "widgets")
-            def until(what):
-                for _ in range(300):
-                    if what(): return
-                    time.sleep(0.1)
-                raise SystemExit("did not come: " + str(get()))
-            def get():
-                try: return api.get_namespaced_custom_object(*args, "ko")
-                except client.ApiException as error: return None if error.status == 404 else 1/0
-            api.create_namespaced_custom_object(*args, {widget("ko")!r})
-            handled = "kopf.zalando.org/last-handled-configuration"
-            until(lambda: get()["metadata"].get("finalizers") and handled in get()["metadata"].get("annotations", ()))
-            api.patch_namespaced_custom_object(*args, "ko", {{"spec": {{"size": 3}}}})
-            until(lambda: get().get("status", {{}}).get("phase") == "1->3")
-            api.delete_namespaced_custom_object(*args, "ko")
-            until(lambda: get() is None)
-            core, chosen = client.CoreV1Api(), "involvedObject.name=ko,reason=Made"
-            until(lambda: core.list_namespaced_event("default", field_selector=chosen).items)
-            """,
-            within=120,
-        )
-    finally:
-        process.terminate()
-        process.wait()
-        log.close()
-    assert b"Traceback" not in (tmp_path / "kopf.log").read_bytes()
-
-
 def test_kr8s_creates_finds_and_waits(running: Running) -> None:
     _define(running)
     _python(
@@ -368,51 +306,3 @@ def test_kr8s_creates_finds_and_waits(running: Running) -> None:
         made.wait("delete", timeout=10)
         """,
     )
-
-
-def test_every_acknowledged_write_survives_being_killed_under_load(tmp_path: Path) -> None:
-    server = Running(tmp_path)
-    server.start()
-    acknowledged: set[str] = set()
-
-    async def storm() -> None:
-        from .conftest import Client
-
-        pki = tmp_path / "pki"
-        async with Client(f"https://127.0.0.1:{server.port}", pki) as client:
-            path = "/api/v1/namespaces/default/configmaps"
-
-            async def writer(number: int) -> None:
-                for step in range(10_000):
-                    name = f"c-{number}-{step}"
-                    try:
-                        code, _ = await client.call(
-                            "POST", path, {"metadata": {"name": name}, "data": {"a": "b" * 500}}
-                        )
-                    except OSError:
-                        return
-                    except Exception as error:
-                        assert "aiohttp" in type(error).__module__
-                        return
-                    assert code == 201
-                    acknowledged.add(name)
-
-            tasks = [asyncio.create_task(writer(number)) for number in range(16)]
-            await asyncio.sleep(1.5)
-            server.kill()
-            await asyncio.gather(*tasks)
-
-    async def check() -> set[str]:
-        from .conftest import Client
-
-        async with Client(f"https://127.0.0.1:{server.port}", tmp_path / "pki") as client:
-            _, listed = await client.get("/api/v1/namespaces/default/configmaps")
-            return {item["metadata"]["name"] for item in listed["items"]}
-
-    try:
-        asyncio.run(storm())
-        server.start()
-        assert len(acknowledged) > 50
-        assert acknowledged <= asyncio.run(check())
-    finally:
-        server.kill()

@@ -13,7 +13,7 @@ from rackless.api.definitions.hosts import HOSTS
 from rackless.api.definitions.machines import MACHINES
 
 from .conftest import HOSTS as HOSTS_PATH
-from .conftest import ROOT, Client, Json, widget_definition
+from .conftest import ROOT, Client, Json
 
 REFERENCE = ROOT.parent / "shared" / "data" / "crds"
 if not REFERENCE.exists():
@@ -76,16 +76,6 @@ async def test_every_definition_of_the_field_loads(client: Client) -> None:
     for name, definition in _reference().items():
         if name not in OURS:
             await client.create("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition)
-
-
-async def test_rules_that_are_not_evaluated_are_said_so(client: Client) -> None:
-    definition = widget_definition()
-    definition["metadata"]["name"] = "gadgets.example.com"
-    definition["spec"]["names"] = {"plural": "gadgets", "kind": "Gadget"}
-    schema = definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
-    schema["properties"]["spec"]["x-kubernetes-validations"] = [{"rule": "self.size > 1"}]
-    await client.create("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition)
-    assert "x-kubernetes-validations are kept but not evaluated" in client.headers["Warning"]
 
 
 def _host(name: str = "w0", **spec: Any) -> Json:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from rackless.api.process import Api
 
-from .conftest import WIDGETS, Client, widget
+from .conftest import WIDGETS, Client, Json, widget
 
 TABLE = "application/json;as=Table;g=meta.k8s.io;v=v1,application/json"
 
@@ -208,6 +210,43 @@ async def test_dependents_follow_their_owner_as_the_policy_says(client: Client, 
             break
     assert owner_code == 404
     assert child_code == (200 if kind == "Orphan" else 404)
+
+
+def _owned(name: str, *owners: Json, **metadata: Any) -> Json:
+    child = widget(name)
+    child["metadata"] |= metadata
+    child["metadata"]["ownerReferences"] = [
+        {"apiVersion": "example.com/v1", "kind": "Widget", "name": owner["metadata"]["name"],
+         "uid": owner["metadata"]["uid"], "blockOwnerDeletion": True}
+        for owner in owners
+    ]  # fmt: skip
+    return child
+
+
+async def test_in_the_foreground_an_owner_goes_after_its_last_dependent(client: Client) -> None:
+    owner = await client.create(WIDGETS, widget("owner"))
+    other = await client.create(WIDGETS, widget("other"))
+    await client.create(WIDGETS, _owned("held", owner, finalizers=["example.com/hold"]))
+    await client.create(WIDGETS, _owned("shared", owner, other))
+    code, answer = await client.call("DELETE", f"{WIDGETS}/owner", {"propagationPolicy": "Foreground"})
+    assert code == 202 and answer["metadata"]["finalizers"] == ["foregroundDeletion"]
+    for _ in range(200):
+        _, held = await client.get(f"{WIDGETS}/held")
+        _, shared = await client.get(f"{WIDGETS}/shared")
+        if "deletionTimestamp" in held["metadata"] and len(shared["metadata"]["ownerReferences"]) == 1:
+            break
+    assert "deletionTimestamp" in held["metadata"]
+    assert [o["name"] for o in shared["metadata"]["ownerReferences"]] == ["other"]
+    assert "deletionTimestamp" not in shared["metadata"]
+    code, left = await client.get(f"{WIDGETS}/owner")
+    assert code == 200 and "deletionTimestamp" in left["metadata"]
+    await client.merge(f"{WIDGETS}/held", {"metadata": {"finalizers": None}})
+    for _ in range(200):
+        code, _ = await client.get(f"{WIDGETS}/owner")
+        if code == 404:
+            break
+    assert code == 404
+    assert (await client.get(f"{WIDGETS}/shared"))[0] == 200
 
 
 async def test_discovery_tells_of_the_new_kind_in_both_forms(client: Client) -> None:

@@ -24,7 +24,7 @@ from typing import Any
 import pytest
 
 from rackless.drivers.libvirt.binding import libvirt
-from rackless.drivers.libvirt.domain_xml import OVMF
+from rackless.drivers.libvirt.firmware_xml import OVMF
 from tests.real import bootable
 from tests.real.private_libvirtd import PrivateLibvirtd, private_libvirtd
 
@@ -68,9 +68,12 @@ class Box:
         wish = {"BootSourceOverrideTarget": "Cd", "BootSourceOverrideEnabled": "Once"}
         assert self.ask("PATCH", self.system, {"Boot": wish})[0] == 200
 
+    def text(self) -> str:
+        return self.console.read_text(errors="replace") if self.console.exists() else ""
+
     def words(self) -> list[str]:
         """What the guests said so far, in order."""
-        text = self.console.read_text(errors="replace") if self.console.exists() else ""
+        text = self.text()
         found = [(at, word) for word in ("FROMISO", "FROMDISK") for at in _places(text, word)]
         return [word for _, word in sorted(found)]
 
@@ -215,3 +218,26 @@ def test_while_libvirtd_restarts_nothing_wrong_is_said(box: Box) -> None:
     box.reset("ForceOff")
     assert box.get()["PowerState"] == "Off"
     assert box.words() == ["FROMDISK"]
+
+
+@pytest.mark.parametrize("box", ["uefi"], indirect=True)
+def test_the_set_up_screen_is_shown_once_and_secure_boot_refuses_what_is_not_signed(box: Box) -> None:
+    boot = {"BootSourceOverrideTarget": "BiosSetup", "BootSourceOverrideEnabled": "Once"}
+    assert box.ask("PATCH", box.system, {"Boot": boot})[0] == 200
+    box.reset("On")
+    until(lambda: "Boot Manager" in box.text() and "Boot Maintenance" in box.text())
+    assert box.words() == []
+    box.reset("ForceRestart")
+    until(lambda: box.words() == ["FROMDISK"])
+
+    assert box.ask("PATCH", f"{box.system}/SecureBoot", {"SecureBootEnable": True})[0] == 200
+    assert box.get("/SecureBoot")["SecureBootCurrentBoot"] == "Disabled"
+    box.reset("ForceRestart")
+    assert box.get("/SecureBoot")["SecureBootCurrentBoot"] == "Enabled"
+    until(lambda: "Access Denied" in box.text() or "Security Violation" in box.text())
+    assert box.words() == ["FROMDISK"]
+
+    assert box.ask("PATCH", f"{box.system}/Bios/Settings", {"Attributes": {"SecureBoot": "Disabled"}})[0] == 200
+    box.reset("ForceRestart")
+    until(lambda: len(box.words()) > 1)
+    assert box.get("/Bios")["Attributes"]["SecureBoot"] == "Disabled"

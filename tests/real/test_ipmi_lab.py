@@ -55,6 +55,10 @@ def test_a_server_is_switched_watched_and_typed_into_by_ipmi(host: PretendHost) 
     host.rackless("up", "--until", "bmc")
     tool = ipmitool(host, host.status()["servers"][0]["bmc"].split("//")[1].split("/")[0].split(":")[0])
     assert "off" in host.run(*tool, "power", "status").stdout
+    lan = host.run(*tool, "lan", "print", "1").stdout
+    assert "255.255.255.0" in lan.split("Subnet Mask", 1)[1].splitlines()[0]
+    gateway = lan.split("Default Gateway IP", 1)[1].splitlines()[0].split(":")[1].strip()
+    assert gateway in host.rackless("exec", "--", "ip", "-brief", "address").stdout.replace("/", " ").split()
     host.run(*tool, "chassis", "bootdev", "pxe", "options=efiboot")
     console = Terminal(host.enter(*tool, "sol", "activate"), host.environment)
     try:

@@ -168,7 +168,11 @@ class Collector:
             if entry is None or dependent is None:
                 continue
             metadata = decode(entry.data)["metadata"]
-            mine: Json = next((o for o in metadata.get("ownerReferences") or () if o["uid"] == uid), {})
+            owners: list[Json] = metadata.get("ownerReferences") or []
+            if any(o["uid"] != uid and self._owner_is_there(o, dependent.namespace) for o in owners):
+                await self._without(dependent, {uid})  # it has another owner to stay for
+                continue
+            mine: Json = next((o for o in owners if o["uid"] == uid), {})
             blocking = blocking or bool(mine.get("blockOwnerDeletion"))
             if "deletionTimestamp" not in metadata:
                 policy = "Foreground" if metadata["uid"] in self._dependents else "Background"

@@ -68,7 +68,7 @@ def create(kind: Kind, version: Version, body: Json, namespace: str, context: Co
     causes = []
     if problem := kind.name_problem(metadata["name"]):
         causes.append(status.invalid_value("metadata.name", metadata["name"], problem))
-    _validate(kind, writing, causes, context)
+    _validate(kind, version, writing, causes, context)
     return obj
 
 
@@ -112,7 +112,7 @@ def replace(
     writing = Writing(obj, old, context.caller, context.now, subresource, context.warnings)
     _shape(kind, version, writing, context, report)
     causes = immutable_problems(before, metadata)
-    _validate(kind, writing, causes, context)
+    _validate(kind, version, writing, causes, context)
     if kind.generation and _wanted(obj, version) != _wanted(old, version):
         metadata["generation"] = before.get("generation", 0) + 1
     removed = "deletionTimestamp" in metadata and not metadata.get("finalizers") and _releasable(obj)
@@ -253,8 +253,10 @@ def _shape(kind: Kind, version: Version, writing: Writing, context: Context, rep
         raise status.invalid(kind.kind, kind.group, str(name), finished(report.causes))
 
 
-def _validate(kind: Kind, writing: Writing, causes: list[Cause], context: Context) -> None:
+def _validate(kind: Kind, version: Version, writing: Writing, causes: list[Cause], context: Context) -> None:
     causes.extend(metadata_problems(writing.new["metadata"]))
+    if kind.custom and version.rules:
+        causes.extend(version.rules(writing.new, writing.old))
     if kind.problems:
         causes.extend(kind.problems(writing))
     if causes:

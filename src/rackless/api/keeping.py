@@ -111,7 +111,7 @@ class Keeper:
         while True:
             for _ in range(10):
                 await asyncio.sleep(self._compact_every / 10)
-                if store.revision - store.compacted > _MOST_HISTORY:
+                if store.backlog > _MOST_HISTORY:
                     break
             try:
                 await self._drop_old_events()

@@ -157,14 +157,14 @@ class Objects:
     async def create(
         self, kind: Kind, version: Version, namespace: str, body: Json, context: Context, *, dry: bool
     ) -> bytes:
-        self._check_namespace(kind, namespace, body)
+        await self._check_namespace(kind, namespace, body)
         obj = core.create(kind, version, body, namespace, context)
         return await self.put_new(kind, version, namespace, obj, dry=dry)
 
     async def put_new(self, kind: Kind, version: Version, namespace: str, obj: Json, *, dry: bool) -> bytes:
         name = obj["metadata"]["name"]
         key = kind.key(namespace, name)
-        if self.store.get(key):
+        if (entry := self.store.get(key)) and not await self._outdated(key, entry):
             raise status.already_exists(kind.plural, kind.group, name)
         data = self._to_store(kind, obj)
         if dry:
@@ -175,10 +175,20 @@ class Objects:
             raise status.already_exists(kind.plural, kind.group, name) from error
         return self.shown(kind, version, rendered(data, revision))
 
-    def _check_namespace(self, kind: Kind, namespace: str, body: Any) -> None:
+    async def _outdated(self, key: str, seen: Entry | None) -> bool:
+        """Whether the object is another than what we have seen: another server may have acknowledged a write that
+        has not reached us. Asked before a write is refused or left out, never before one that the store will check.
+        """
+        await self.store.fresh()
+        return self.store.get(key) is not seen
+
+    async def _check_namespace(self, kind: Kind, namespace: str, body: Any) -> None:
         if not kind.namespaced or kind.verbs == ("create",):
             return
-        entry = self.store.get(NAMESPACE.key("", namespace))
+        key = NAMESPACE.key("", namespace)
+        entry = self.store.get(key)
+        if entry is None and await self._outdated(key, None):
+            entry = self.store.get(key)
         if entry is None:
             raise status.not_found("namespaces", "", namespace)
         if b'"deletionTimestamp"' in entry.data and "deletionTimestamp" in decode(entry.data)["metadata"]:
@@ -206,11 +216,18 @@ class Objects:
         kind, version = target.kind, target.version
         for attempt in range(_TRIES):
             entry = self.store.get(target.key)
-            if entry is None:
-                raise status.not_found(kind.plural, kind.group, target.name)
-            old = self._decoded(kind, version, entry.data)
-            outcome = decide(old)
+            try:
+                if entry is None:
+                    raise status.not_found(kind.plural, kind.group, target.name)
+                old = self._decoded(kind, version, entry.data)
+                outcome = decide(old)
+            except Refused:
+                if await self._outdated(target.key, entry):
+                    continue
+                raise
             if not outcome.removed and core.unchanged(old, outcome.obj):
+                if await self._outdated(target.key, entry):
+                    continue
                 return self.shown(kind, version, entry.data), outcome
             data = self._to_store(kind, outcome.obj)
             if dry:
@@ -235,13 +252,15 @@ class Objects:
         if isinstance(named, dict):
             named.setdefault("name", target.name)
         kind, version = target.kind, target.version
-        if kind.create_on_update and not target.subresource and self.store.get(target.key) is None:
+        create = kind.create_on_update and not target.subresource and self.store.get(target.key) is None
+        if create and not await self._outdated(target.key, None):
             if isinstance(named, dict):
                 named.pop("resourceVersion", None)
             return await self.create(kind, version, target.namespace, body, context, dry=dry), True
         raw = encode(body)
 
         def decide(old: Json) -> Outcome:
+            context.warnings.clear()
             outcome = core.replace(kind, version, old, decode(raw), target.namespace, target.subresource, context)
             return _with_owners(target, old, outcome, context)
 
@@ -313,7 +332,7 @@ class Objects:
         owners = owned_from_the_start(application, config)
         config["metadata"].pop("resourceVersion", None)
         config["metadata"].pop("managedFields", None)
-        self._check_namespace(target.kind, target.namespace, config)
+        await self._check_namespace(target.kind, target.namespace, config)
         obj = core.create(target.kind, target.version, config, target.namespace, context)
         obj["metadata"]["managedFields"] = owners
         return await self.put_new(target.kind, target.version, target.namespace, obj, dry=dry)

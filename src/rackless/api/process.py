@@ -9,6 +9,7 @@ from collections.abc import Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from aiohttp import web
 
@@ -47,9 +48,15 @@ class Settings:
     compact_every: float = 300.0
     kinds: bool = True
     """Whether the kinds of hosts and machines are defined from the start."""
+    advertise: str = ""
+    """The URL that clients are told, where it is not ours: that of a load balancer before several of us."""
+    store_ca: Path | None = None
+    store_cert: Path | None = None
+    store_key: Path | None = None
+    """TLS to etcd: whom we believe, and who we are."""
 
 
-def open_store(description: str) -> Store:
+def open_store(description: str, ca: Path | None = None, cert: Path | None = None, key: Path | None = None) -> Store:
     scheme, _, rest = description.partition(":")
     if scheme == "sqlite" and rest:
         from rackless.api.stores.sqlite import SqliteStore
@@ -57,10 +64,11 @@ def open_store(description: str) -> Store:
         return SqliteStore(Path(rest))
     if scheme == "etcd" and rest:
         from rackless.api.stores.etcd import EtcdStore
+        from rackless.api.stores.rpc import Credentials
 
-        return EtcdStore(rest.split(","))
+        return EtcdStore(rest.split(","), Credentials(ca, cert, key) if ca else None)
     raise InputError(
-        f"{description!r} is no store", hint="say sqlite:FILE or etcd:http://127.0.0.1:2379 (several with commas)"
+        f"{description!r} is no store", hint="say sqlite:FILE or etcd:https://127.0.0.1:2379 (several with commas)"
     )
 
 
@@ -84,7 +92,7 @@ class Api:
 
     async def _open(self, stack: AsyncExitStack) -> None:
         settings = self._settings
-        store = open_store(settings.store)
+        store = open_store(settings.store, settings.store_ca, settings.store_cert, settings.store_key)
         try:
             await store.open()
         except Unreachable as error:
@@ -101,7 +109,8 @@ class Api:
         authority = Authority(settings.pki)
         authorizer = Authorizer(store)
         tokens = Tokens(store, authority.ensure_token_key)
-        hosts = [settings.address, "127.0.0.1", "localhost", "kubernetes", "kubernetes.default.svc", *settings.names]
+        hosts = ["127.0.0.1", "localhost", "kubernetes", "kubernetes.default.svc", *settings.names]
+        hosts += [settings.address, *filter(None, [urlsplit(settings.advertise).hostname])]
         context = tls_context(*authority.ensure_serving(hosts), authority.certificate_file)
         edge = Edge(
             Resources(objects, authorizer, tokens),
@@ -109,7 +118,7 @@ class Api:
             authorizer,
             tokens,
             lambda: store.problem,
-            settings.address,
+            urlsplit(settings.advertise).hostname or settings.address,
         )
         runner = web.ServerRunner(web.Server(edge, access_log=None), shutdown_timeout=0.5)
         await runner.setup()
@@ -125,7 +134,7 @@ class Api:
         port = runner.addresses[0][1]
         self.url = f"https://{settings.address}:{port}"
         if settings.kubeconfig:
-            ensure_kubeconfig(authority, settings.kubeconfig, self.url)
+            ensure_kubeconfig(authority, settings.kubeconfig, settings.advertise or self.url)
         keeper = Keeper(objects, authority, settings.compact_every)
         stack.push_async_callback(keeper.stop)
         keeper.start()

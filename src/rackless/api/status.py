@@ -186,3 +186,11 @@ def too_new(asked: int, current: int) -> Refused:
 
 def unavailable(why: str) -> Refused:
     return Refused(503, "ServiceUnavailable", why, {"retryAfterSeconds": 1}, headers={"Retry-After": "1"})
+
+
+def internal_error() -> Refused:
+    """Our own mistake. What it was is for the log, not for whoever asked."""
+    return Refused(
+        500, "InternalError", "Internal error occurred: the server made a mistake with this request; its log says which",
+        {"causes": [{"message": "the server made a mistake with this request; its log says which"}]},
+    )  # fmt: skip

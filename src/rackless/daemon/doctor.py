@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Literal
 
 from rackless.daemon.prepare import PACKAGES, missing_packages
-from rackless.drivers.libvirt.domain_xml import OVMF, OVMF_SECURE
+from rackless.drivers.libvirt.firmware_xml import OVMF, OVMF_SECURE
 from rackless.lab.acceleration import remembered_kvm
 from rackless.lab.machine import observe_machine
 from rackless.plan.budget import SLOW_FSYNC

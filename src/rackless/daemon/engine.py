@@ -29,8 +29,9 @@ from rackless.daemon.report import describe_quorum, describe_servers
 from rackless.daemon.rest import Rest
 from rackless.daemon.stages import STAGES
 from rackless.drivers.clock import SystemClock
+from rackless.drivers.libvirt import firmware_xml
 from rackless.drivers.libvirt.connection import Connection
-from rackless.drivers.libvirt.domain_xml import OVMF, OVMF_SECURE, Platform
+from rackless.drivers.libvirt.domain_xml import Platform
 from rackless.drivers.libvirt.hypervisor import LibvirtHypervisor
 from rackless.drivers.libvirt.networks import LibvirtNetworks
 from rackless.drivers.netlink.links import NetlinkLinks
@@ -182,7 +183,7 @@ class Engine:
 
     async def _bmcs(self) -> None:
         await self.bmcs.ensure()
-        await Rest(self.paths.resting, self.hypervisor, self.clock, self.bus).end(self.plan)
+        await Rest(self.paths.resting, self.hypervisor, self.clock, self.bus).end(self.bmcs.power_returned)
 
     async def rest(self, *, force: bool) -> list[str]:
         """Stop everything, the servers too, and remember which of them were on."""
@@ -304,10 +305,7 @@ def _with_upstream(plan: LabPlan, paths: LabPaths) -> LabPlan:
 
 def _platform(*, kvm: bool) -> Platform:
     emulator = shutil.which("qemu-system-x86_64")
-    firmware, secure = (
-        next(((Path(code), Path(vars)) for code, vars in places if Path(code).exists() and Path(vars).exists()), None)
-        for places in (OVMF, OVMF_SECURE)
-    )
+    firmware, secure = (firmware_xml.find(places) for places in (firmware_xml.OVMF, firmware_xml.OVMF_SECURE))
     if emulator is None or firmware is None:
         raise MachineError(
             "QEMU or its UEFI firmware is not installed",

@@ -12,11 +12,13 @@ _MIB = 1 << 20
 ENVIRONMENT = {"MTOOLS_SKIP_CHECK": "1"}
 
 
-async def ensure(processes: Processes, image: Path, files: Mapping[str, Path], *, label: str, bits: int) -> None:
-    """A FAT image with `files` (path inside → file here) and a little room to spare."""
+async def ensure(
+    processes: Processes, image: Path, files: Mapping[str, Path], *, label: str, bits: int, room: int = 2
+) -> None:
+    """A FAT image with `files` (path inside → file here) and `room` MiB to spare."""
     content = sum(path.stat().st_size for path in files.values())
     least = 34 if bits == 32 else 1  # FAT32 has a smallest number of clusters
-    size = max(content // _MIB + 2, least)
+    size = max(content // _MIB + room, least)
     image.unlink(missing_ok=True)
     with image.open("wb") as out:
         out.truncate(size * _MIB)

@@ -18,6 +18,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.types import CertificateIssuerPrivateKeyTypes
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from rackless.errors import InputError
+
 _SKEW = timedelta(minutes=5)
 
 
@@ -43,8 +45,15 @@ class Authority:
         self.certificate_file = directory / "ca.crt"
         if not self.certificate_file.exists():
             self._make()
-        self.certificate = x509.load_pem_x509_certificate(self.certificate_file.read_bytes())
-        key = serialization.load_pem_private_key((directory / "ca.key").read_bytes(), None)
+        try:
+            self.certificate = x509.load_pem_x509_certificate(self.certificate_file.read_bytes())
+            key = serialization.load_pem_private_key((directory / "ca.key").read_bytes(), None)
+        except (OSError, ValueError) as error:
+            raise InputError(
+                f"the CA in {directory} cannot be used",
+                why=str(error),
+                hint="ca.crt and ca.key go together; without both a new CA is made",
+            ) from error
         self._key: CertificateIssuerPrivateKeyTypes = key  # type: ignore[assignment]
 
     def _make(self) -> None:

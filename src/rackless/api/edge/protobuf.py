@@ -7,12 +7,12 @@ another message, `[]` before a repeated one, `{}` before the values of a map; `?
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from functools import cache
 from typing import Any
 
-from rackless.api.status import Json, bad_request
+from rackless.api.status import Json, bad_request, unsupported_media_type
+from rackless.api.wire import parts
 
 MEDIA = "application/vnd.kubernetes.protobuf"
 _MAGIC = b"k8s\x00"
@@ -108,43 +108,12 @@ def _fields(message: str) -> dict[int, tuple[str, str, str, bool]]:
     return found
 
 
-def _varint(data: bytes, at: int) -> tuple[int, int]:
-    value = shift = 0
-    while True:
-        if at >= len(data) or shift > 63:
-            raise ValueError("a number is cut off")
-        byte = data[at]
-        at += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value, at
-        shift += 7
-
-
-def _parts(data: bytes) -> Iterator[tuple[int, int | bytes]]:
-    at = 0
-    while at < len(data):
-        tag, at = _varint(data, at)
-        number, wire = tag >> 3, tag & 7
-        if wire == 0:
-            value, at = _varint(data, at)
-            yield number, value
-            continue
-        length = {1: 8, 5: 4}.get(wire)
-        if wire == 2:
-            length, at = _varint(data, at)
-        if length is None or at + length > len(data):
-            raise ValueError("a field is cut off")
-        yield number, data[at : at + length]
-        at += length
-
-
 def _signed(value: int) -> int:
     return value - (1 << 64) if value >= 1 << 63 else value
 
 
 def _stamp(data: bytes, micro: bool) -> str | None:
-    values = {number: value for number, value in _parts(data) if isinstance(value, int)}
+    values = {number: value for number, value in parts(data) if isinstance(value, int)}
     if not values:
         return None
     try:
@@ -172,13 +141,13 @@ def _value(kind: str, value: int | bytes, depth: int) -> Any:
         case "Time" | "Micro":
             return _stamp(value, kind == "Micro")
         case "Quantity":
-            return next((v.decode() for n, v in _parts(value) if n == 1 and isinstance(v, bytes)), "0")
+            return next((v.decode() for n, v in parts(value) if n == 1 and isinstance(v, bytes)), "0")
         case "Extra":
-            return [v.decode() for n, v in _parts(value) if n == 1 and isinstance(v, bytes)]
+            return [v.decode() for n, v in parts(value) if n == 1 and isinstance(v, bytes)]
         case "Raw":
             from rackless.api.encoding import decode
 
-            raw = next((v for n, v in _parts(value) if n == 1 and isinstance(v, bytes)), b"{}")
+            raw = next((v for n, v in parts(value) if n == 1 and isinstance(v, bytes)), b"{}")
             return decode(raw)
     return _message(kind, value, depth + 1)
 
@@ -188,14 +157,14 @@ def _message(name: str, data: bytes, depth: int = 0) -> Json:
         raise ValueError("nested too deeply")
     found: Json = {}
     fields = _fields(name)
-    for number, value in _parts(data):
+    for number, value in parts(data):
         if number not in fields:
             continue
         field, many, kind, kept = fields[number]
         if many == "[]":
             found.setdefault(field, []).append(_value(kind, value, depth))
         elif many == "{}":
-            pair = dict(_parts(value)) if isinstance(value, bytes) else {}
+            pair = dict(parts(value)) if isinstance(value, bytes) else {}
             key, inner = pair.get(1, b""), pair.get(2, b"")
             found.setdefault(field, {})[_value("s", key, depth)] = _value(kind, inner, depth)
         else:
@@ -216,7 +185,7 @@ def parse(raw: bytes) -> Json:
         if meta.get("kind") == "DeleteOptions":
             name = "DeleteOptions"
         if name not in _MESSAGES or ("/" not in name and name != "DeleteOptions"):
-            raise bad_request(f"no protobuf form of {name} is known here; send application/json")
+            raise unsupported_media_type(("application/json", "application/yaml"))
         return {**meta, **_message(name, envelope.get("raw", b""))}
     except (ValueError, RecursionError) as error:
         raise bad_request(f"the protobuf body cannot be read: {error}") from error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import ssl
 from collections.abc import Callable
 from pathlib import Path as File
@@ -10,6 +11,7 @@ from aiohttp import web
 
 from rackless.api import discovery, status
 from rackless.api.access.authentication import ANONYMOUS, Tokens, from_certificate
+from rackless.api.access.impersonation import impersonated
 from rackless.api.access.rbac import Attributes, Authorizer, refusal
 from rackless.api.edge import respond
 from rackless.api.edge.request import discovery_form, parse_path
@@ -17,8 +19,9 @@ from rackless.api.edge.resources import Resources
 from rackless.api.kinds.kind import Caller
 from rackless.api.registry import Registry
 from rackless.api.status import Refused
-from rackless.api.stores.port import Unreachable
+from rackless.api.stores.port import TooLarge, Unreachable
 
+log = logging.getLogger(__name__)
 _METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
 
 
@@ -46,11 +49,18 @@ class Edge:
             return respond.refusal(refused)
         except Unreachable as error:
             return respond.refusal(status.unavailable(f"the store cannot be reached: {error}"))
+        except TooLarge as error:
+            return respond.refusal(Refused(413, "RequestEntityTooLarge", f"Request entity too large: {error}"))
+        except Exception:
+            log.exception("%s %s failed", request.method, request.rel_url.raw_path)
+            if request.writer.output_size:
+                raise  # an answer has begun: all that is left is to break it off
+            return respond.refusal(status.internal_error())
 
     async def _serve(self, request: web.BaseRequest) -> web.StreamResponse:
         if request.method not in _METHODS:
             raise status.method_not_allowed()
-        caller = self._caller(request)
+        caller = impersonated(self._caller(request), request.headers, self._authorizer)
         raw = request.rel_url.raw_path
         if raw.startswith(("/api/", "/apis/")) and (path := parse_path(raw)) is not None:
             return await self._resources.serve(request, path, caller)
@@ -80,11 +90,10 @@ class Edge:
         match path.strip("/").split("/"):
             case ["version"]:
                 return respond.json(discovery.VERSION)
-            case ["livez" | "healthz"] | ["livez" | "healthz", "ping"]:
-                return respond.text("ok")
+            case ["livez" | "healthz"] | ["livez" | "healthz" | "readyz", "ping"]:
+                return self._health(request, path.strip("/"), "")
             case ["readyz"]:
-                problem = self._ready()
-                return respond.text(problem or "ok", 500 if problem else 200)
+                return self._health(request, "readyz", self._ready())
             case ["api"]:
                 if form := discovery_form(accept):
                     return self._aggregated(True, form)
@@ -112,6 +121,14 @@ class Edge:
                 if (found := serve(self._registry, rest, accept)) is not None:
                     return found
         return respond.text("404 page not found\n", 404)
+
+    def _health(self, request: web.BaseRequest, name: str, problem: str) -> web.Response:
+        """One word, or with `?verbose` each check, as the real server writes them."""
+        if not problem and "verbose" not in request.rel_url.query:
+            return respond.text("ok")
+        store = f"[-]etcd failed: {problem}" if problem else "[+]etcd ok"
+        verdict = "failed" if problem else "passed"
+        return respond.text(f"[+]ping ok\n{store}\n{name} check {verdict}\n", 500 if problem else 200)
 
     def _aggregated(self, core: bool, form: str) -> web.Response:
         response = respond.json(discovery.aggregated(self._registry, core, form))

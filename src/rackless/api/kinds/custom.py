@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from rackless.api.kinds.kind import Column, Kind, Problems, Scale, Version, Writing
@@ -167,18 +167,18 @@ def _problems(writing: Writing) -> list[Cause]:
         )
     for index, version in enumerate(spec["versions"]):
         found.extend(_version_problems(version, f"spec.versions[{index}]"))
-        if _has_rules(version.get("schema")) and not writing.subresource:
-            writing.warnings.append(
-                f"spec.versions[{index}].schema: x-kubernetes-validations are kept but not evaluated by this server"
-            )
+        if not writing.subresource:
+            for cause, warning in _rule_problems(version, f"spec.versions[{index}].schema.openAPIV3Schema"):
+                found.extend([cause] if cause else [])
+                writing.warnings.extend([warning] if warning else [])
     return found
 
 
-def _has_rules(schema: Any) -> bool:
-    """Whether a schema has rules in CEL anywhere."""
-    if isinstance(schema, dict):
-        return bool(schema.get("x-kubernetes-validations")) or any(map(_has_rules, schema.values()))
-    return isinstance(schema, list) and any(map(_has_rules, schema))
+def _rule_problems(version: Json, at: str) -> Iterable[tuple[Cause | None, str]]:
+    from rackless.api.schema.rules import rule_problems
+
+    schema = (version.get("schema") or {}).get("openAPIV3Schema")
+    return rule_problems(schema, at)
 
 
 def _version_problems(version: Json, at: str) -> list[Cause]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 from rackless.api.names import subdomain_problem
@@ -68,6 +68,14 @@ class Version:
     @cached_property
     def walk(self) -> Node:
         return compile_schema(self.schema, root=True)
+
+    @cached_property
+    def rules(self) -> Callable[[Json, Json | None], list[Cause]] | None:
+        """The rules in CEL beside the schema, if there are any."""
+        from rackless.api.schema.rules import check_rules, compile_rules
+
+        check = compile_rules(self.schema)
+        return partial(check_rules, check) if check else None
 
 
 @dataclass(frozen=True, slots=True)

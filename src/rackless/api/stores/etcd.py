@@ -1,45 +1,70 @@
 """Objects in etcd v3, shared by several servers: revisions are etcd's, a write is a conditional transaction.
 
-Each server follows the whole keyspace with one watch and reads from what that brought. A write is acknowledged when
-the watch has brought it back, so that whoever wrote can read it here; a read that must be current first asks etcd
-which revision is. etcd must be ours alone: then every revision is an event of the watch, and waiting for a revision
-always ends. Speaks etcd's JSON gateway, which needs no gRPC.
+Each server follows the whole keyspace with one watch and reads from what that brought. Writes that wait go together in
+one transaction (`groups`). A write is acknowledged when memory holds it and everything before it: at once when it is
+the next revision, else when the watch has come so far; so whoever wrote can read it here. A read that must be current
+first asks etcd which revision is. etcd must be ours alone: then every revision is an event of the watch, and waiting
+for a revision always ends. Speaks etcd's JSON gateway, which needs no gRPC.
 """
 
 from __future__ import annotations
 
 import asyncio
-import base64
 import heapq
 import itertools
 from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
-from typing import Any
 
-from rackless.api.encoding import decode, encode, rendered, restamped
-from rackless.api.stores.gateway import Gateway, Unanswered
+from rackless.api.encoding import rendered, restamped
+from rackless.api.stores import messages
+from rackless.api.stores.groups import MOST_WRITES, PREFIX, SPAN, Group, Write, last_of, next_group, unpacked
 from rackless.api.stores.memory import Memory, ReadsFromMemory
-from rackless.api.stores.port import Change, Compacted, Entry, Raced, Unreachable
+from rackless.api.stores.messages import Event, Pair
+from rackless.api.stores.port import Change, Compacted, Entry, Raced, TooLarge, Unreachable
+from rackless.api.stores.rpc import Credentials, Member, RefusedByEtcd, Unanswered
 
-_PREFIX = "/rackless/"
-_EVERYTHING = base64.b64encode(b"\0").decode()
 _PAGE = 500
 _PATIENCE = 10.0
+_GROUPS_UNDER_WAY = 2
 
 
-def _b64(text: str | bytes) -> str:
-    return base64.b64encode(text.encode() if isinstance(text, str) else text).decode()
-
-
-def _key_of(encoded: str) -> str | None:
+def _key_of(pair: Pair) -> str | None:
     """Our key, or None for a key of somebody else."""
-    key = base64.b64decode(encoded).decode(errors="replace")
-    return key[len(_PREFIX) :] if key.startswith(_PREFIX) else None
+    return pair.key[len(PREFIX) :].decode(errors="replace") if pair.key.startswith(PREFIX) else None
+
+
+def _change_of(event: Event) -> Change | None:
+    """An event with what was there before it; None for keys of somebody else."""
+    if (key := _key_of(event.pair)) is None:
+        return None
+    previous = None
+    if event.previous is not None:
+        version, data = unpacked(event.previous.revision, event.previous.value)
+        previous = rendered(data, version)
+    if not event.deleted:
+        version, data = unpacked(event.pair.revision, event.pair.value)
+        return Change(key, version, rendered(data, version), previous)
+    version = event.pair.revision * SPAN
+    return Change(key, version, restamped(previous, version), previous, deleted=True) if previous is not None else None
+
+
+def _refusal(why: str, compacted: int) -> Exception:
+    if "compacted" in why:
+        return Compacted(compacted)
+    if "too many operations" in why:
+        return TooManyOperations(why)
+    if "too large" in why or "larger than max" in why:
+        return TooLarge(why)
+    return Unreachable(f"etcd refused: {why}")
+
+
+class TooManyOperations(Exception):
+    """etcd is set to allow fewer operations in a transaction."""
 
 
 class EtcdStore(ReadsFromMemory):
-    def __init__(self, urls: Sequence[str]) -> None:
-        self._gateways = [Gateway(url) for url in urls]
+    def __init__(self, urls: Sequence[str], credentials: Credentials | None = None) -> None:
+        self._members = [Member(url, credentials) for url in urls]
         self._memory = Memory()
         self._compacted = 0
         self._problem = ""
@@ -48,6 +73,11 @@ class EtcdStore(ReadsFromMemory):
         self._numbers = itertools.count()
         self._asking: asyncio.Task[int] | None = None
         self._next_asking: asyncio.Task[int] | None = None
+        self._pending: dict[str, asyncio.Future[int]] = {}
+        self._waiting: list[Write] = []
+        self._sending: set[asyncio.Task[None]] = set()
+        self._most_writes = MOST_WRITES
+        self._backlog = 0
 
     # -- life ----------------------------------------------------------------------------------------------------
 
@@ -64,85 +94,82 @@ class EtcdStore(ReadsFromMemory):
             self._following.cancel()
             with suppress(asyncio.CancelledError):
                 await self._following
-        for gateway in self._gateways:
-            gateway.close()
+        for task in self._sending:
+            task.cancel()
+        await asyncio.gather(*self._sending, return_exceptions=True)
+        for member in self._members:
+            member.close()
 
-    async def _ask(self, path: str, body: Any) -> Any:
+    async def _ask(self, method: str, message: bytes) -> bytes:
         problem = ""
         # A question may be asked again, of the next one or on a new connection; a write only when it was never sent.
-        for gateway in (*self._gateways, self._gateways[0]):
+        for member in (*self._members, self._members[0]):
             try:
-                answer = decode(await gateway.ask(f"/v3/{path}", encode(body), _PATIENCE))
+                return await member.ask(method, message, _PATIENCE)
             except Unanswered as error:
                 problem = str(error)
-                self._rotate(gateway)
-                if path == "kv/txn" and error.sent:
+                self._rotate(member)
+                if method == "KV/Txn" and error.sent:
                     break  # it may have been done: never write twice
-                continue
-            except ValueError as error:
-                raise Unreachable(f"etcd did not answer with JSON: {error}") from error
-            if "error" in answer:
-                if "compacted" in str(answer["error"]):
-                    raise Compacted(self._compacted)
-                raise Unreachable(f"etcd refused: {answer['error']}")
-            return answer
+            except RefusedByEtcd as error:
+                raise _refusal(str(error), self._compacted) from error
         raise Unreachable(f"etcd cannot be reached: {problem}")
 
-    def _rotate(self, failed: Gateway) -> None:
+    def _rotate(self, failed: Member) -> None:
         """Ask another one first from now on."""
-        if self._gateways[0] is failed:
-            self._gateways.append(self._gateways.pop(0))
+        if self._members[0] is failed:
+            self._members.append(self._members.pop(0))
 
     async def _pages(
         self, low: str, high: str, revision: int = 0
     ) -> AsyncIterator[tuple[int, list[tuple[str, int, bytes]]]]:
-        """(revision of the whole, rows) for each page of a range, all of one revision."""
-        start = low
+        """(etcd's revision of the whole, rows) for each page of a range, all of one revision."""
+        start, end = PREFIX + low.encode(), PREFIX + high.encode()
         while True:
-            body = {"key": _b64(_PREFIX + start), "range_end": _b64(_PREFIX + high), "limit": _PAGE}
-            if revision:
-                body["revision"] = revision
-            answer = await self._ask("kv/range", body)
-            revision = revision or int(answer["header"]["revision"])
-            rows = []
-            for kv in answer.get("kvs") or ():
-                key = _key_of(kv["key"])
-                if key is not None:
-                    rows.append((key, int(kv["mod_revision"]), base64.b64decode(kv.get("value", ""))))
-            yield revision, rows
-            if not answer.get("more") or not rows:
+            answer = await self._ask("KV/Range", messages.range_request(start, end, _PAGE, revision))
+            revision = revision or messages.revision_of(answer)
+            pairs, more = messages.ranged(answer)
+            yield (
+                revision,
+                [(_key_of(pair) or "", *unpacked(pair.revision, pair.value)) for pair in pairs],
+            )
+            if not more or not pairs:
                 return
-            start = rows[-1][0] + "\0"
+            start = pairs[-1].key + b"\0"
 
     async def _load(self) -> None:
         async for revision, rows in self._pages("", "\x7f"):
             self._memory.load(rows)
-            self._memory.revision = revision
+            self._memory.revision = last_of(revision)
 
     # -- following -----------------------------------------------------------------------------------------------
 
-    async def _events(self, after: int, *, previous: bool = False) -> AsyncIterator[tuple[int, list[Any]]]:
-        """(revision, events) from the watch of everything; ends with Compacted or Unreachable."""
-        wanted = {"key": _EVERYTHING, "range_end": _EVERYTHING, "start_revision": after + 1, "prev_kv": previous}
-        gateway = self._gateways[0]
+    async def _events(self, after: int, *, previous: bool = False) -> AsyncIterator[list[Event]]:
+        """Events later than a resource version, from the watch of everything; ends with Compacted or Unreachable.
+
+        Asks from the revision that was already seen on: were we to ask for the next one and it was the one compacted
+        to, etcd would answer without the deletions in it.
+        """
+        wanted = messages.watch_request(max(1, after // SPAN), previous=previous)
+        member = self._members[0]
         try:
-            async for line in gateway.stream("/v3/watch", encode({"create_request": wanted}), _PATIENCE):
-                result = decode(line).get("result") or {}
-                if result.get("compact_revision"):
-                    raise Compacted(int(result["compact_revision"]))
-                if result.get("canceled"):
-                    raise Unreachable(str(result.get("cancel_reason")))
-                yield int(result["header"]["revision"]), result.get("events") or []
+            async for message in member.follow("Watch/Watch", wanted, messages.PROGRESS, _PATIENCE):
+                watched = messages.watched(message)
+                if watched.compacted:
+                    raise Compacted(last_of(watched.compacted))
+                if watched.cancelled is not None:
+                    raise Unreachable(f"etcd ended the watch: {watched.cancelled}")
+                yield [messages.event(each) for each in watched.events]
         except Unanswered as error:
-            self._rotate(gateway)
+            self._rotate(member)
             raise Unreachable(f"the watch of etcd broke: {error}") from error
 
     async def _follow(self) -> None:
         while True:
             try:
-                async for revision, events in self._events(self._memory.revision):
+                async for events in self._events(self._memory.revision):
                     self._problem = ""
-                    self._apply(revision, events)
+                    self._apply(events)
             except Compacted:
                 with suppress(Unreachable, Compacted):
                     await self._reload()
@@ -151,50 +178,64 @@ class EtcdStore(ReadsFromMemory):
                 self._problem = str(error)
                 await asyncio.sleep(0.5)
 
-    def _apply(self, revision: int, events: list[Any]) -> None:
+    @property
+    def _etcd_revision(self) -> int:
+        return self._memory.revision // SPAN
+
+    def _apply(self, events: list[Event]) -> None:
+        """What the watch brought: whole revisions, of which our own writes may be known already."""
         writes: list[tuple[str, int, bytes | None]] = []
+        known = newest = self._etcd_revision
         for event in events:
-            kv = event["kv"]
-            key = _key_of(kv["key"])
-            revision = int(kv["mod_revision"])
-            if key is not None:
-                gone = event.get("type") == "DELETE"
-                writes.append((key, revision, None if gone else base64.b64decode(kv.get("value", ""))))
-        if events:
-            if writes:
-                self._memory.apply(writes)
-            self._memory.revision = max(self._memory.revision, revision)
-            self._wake()
+            pair = event.pair
+            if pair.revision <= known:
+                continue
+            newest = pair.revision
+            if (key := _key_of(pair)) is None:
+                continue
+            if event.deleted:
+                writes.append((key, pair.revision * SPAN, None))
+            else:
+                writes.append((key, *unpacked(pair.revision, pair.value)))
+        if newest > known:
+            self._take(newest, writes)
+
+    def _take(self, revision: int, writes: list[tuple[str, int, bytes | None]]) -> None:
+        """Everything up to a revision of etcd is known now."""
+        if writes:
+            self._memory.apply(writes)
+            self._backlog += len(writes)
+        self._memory.revision = last_of(revision)
+        self._wake()
 
     async def _reload(self) -> None:
         """History was compacted while we were away: what differs now becomes changes, in the order of their
         revisions.
         """
         there: dict[str, tuple[int, bytes]] = {}
-        newest = self._memory.revision
+        newest = self._etcd_revision
         async for at, rows in self._pages("", "\x7f"):
             newest = at
             there.update((key, (revision, data)) for key, revision, data in rows)
         writes: list[tuple[str, int, bytes | None]] = []
         for entry in self._memory.everything():
             if entry.key not in there:
-                writes.append((entry.key, newest, None))
+                writes.append((entry.key, last_of(newest), None))
             elif there[entry.key][0] == entry.revision:
                 del there[entry.key]
         writes += [(key, revision, data) for key, (revision, data) in there.items()]
-        self._compacted = max(self._compacted, newest)
-        self._memory.apply(sorted(writes, key=lambda write: write[1]))
-        self._memory.revision = newest
-        self._wake()
+        self._compacted = max(self._compacted, last_of(newest))
+        self._take(newest, sorted(writes, key=lambda write: write[1]))
 
     def _wake(self) -> None:
-        while self._waiters and self._waiters[0][0] <= self._memory.revision:
+        while self._waiters and self._waiters[0][0] <= self._etcd_revision:
             _, _, waiter = heapq.heappop(self._waiters)
             if not waiter.done():
                 waiter.set_result(None)
 
     async def _until(self, revision: int) -> None:
-        if self._memory.revision >= revision:
+        """Until memory is at a revision of etcd."""
+        if self._etcd_revision >= revision:
             return
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         heapq.heappush(self._waiters, (revision, next(self._numbers), waiter))
@@ -215,8 +256,8 @@ class EtcdStore(ReadsFromMemory):
         return self._problem
 
     @property
-    def compacted(self) -> int:
-        return self._compacted
+    def backlog(self) -> int:
+        return self._backlog
 
     async def fresh(self) -> int:
         """One question for all who ask while the previous one is under way: its answer is newer than all of them."""
@@ -234,70 +275,104 @@ class EtcdStore(ReadsFromMemory):
         return await self._current()
 
     async def _current(self) -> int:
-        answer = await self._ask("kv/range", {"key": _b64(_PREFIX), "keys_only": True, "limit": 1})
-        await self._until(int(answer["header"]["revision"]))
+        answer = await self._ask("KV/Range", messages.range_request(PREFIX, limit=1, keys_only=True))
+        await self._until(messages.revision_of(answer))
         return self._memory.revision
 
     async def entries_at(self, bucket: str, namespace: str, revision: int) -> list[Entry]:
         low = f"{bucket}/{namespace}/" if namespace else f"{bucket}/"
         found: list[Entry] = []
-        async for _, rows in self._pages(low, low[:-1] + "0", revision):
-            found.extend(Entry(key, at, rendered(data, at)) for key, at, data in rows)
+        async for _, rows in self._pages(low, low[:-1] + "0", revision // SPAN):
+            for key, at, data in rows:
+                if at <= revision:
+                    found.append(Entry(key, at, rendered(data, at)))
+                    continue
+                # Of the same transaction, but later than what was asked for: what was there before it?
+                async for _, earlier in self._pages(key, key + "\0", revision // SPAN - 1):
+                    found.extend(Entry(key, at, rendered(data, at)) for key, at, data in earlier)
         return found
 
     async def history(self, bucket: str, after: int, until: int) -> list[Change]:
         found: list[Change] = []
         if until <= after:
             return found
-        async for _, events in self._events(after, previous=True):
+        async for events in self._events(after, previous=True):
             last = 0
             for event in events:
-                kv, old = event["kv"], event.get("prev_kv")
-                key, last = _key_of(kv["key"]), int(kv["mod_revision"])
-                if last > until:
+                last = event.pair.revision
+                if last * SPAN > until:
                     break
-                if key is None or not key.startswith(bucket + "/"):
-                    continue
-                previous = None
-                if old is not None:
-                    previous = rendered(base64.b64decode(old.get("value", "")), int(old["mod_revision"]))
-                if event.get("type") != "DELETE":
-                    data = rendered(base64.b64decode(kv.get("value", "")), last)
-                    found.append(Change(key, last, data, previous))
-                elif previous is not None:
-                    found.append(Change(key, last, restamped(previous, last), previous, deleted=True))
-            if last >= until:
+                change = _change_of(event)
+                if change and change.revision > after and change.key.startswith(bucket + "/"):
+                    found.append(change)
+            if last >= until // SPAN:
                 break
         return found
 
     # -- writing -------------------------------------------------------------------------------------------------
 
     async def write(self, key: str, expected: int, data: bytes | None) -> int:
-        name = _b64(_PREFIX + key)
-        change = (
-            {"request_put": {"key": name, "value": _b64(data)}}
-            if data is not None
-            else {"request_delete_range": {"key": name}}
-        )
-        answer = await self._ask(
-            "kv/txn",
-            {
-                "compare": [{"key": name, "target": "MOD", "result": "EQUAL", "mod_revision": str(expected)}],
-                "success": [change],
-            },
-        )
-        revision = int(answer["header"]["revision"])
-        await self._until(revision)
-        if not answer.get("succeeded"):
+        while (other := self._pending.get(key)) is not None:
+            await asyncio.wait([other])
+        entry = self._memory.get(key)
+        if (entry.revision if entry else 0) != expected:
             raise Raced(key)
-        return revision
+        done: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        self._pending[key] = done
+        self._waiting.append(Write(key, expected, data, done))
+        self._send_groups()
+        # The write goes on when its caller is cancelled; whoever reads later sees how it ended.
+        return await asyncio.shield(done)
+
+    def _send_groups(self) -> None:
+        while self._waiting and len(self._sending) < _GROUPS_UNDER_WAY:
+            group, self._waiting = next_group(self._waiting, self._most_writes)
+            task = asyncio.create_task(self._send(group), name="etcd-write")
+            self._sending.add(task)
+            task.add_done_callback(self._sent)
+
+    def _sent(self, task: asyncio.Task[None]) -> None:
+        self._sending.discard(task)
+        self._send_groups()
+
+    async def _send(self, group: Group) -> None:
+        try:
+            outcome = await self._written(group)
+        except TooManyOperations:
+            self._most_writes = max(1, len(group.writes) // 2)
+            self._waiting = [*group.writes, *self._waiting]
+            return
+        except (Unreachable, TooLarge) as error:
+            outcome = {write.key: error for write in group.writes}
+        except asyncio.CancelledError:
+            outcome = {write.key: Unreachable("the store is closed") for write in group.writes}
+        for write in group.writes:
+            self._pending.pop(write.key, None)
+            result = outcome.get(write.key) or Raced(write.key)
+            if write.done.cancelled():
+                continue
+            if isinstance(result, int):
+                write.done.set_result(result)
+            else:
+                write.done.set_exception(result)
+
+    async def _written(self, group: Group) -> dict[str, int | Exception]:
+        """What was written, with its resource version, once memory holds it."""
+        answer = await self._ask("KV/Txn", group.transaction())
+        revision, done = messages.revision_of(answer), group.done(answer)
+        if done and revision == self._etcd_revision + 1:
+            self._take(revision, [(write.key, revision * SPAN + place, write.data) for place, write in done])
+        else:
+            await self._until(revision)
+        return {write.key: revision * SPAN + place for place, write in done}
 
     async def compact(self, revision: int) -> None:
-        revision = min(revision, self.revision)
-        if revision <= self._compacted:
+        revision = min(revision, self.revision) // SPAN
+        if last_of(revision) <= self._compacted:
             return
         try:
-            await self._ask("kv/compaction", {"revision": str(revision)})
+            await self._ask("KV/Compact", messages.compaction(revision))
         except Compacted:
             pass  # another server did it
-        self._compacted = max(self._compacted, revision)
+        self._compacted = last_of(revision)
+        self._backlog = 0

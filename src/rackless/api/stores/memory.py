@@ -35,6 +35,9 @@ class Bucket:
         if self.items.pop(key, None) is not None:
             self._order = None
 
+    def forget_order(self) -> None:
+        self._order = None
+
     def ordered(self, prefix: str) -> list[Entry]:
         if self._order is None:
             self._order = sorted(self.items)
@@ -52,14 +55,14 @@ class Memory:
         self._subscribers: list[Subscriber] = []
 
     def load(self, rows: Iterable[tuple[str, int, bytes]]) -> None:
-        """Entries from the store, without looking into them. Keys come sorted, so buckets change rarely."""
-        name, bucket = "", Bucket()
+        """Entries from the store, without looking into them. Keys mostly come sorted, so buckets change rarely."""
+        name, bucket = "\0", Bucket()  # no key begins so
         for key, revision, data in rows:
-            if not (name and key.startswith(name)):
+            if not key.startswith(name):
                 name = bucket_of(key) + "/"
                 bucket = self._bucket(name[:-1])
+                bucket.forget_order()
             bucket.items[key] = Entry(key, revision, rendered(data, revision))
-            bucket._order = None
 
     def _bucket(self, name: str) -> Bucket:
         found = self._buckets.get(name)

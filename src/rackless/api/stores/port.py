@@ -8,12 +8,10 @@ survive a crash. All of it runs on one event loop; `entries`, `get` and `subscri
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(NamedTuple):
     """An object as it is: `data` carries its resource version already."""
 
     key: str
@@ -21,8 +19,7 @@ class Entry:
     data: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(NamedTuple):
     """One write. `data` is the object after it, or for a deletion its last state with the deletion's resource
     version.
     """
@@ -50,17 +47,23 @@ class Unreachable(Exception):
     """The store cannot be asked now; nothing is known about a write that was under way."""
 
 
+class TooLarge(Exception):
+    """The store does not take a value of this size; nothing was written."""
+
+
 Subscriber = Callable[[Sequence[Change]], None]
 
 
 class Store(Protocol):
     @property
     def revision(self) -> int:
-        """The revision of the newest change applied in memory."""
+        """The revision of everything applied in memory: that of the newest change, or later."""
         ...
 
     @property
-    def compacted(self) -> int: ...
+    def backlog(self) -> int:
+        """How many changes are kept as history, about."""
+        ...
 
     @property
     def problem(self) -> str:
@@ -92,7 +95,7 @@ class Store(Protocol):
     async def write(self, key: str, expected: int, data: bytes | None) -> int:
         """Write (or, with None, delete) when the key is at `expected` (0: absent). The revision, once durable.
 
-        Raises Raced when it is not, Unreachable when the outcome is unknown.
+        Raises Raced when it is not, TooLarge, and Unreachable when the outcome is unknown.
         """
         ...
 

@@ -34,8 +34,8 @@ CREATE INDEX IF NOT EXISTS log_by_key ON log (key, revision);
 CREATE TABLE IF NOT EXISTS meta (name TEXT PRIMARY KEY, value INTEGER NOT NULL);
 """
 _CURRENT = """
-SELECT key, revision, data FROM log
-WHERE revision IN (SELECT max(revision) FROM log GROUP BY key) AND data IS NOT NULL ORDER BY key
+SELECT key, revision, data FROM (SELECT max(revision) AS newest FROM log GROUP BY key) JOIN log ON revision = newest
+WHERE data IS NOT NULL
 """
 _AT = """
 SELECT key, revision, data FROM log WHERE revision IN (
@@ -152,8 +152,8 @@ class SqliteStore(ReadsFromMemory):
         return self._failure
 
     @property
-    def compacted(self) -> int:
-        return self._compacted
+    def backlog(self) -> int:
+        return self.revision - self._compacted
 
     async def fresh(self) -> int:
         return self._memory.revision

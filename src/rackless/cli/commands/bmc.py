@@ -23,7 +23,7 @@ OPERATIONS = ("read", "login", "power", "boot", "media", "other")
 
 @click.group()
 def bmc() -> None:
-    """BMCs: serve them for any libvirt domains; make those of a lab fail on demand."""
+    """BMCs: serve them for any libvirt domains; make them fail on demand."""
 
 
 @bmc.command()
@@ -119,11 +119,33 @@ def _folder() -> Path:
 
 @bmc.group()
 def fault() -> None:
-    """Things that go wrong at BMCs of a lab, because you want to see what happens then."""
+    """Things that go wrong at BMCs, because you want to see what happens then."""
+
+
+serving_option = click.option(
+    "--serving",
+    metavar="ADDRESS:PORT",
+    help="Not in a lab, but at the `bmc serve` that listens there, or whose --state folder this is.",
+)
+
+
+def _socket(file: Path | None, name: str | None, serving: str | None, *, change: bool = False) -> Path:
+    from rackless.daemon import host_operations
+    from rackless.run.paths import Roots
+
+    if serving is None:
+        return host_operations.lab_socket(name or load_spec(file, None).name, Roots.from_environment(), change=change)
+    if "/" in serving or Path(serving).is_dir():
+        return asyncio.run(host_operations.served_socket(Path(serving)))
+    address, _, port = serving.rpartition(":")
+    return asyncio.run(
+        host_operations.served_socket(_folder() / f"{(address or '127.0.0.1').replace(':', '_')}-{port}")
+    )
 
 
 @fault.command()
 @lab_options
+@serving_option
 @click.argument("trouble", type=click.Choice(TROUBLES))
 @click.option("--server", help="Only at this server's BMC [every].")
 @click.option("--operation", type=click.Choice(OPERATIONS), help="Only requests of this kind [every].")
@@ -135,6 +157,7 @@ def fault() -> None:
 def add(
     file: Path | None,
     name: str | None,
+    serving: str | None,
     trouble: str,
     server: str | None,
     operation: str | None,
@@ -146,13 +169,10 @@ def add(
 ) -> None:
     """Let TROUBLE happen from now on."""
     from rackless.daemon import host_operations
-    from rackless.run.paths import Roots
 
-    lab = name or load_spec(file, None).name
     added = asyncio.run(
         host_operations.add_fault(
-            lab,
-            Roots.from_environment(),
+            _socket(file, name, serving, change=True),
             trouble=trouble,
             server=server,
             operation=operation,
@@ -168,14 +188,13 @@ def add(
 
 @fault.command("list")
 @lab_options
+@serving_option
 @click.option("--json", "as_json", is_flag=True, help="One JSON list.")
-def list_faults(file: Path | None, name: str | None, as_json: bool) -> None:
+def list_faults(file: Path | None, name: str | None, serving: str | None, as_json: bool) -> None:
     """List the faults there are."""
     from rackless.daemon import host_operations
-    from rackless.run.paths import Roots
 
-    lab = name or load_spec(file, None).name
-    found = asyncio.run(host_operations.faults(lab, Roots.from_environment()))
+    found = asyncio.run(host_operations.faults(_socket(file, name, serving)))
     if as_json:
         click.echo(json.dumps(found))
     else:
@@ -185,12 +204,11 @@ def list_faults(file: Path | None, name: str | None, as_json: bool) -> None:
 
 @fault.command()
 @lab_options
+@serving_option
 @click.argument("ids", nargs=-1, type=int)
-def clear(file: Path | None, name: str | None, ids: tuple[int, ...]) -> None:
+def clear(file: Path | None, name: str | None, serving: str | None, ids: tuple[int, ...]) -> None:
     """Take the faults with these IDS away, or all."""
     from rackless.daemon import host_operations
-    from rackless.run.paths import Roots
 
-    lab = name or load_spec(file, None).name
-    gone = asyncio.run(host_operations.clear_faults(lab, Roots.from_environment(), ids))
+    gone = asyncio.run(host_operations.clear_faults(_socket(file, name, serving, change=True), ids))
     click.echo(f"{gone} taken away")

@@ -26,9 +26,9 @@ from rackless.ports.provisioner import (
     Result,
 )
 
-SOON = 1.0
+SOON = 0.5
 """Seconds until the next look at something quick …"""
-LATER = 1.5
+LATER = 0.75
 """… and at something that takes a server's boot."""
 SOFT_POWER_OFF = 60
 _STABLE = ("enroll", "manageable", "available", "active", "inspect failed", "clean failed", "deploy failed", "error")

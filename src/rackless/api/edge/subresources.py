@@ -1,0 +1,67 @@
+"""Subresources that are no plain part of their object: scale, and tokens of service accounts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from aiohttp import web
+
+from rackless.api import status
+from rackless.api.access.authentication import Tokens
+from rackless.api.edge import respond
+from rackless.api.edge.body import parse
+from rackless.api.edge.call import Call
+from rackless.api.edge.scale import read_scale, write_scale
+from rackless.api.edge.writing import patcher
+from rackless.api.encoding import decode
+from rackless.api.operations import Objects, now
+from rackless.api.status import bad_request
+
+
+async def scale(objects: Objects, call: Call) -> web.Response:
+    paths, main = call.version.scale, replace(call.target, subresource="")
+    assert paths
+    if call.request.method in ("GET", "HEAD"):
+        entry = await objects.get(main)
+        return respond.json(read_scale(decode(entry.data), paths))
+    raw = await call.body()
+    if call.request.method == "PUT":
+        value = parse(raw, call.media)
+        change: Callable[[Any], Any] = lambda old: value  # noqa: E731
+    elif call.request.method == "PATCH":
+        change = patcher(call.media, raw, call.kind, call.version)
+    else:
+        raise status.method_not_allowed()
+    data = await objects.patch(
+        main,
+        lambda old: write_scale(old, paths, change(read_scale(old, paths)), main),
+        call.context(),
+        dry=call.query.dry,
+    )
+    return respond.json(read_scale(decode(data), paths))
+
+
+async def token(objects: Objects, call: Call, tokens: Tokens) -> web.Response:
+    if call.request.method != "POST":
+        raise status.method_not_allowed()
+    target = call.target
+    entry = await objects.get(target)
+    body = await call.value(when_empty={})
+    spec = body.get("spec") if isinstance(body, dict) else None
+    spec = spec if isinstance(spec, dict) else {}
+    seconds = spec.get("expirationSeconds") or 3600
+    audiences = spec.get("audiences") or []
+    if type(seconds) is not int or not 600 <= seconds <= 2**32 or not isinstance(audiences, list):
+        raise bad_request("spec.expirationSeconds: may not specify a duration less than 10 minutes")
+    issued, expires = tokens.issue(decode(entry.data), [str(a) for a in audiences], seconds)
+    return respond.json(
+        {
+            "kind": "TokenRequest", "apiVersion": "authentication.k8s.io/v1",
+            "metadata": {"name": target.name, "namespace": target.namespace, "creationTimestamp": now()},
+            "spec": {"audiences": audiences, "expirationSeconds": seconds},
+            "status": {"token": issued, "expirationTimestamp": expires},
+        },
+        201,
+    )  # fmt: skip
