@@ -98,9 +98,15 @@ class PretendHost:
         }  # fmt: skip
 
 
-def leaked_secrets(state: Path) -> list[str]:
-    """Secrets of a lab in its logs, or in a file that others than root can read."""
+def leaked_secrets(state: Path, *more: str) -> list[str]:
+    """Secrets of a lab in its logs, or in a file that others than root can read; `more` are those that only a test knows.
+
+    Secrets are the passwords made or kept for the lab, private keys, and what user data says.
+    """
     passwords = [path.read_bytes().strip() for path in (state / "secrets").glob("*.password")]
+    passwords += [line.strip() for path in (state / "secrets/user-data").glob("*") for line in path.read_bytes().split(b"\n")
+                  if len(line.strip()) >= 16]  # fmt: skip
+    passwords += [text.encode() for text in more]
     leaks = []
     for folder, _, names in os.walk(state):
         closed = any(parent.stat().st_mode & 0o001 == 0 for parent in (Path(folder), *Path(folder).parents[:-1])

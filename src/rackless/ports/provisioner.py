@@ -73,6 +73,8 @@ class HostAccess:
     boot_mode: str = "UEFI"
     root_device: Mapping[str, Any] = field(default_factory=dict)
     """Which disk gets the system, as Metal3's `rootDeviceHints`; empty leaves it to the engine."""
+    clean: bool = True
+    """Whether its disks' metadata is erased before it is given away and after it is taken back."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +106,7 @@ class Provisioner(Protocol):
         ...
 
     async def prepare(self, host: HostAccess, *, restart: bool = False) -> Result:
-        """Clean, so that the host can be given away."""
+        """Clean, so that the host can be given away; with `restart` also one that is clean already."""
         ...
 
     async def provision(self, host: HostAccess, image: Image, config: ConfigDrive, *, restart: bool = False) -> Result:

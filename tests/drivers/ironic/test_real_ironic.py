@@ -3,25 +3,41 @@
 import asyncio
 import ctypes
 import os
+import signal
 import ssl
 import subprocess
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from ipaddress import IPv4Address
 from pathlib import Path
+from typing import Any
 
 import aiohttp
 import pytest
 import pytest_asyncio
 
-from rackless.drivers.ironic.client import IronicClient, Refused
+from rackless.daemon.keeper import KeptProcesses
+from rackless.drivers.ironic.client import IronicClient, Refused, Unreachable
 from rackless.drivers.ironic.config import IronicConfig
 from rackless.drivers.ironic.environment import ensure_environment
-from rackless.drivers.ironic.provisioner import IronicProvisioner
+from rackless.drivers.ironic.provisioner import Guest, IronicProvisioner
 from rackless.drivers.ironic.service import IronicService
 from rackless.drivers.process import LocalProcesses
 from rackless.events import Bus
-from rackless.ports.provisioner import Again, BmcAccess, Done, ErrorKind, Failed, HostAccess, Result
+from rackless.lab.files import FileServer
+from rackless.ports.process import Completed
+from rackless.ports.provisioner import (
+    Again,
+    BmcAccess,
+    ConfigDrive,
+    Done,
+    ErrorKind,
+    Failed,
+    HostAccess,
+    Image,
+    Result,
+)
 from rackless.run.paths import Roots
 
 from .certificates import write_certificates
@@ -252,3 +268,123 @@ async def test_the_api_is_closed_to_who_has_no_password(ironic: IronicProvisione
     async with IronicClient(config.url, config.username, "another", config.ca) as client:
         with pytest.raises(Refused):
             await client.drivers()
+
+
+async def test_a_live_iso_is_put_into_the_bmcs_drive_and_booted_and_taken_out_again(
+    ironic: IronicProvisioner, config: IronicConfig
+) -> None:
+    (config.http_root / "rescue.iso").write_bytes(b"an ISO")
+    image = Image(f"{config.http_url}/rescue.iso", "", "auto", "live-iso")
+    access = replace(host("live", 5, config.ca), clean=False)
+    bmc = StandIn()
+    async with bmc.serving(ADDRESS, 8443, config.certificate, config.key), files(config):
+        assert isinstance(await registered(ironic, access), Done)
+        result = await until_not_again(lambda _: ironic.provision(access, image, ConfigDrive("")))
+        assert result == Done()
+        assert (bmc.power, bmc.boot["BootSourceOverrideTarget"]) == ("On", "Cd")
+        assert (
+            bmc.media and (config.http_root / bmc.media.removeprefix(f"{config.http_url}/")).read_bytes() == b"an ISO"
+        )
+        assert await until_not_again(lambda _: ironic.deprovision(access)) == Done()
+        assert not bmc.media
+        assert await until_not_again(lambda _: ironic.delete(access)) == Done()
+
+
+@asynccontextmanager
+async def files(config: IronicConfig) -> AsyncIterator[None]:
+    server = FileServer(config.http_root, ADDRESS, port=8080)
+    await server.start()
+    try:
+        yield
+    finally:
+        await server.stop()
+
+
+async def test_an_adopted_host_is_active_and_was_not_touched(ironic: IronicProvisioner, config: IronicConfig) -> None:
+    access = host("adopted", 6, config.ca)
+    (config.http_root / "disk.raw").write_bytes(b"a disk")
+    image = Image(f"{config.http_url}/disk.raw", "ab" * 32, "sha256", "raw")
+    bmc = StandIn()
+    async with bmc.serving(ADDRESS, 8443, config.certificate, config.key), files(config):
+        assert isinstance(await registered(ironic, access), Done)
+        assert await until_not_again(lambda restart: ironic.adopt(access, image, restart=restart)) == Done()
+        assert not bmc.media and bmc.power == "Off"
+        async with IronicClient(config.url, config.username, config.password, config.ca) as client:
+            node = await client.node("adopted")
+        assert node and node["provision_state"] == "active"
+        assert await until_not_again(lambda _: ironic.delete(access)) == Done()
+
+
+async def test_as_a_guest_we_register_switch_and_go_without_meeting_the_others(
+    ironic: IronicProvisioner, config: IronicConfig
+) -> None:
+    bmc = StandIn()
+    access, theirs = host("ctrl-0", 7, config.ca), host("ctrl-0", 8, config.ca)
+    guest = Guest("mylab~", {"deploy_kernel": f"{config.http_url}/kernel"})
+    async with (
+        bmc.serving(ADDRESS, 8443, config.certificate, config.key),
+        IronicProvisioner(config.url, config.username, config.password, config.ca, guest) as ours,
+    ):
+        assert isinstance(await registered(ironic, theirs), Done)
+        assert isinstance(await registered(ours, access), Done)
+        for on in (True, False):
+            step = lambda restart, on=on: ours.power(access, on, hard=True, restart=restart)  # noqa: E731
+            assert await until_not_again(step) == Done({"powered_on": on})
+            assert bmc.power == ("On" if on else "Off")
+        assert await ours.forget_all() == ["mylab~ctrl-0"]
+        async with IronicClient(config.url, config.username, config.password, config.ca) as client:
+            names = set(await client.nodes())
+        assert "ctrl-0" in names and "mylab~ctrl-0" not in names
+        assert await until_not_again(lambda _: ironic.delete(theirs)) == Done()
+
+
+class Recorded(KeptProcesses):
+    """Keeps programs running, and keeps the command lines of those that are only run."""
+
+    def __init__(self, run: Path) -> None:
+        super().__init__(run, Bus())
+        self.ran: list[str] = []
+
+    async def run(self, argv: Sequence[str | Path], **more: Any) -> Completed:
+        self.ran.append(" ".join(map(str, argv)))
+        return await super().run(argv, **more)
+
+
+async def test_a_killed_ironic_comes_back_and_a_newer_one_takes_the_database_over(
+    venv: Path, network: None, config: IronicConfig, tmp_path: Path
+) -> None:
+    other = replace(config, state=tmp_path / "state", http_root=tmp_path / "http", port=6399)
+    processes = Recorded(tmp_path)
+    service = IronicService(other, venv, processes)
+    await service.start()
+    try:
+        async with IronicClient(other.url, other.username, other.password, other.ca) as client:
+            await client.create_node({"name": "kept", "driver": "redfish"})
+            first = service.pid
+            assert first
+            os.killpg(first, signal.SIGKILL)
+            async with asyncio.timeout(90):
+                while service.pid in (None, 0, first) or not await answers(client):  # noqa: ASYNC110
+                    await asyncio.sleep(0.2)
+            assert "kept" in await client.nodes()
+        assert not any("ironic-dbsync" in line for line in processes.ran)
+        await service.stop()
+
+        (other.state / "schema").write_text("an older one")
+        service = IronicService(other, venv, processes)
+        await service.start()
+        async with IronicClient(other.url, other.username, other.password, other.ca) as client:
+            assert "kept" in await client.nodes()
+        (upgrade,) = [line for line in processes.ran if "ironic-dbsync" in line]
+        assert upgrade.endswith(" upgrade")
+        assert (other.state / "schema").read_text() == venv.name
+    finally:
+        await service.stop()
+
+
+async def answers(client: IronicClient) -> bool:
+    try:
+        await client.drivers()
+    except Unreachable:
+        return False
+    return True

@@ -28,7 +28,7 @@ def plan(file: Path | None, name: str | None, goal: str, as_json: bool) -> None:
     """Show what `up` would do, and why. What it would keep is shown too."""
     spec = load_spec(file, name)
     actions = asyncio.run(operations.plan(spec, Roots.from_environment(), goal=goal))
-    budget = sizing.budget(spec, Roots.from_environment())
+    budget = sizing.budget(spec, Roots.from_environment(), actions)
     if as_json:
         findings = [asdict(finding) for finding in budget]
         print_json({"lab": spec.name, "actions": [asdict(action) for action in actions], "budget": findings})

@@ -8,8 +8,9 @@ boot ISO, into which Ironic puts `api_ca_file`, or from the ramdisk itself, wher
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from ipaddress import IPv4Address
 from pathlib import Path
+
+from rackless.spec.address import Ip
 
 KERNEL_PARAMS = ("nofb", "console=ttyS0", "net.ifnames=0", "mitigations=off")
 
@@ -30,7 +31,7 @@ class IronicConfig:
     """Where Ironic keeps things, where it listens, and what it boots servers with."""
 
     state: Path
-    address: IPv4Address
+    address: Ip
     """The address in the lab on which Ironic listens, and which agents call back."""
     certificate: Path
     key: Path
