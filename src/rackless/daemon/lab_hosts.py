@@ -67,7 +67,7 @@ class LabHosts:
         self._bus = bus
         self._evidence = evidence
         self._lost = lost
-        boot = plan.network_boot
+        boot = plan.network_boot if plan.provisioner is None else None
         # where agents come over the provisioning network, all they need is there, as with Metal3
         self._address = boot.gateway.ip if boot is not None else plan.gateway.ip
         self.files = FileServer(paths.files, *dict.fromkeys((str(self._address), str(plan.gateway.ip))))

@@ -12,7 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self
 
-from rackless.drivers.ironic.bmc_address import BadAddress, Driver, find_driver
+from rackless.drivers.ironic.bmc_address import BadAddress, Driver, find_driver, require_bootable
 from rackless.drivers.ironic.client import Busy, IronicClient, Json, Refused, Unreachable
 from rackless.drivers.ironic.instance import config_drive, deploy_interface, holds, instance_info
 from rackless.drivers.ironic.node import LATER, SOON, capabilities, doing, fingerprint, kept, reason, under_way
@@ -309,13 +309,7 @@ class IronicProvisioner:
         driver = find_driver(host.bmc if self._guest is None else replace(host.bmc, ca=None, verify=False))
         if self._guest is not None:
             driver = replace(driver, info={**driver.info, **self._guest.ramdisk})
-        if driver.over_network and not self._network_boot:
-            raise BadAddress(
-                f"{host.bmc.address} boots over the network, and the lab has no managed provisioning network: "
-                "use a redfish-virtualmedia:// address, or networks.provisioning.mode: managed"
-            )
-        if driver.over_network and not host.boot_mac:
-            raise BadAddress(f"{host.bmc.address} boots over the network, which needs the host's bootMACAddress")
+        require_bootable(driver, host, network_boot=self._network_boot)
         return driver
 
     async def _maintained(self, node: Json) -> Result:
