@@ -1,8 +1,12 @@
-"""The tests that take long are left out unless somebody asks for them."""
+"""The tests that take long are left out unless somebody asks for them; none is hurried on a machine that is busy."""
 
 from __future__ import annotations
 
 import pytest
+from hypothesis import settings
+
+settings.register_profile("unhurried", deadline=None)
+settings.load_profile("unhurried")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

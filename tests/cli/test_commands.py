@@ -180,3 +180,11 @@ def test_an_empty_cache_is_an_empty_list_and_nothing_to_prune_or_to_complain_abo
     assert json.loads(run("images", "prune", "--dry-run", "--json").output)["removed"] == []
     assert json.loads(run("images", "verify", "--json").output.splitlines()[-1]) == []
     assert "0 MiB would be free again" in run("images", "prune", "--dry-run").output
+
+
+def test_hosts_are_completed_by_name_and_without_a_lab_nothing_is_said() -> None:
+    environment = {"_RACKLESS_COMPLETE": "bash_complete", "COMP_WORDS": "rackless host retry ", "COMP_CWORD": "3"}
+    done = CliRunner().invoke(cli, [], prog_name="rackless", env=environment)
+    assert (done.output.strip(), done.exit_code) == ("", 0)
+    environment |= {"COMP_WORDS": "rackless host re", "COMP_CWORD": "2"}
+    assert CliRunner().invoke(cli, [], prog_name="rackless", env=environment).output == "plain,retry\n"

@@ -32,6 +32,7 @@ def hosts_of(site: Site, folder: Path, *, engine: bool = True) -> LabHosts:
     found = LabHosts(
         PLAN, paths, cast(Any, identity), cast(Any, api), cast(Any, site.resources), processes, site.clock, site.bus,
         evidence=lambda _: "",
+        lost=lambda _: "",
     )  # fmt: skip
     if engine:
         site.provisioner.close = nothing  # type: ignore[attr-defined]
@@ -74,7 +75,7 @@ async def test_without_an_engine_a_host_is_let_go_and_it_is_said_why(tmp_path: P
     await provisioned(site)
     hosts = hosts_of(site, tmp_path, engine=False)
 
-    async def refuse() -> None:
+    async def refuse(*, checked: bool = True) -> None:
         raise LabError("Ironic does not stay up")
 
     hosts.ensure_engine = refuse  # type: ignore[method-assign]

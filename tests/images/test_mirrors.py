@@ -17,7 +17,7 @@ import pytest
 
 from rackless.drivers.process import LocalProcesses
 from rackless.errors import CommandFailed
-from rackless.images import agent, packages
+from rackless.images import agent, packages, python
 
 needs_apt = pytest.mark.skipif(not Path("/usr/lib/apt/apt-helper").exists(), reason="apt is not here")
 
@@ -139,5 +139,7 @@ async def test_the_agents_packages_come_from_pips_own_index(
     monkeypatch.setenv("PIP_CONFIG_FILE", str(conf))
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     with pytest.raises(CommandFailed):
-        await agent._pip(LocalProcesses(), Path("/"), tmp_path, "download", "--dest", tmp_path / "out")
+        await python.run_pip(
+            LocalProcesses(), Path("/"), agent.REQUIREMENTS, tmp_path, "download", "--dest", tmp_path / "out"
+        )
     assert server.asked and all(path.startswith("/mirror/simple/") for path in server.asked)

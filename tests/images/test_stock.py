@@ -8,7 +8,7 @@ import pytest
 
 from rackless.images import stock
 from rackless.images.cache import Cache, Workspace, locked
-from rackless.images.catalogue import Current
+from rackless.images.catalogue import Current, current
 
 CONTENT = b"x" * 5000
 
@@ -136,3 +136,10 @@ def test_packages_stay_while_it_is_not_known_which_are_needed(tmp_path: Path, mo
     (tmp_path / "resolved").mkdir()
     (tmp_path / "resolved/deploy-then.json").touch()
     assert stock.leftovers(tmp_path) == []
+
+
+def test_before_apts_answer_nothing_is_known_of_any_image_and_nothing_is_called_old(tmp_path: Path) -> None:
+    now = current(tmp_path)
+    assert now.unknown == {"deploy", "node-base", "node"}
+    assert now.packages is None and now.lookups == frozenset()
+    assert {name.rpartition("-")[0] for name in now.entries} == {"wheels"}

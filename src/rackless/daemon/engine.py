@@ -15,8 +15,10 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
-from rackless.cluster.reference.recipe import Cluster, Keys, observe_nodes
+from rackless.cluster.reference.keys import Keys
+from rackless.cluster.reference.recipe import Cluster, observe_nodes
 from rackless.daemon import prepare
+from rackless.daemon.blackouts import Blackouts
 from rackless.daemon.bmc_site import BmcSite
 from rackless.daemon.doorstep import host_url
 from rackless.daemon.evidence import BootChain, read_agent, read_console, read_kernel, read_lease
@@ -28,7 +30,7 @@ from rackless.daemon.lab_hosts import LabHosts
 from rackless.daemon.migration import migrate_records
 from rackless.daemon.network_watch import NetworkWatch
 from rackless.daemon.power_memory import PowerMemory
-from rackless.daemon.report import describe_power, describe_quorum, describe_servers
+from rackless.daemon.report import describe_power, describe_quorum, describe_servers, describe_vip
 from rackless.daemon.rest import Rest
 from rackless.daemon.stages import STAGES
 from rackless.drivers.clock import SystemClock
@@ -95,8 +97,9 @@ class Engine:
             self.clock,
             bus,
             evidence=self._evidence,
+            lost=Blackouts(self.bmcs.observe, self.clock).lost,
         )
-        self.cluster = Cluster(self.plan, Keys(paths.secrets / "cluster"), self.resources, self.clock, bus)
+        self.cluster = Cluster(self.plan, Keys(paths.cluster_keys), self.resources, self.clock, bus)
         self.warnings: list[str] = []
         self._busy = asyncio.Lock()
         self._restored: dict[str, float] = {}
@@ -121,6 +124,8 @@ class Engine:
         async with self._busy:
             for name in STAGES[: self._reached() + 1]:
                 match name:
+                    case "engine":
+                        await self.hosts.ensure_engine(checked=False)
                     case "hosts":
                         self.hosts.ensure_controller()
                     case "cluster":
@@ -310,8 +315,12 @@ class Engine:
         }
 
     async def status(self) -> dict[str, Any]:
-        nodes, quorum, hosts, power = await asyncio.gather(
-            observe_nodes(self.cluster.wanted), self.cluster.observe_quorum(), self.hosts.known(), self._power()
+        nodes, quorum, vip, hosts, power = await asyncio.gather(
+            observe_nodes(self.cluster.wanted),
+            self.cluster.observe_quorum(),
+            self.cluster.observe_api(),
+            self.hosts.known(),
+            self._power(),
         )
         return {
             "lab": self.plan.name,
@@ -319,7 +328,7 @@ class Engine:
             "daemon": "running",
             "reached": STAGES[self._reached()] if self._reached() >= 0 else None,
             "servers": describe_servers(self.plan, power, hosts, nodes),
-            "api": {"inside": self.api.url, "host": host_url(self.paths)} if self.api.started else None,
+            "api": {"inside": self.api.url, "host": host_url(self.paths.api_port)} if self.api.started else None,
             "faults": self.bmcs.faults(),
             "parts": [
                 *(keeper.describe() for keeper in self.processes.kept),
@@ -328,6 +337,7 @@ class Engine:
             ],
             "warnings": list(self.warnings),
             "etcd": describe_quorum(quorum),
+            "vip": describe_vip(vip),
         }
 
     async def _power(self) -> dict[str, str | None]:

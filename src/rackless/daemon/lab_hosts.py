@@ -55,6 +55,7 @@ class LabHosts:
         bus: Bus,
         *,
         evidence: Callable[[str], str],
+        lost: Callable[[str], str],
     ) -> None:
         self._plan = plan
         self._paths = paths
@@ -65,7 +66,8 @@ class LabHosts:
         self._clock = clock
         self._bus = bus
         self._evidence = evidence
-        boot = plan.network_boot
+        self._lost = lost
+        boot = plan.network_boot if plan.provisioner is None else None
         # where agents come over the provisioning network, all they need is there, as with Metal3
         self._address = boot.gateway.ip if boot is not None else plan.gateway.ip
         self.files = FileServer(paths.files, *dict.fromkeys((str(self._address), str(plan.gateway.ip))))
@@ -79,8 +81,11 @@ class LabHosts:
         self._controlled: KubernetesResources | None = None
         self._controller: asyncio.Task[None] | None = None
 
-    async def ensure_engine(self) -> None:
-        """Ironic runs, and hosts may be written down by anybody from then on."""
+    async def ensure_engine(self, *, checked: bool = True) -> None:
+        """Ironic runs, and hosts may be written down by anybody from then on.
+
+        Unless `checked`, somebody else's Ironic may be away for now: it is waited for when it is needed.
+        """
         with self._bus.step("Ironic") as step:
             if self._provisioner is not None:
                 step.unchanged()
@@ -88,7 +93,7 @@ class LabHosts:
             supplies = prepare.load_supplies(self._paths.supplies)
             await self.files.start()
             if self._plan.provisioner is not None:
-                self._provisioner = await self._open_external(self._plan.provisioner, supplies)
+                self._provisioner = await self._open_external(self._plan.provisioner, supplies, checked)
                 step.detail = self._plan.provisioner.url
             else:
                 self._provisioner = await self._start_own(supplies)
@@ -107,10 +112,13 @@ class LabHosts:
             config.url, config.username, config.password, config.ca, network_boot=self.network_boot is not None
         )
 
-    async def _open_external(self, spec: ProvisionerSpec, supplies: prepare.Supplies) -> IronicProvisioner:
+    async def _open_external(
+        self, spec: ProvisionerSpec, supplies: prepare.Supplies, checked: bool
+    ) -> IronicProvisioner:
         """Somebody else's Ironic, and on our file server what it boots servers with."""
         found = external_ironic.load(spec, self._paths)
-        await found.check()
+        if checked:
+            await found.check()
         offered = {"deploy_kernel": supplies.kernel, "deploy_ramdisk": supplies.initramfs, "bootloader": supplies.esp}
         ramdisk = {
             name: f"{self.files.url}/{self._offer(path, f'{name}-{path.parent.name}')}"
@@ -134,7 +142,13 @@ class LabHosts:
             ca = self._identity.authority().certificate
             self._controlled = self._controlled or self._api.open(patience=math.inf)
             controller = HostController(
-                self._controlled, self._provisioner, self._clock, self._bus, bmc_ca=ca, evidence=self._evidence
+                self._controlled,
+                self._provisioner,
+                self._clock,
+                self._bus,
+                bmc_ca=ca,
+                evidence=self._evidence,
+                lost=self._lost,
             )
             self._controller = asyncio.create_task(self._look_after(controller), name="hosts")
 

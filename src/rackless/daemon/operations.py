@@ -13,6 +13,7 @@ from rackless.daemon.image_operations import register_use
 from rackless.daemon.known import locked, recorded_spec, require_lab, require_root
 from rackless.daemon.sizing import refuse_kernel, refuse_poverty
 from rackless.daemon.stages import STAGES, TITLES
+from rackless.daemon.timeline import Phase, read_timeline
 from rackless.daemon.uplink import ensure_uplink
 from rackless.daemon.user_images import UserImages, check_readable
 from rackless.errors import LabError, RacklessError
@@ -118,6 +119,14 @@ async def list_labs(roots: Roots) -> list[dict[str, Any]]:
             }
         )
     return labs
+
+
+def host_timeline(name: str, roots: Roots) -> dict[str, list[Phase]]:
+    """How long each phase of each host took; told from the lab's events, also while its daemon is away."""
+    paths = require_lab(name, roots)
+    spec = recorded_spec(paths)
+    hosts = [server.name for server in plan_lab(spec).servers] if spec else []
+    return read_timeline(paths.logs / "events.jsonl", hosts)
 
 
 async def status(name: str, roots: Roots) -> dict[str, Any]:

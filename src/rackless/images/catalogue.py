@@ -17,13 +17,14 @@ from pathlib import Path
 from typing import Any
 
 from rackless.events import Bus
-from rackless.images import agent, node, packages, ramdisk
+from rackless.images import agent, node, nodelayer, nodepython, packages, python, ramdisk, wheel
 from rackless.images.cache import Cache, Workspace, key_of, load_manifest
 from rackless.ports.process import Processes
 
 _SHARED_RECIPE = ("packages.py", "cpio.py", "modules.py", "elf.py", "fat.py", "catalogue.py")
-_DEPLOY_RECIPE = (*_SHARED_RECIPE, "ramdisk.py", "agent.py", "selection.py", "esp.py", "files/deploy")
-_NODE_RECIPE = (*_SHARED_RECIPE, "node.py", "noderoot.py", "gpt.py", "files/node")
+_DEPLOY_RECIPE = (*_SHARED_RECIPE, "python.py", "ramdisk.py", "agent.py", "selection.py", "esp.py", "files/deploy")
+_NODE_RECIPE = (*_SHARED_RECIPE, "python.py", "node.py", "noderoot.py", "nodepython.py", "gpt.py", "files/node")
+_LAYER_RECIPE = ("wheel.py", "nodelayer.py")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +51,7 @@ async def ensure_deploy_image(cache: Path, processes: Processes, bus: Bus, *, th
     """`thorough` reads every byte of what is in the cache before it counts as there."""
 
     async def build(root: Path, work: Workspace, key: str) -> None:
-        wheels = await agent.ensure_wheels(processes, Cache(cache), root, work.scratch)
+        wheels = await python.ensure_wheels(processes, Cache(cache), root, agent.REQUIREMENTS, work.scratch)
         await ramdisk.build(processes, root, work, wheels)
 
     key, entry = await _ensure(cache, processes, bus, _DEPLOY, build, thorough)
@@ -58,10 +59,24 @@ async def ensure_deploy_image(cache: Path, processes: Processes, bus: Bus, *, th
 
 
 async def ensure_node_image(cache: Path, processes: Processes, bus: Bus, *, thorough: bool = False) -> NodeImage:
-    async def build(root: Path, work: Workspace, key: str) -> None:
-        await node.build(processes, root, work, seed=key)
+    """In two stages: Debian with all that packages and pins bring, and on top of it the wheel of this very rackless."""
 
-    key, entry = await _ensure(cache, processes, bus, _NODE, build, thorough)
+    async def build(root: Path, work: Workspace, key: str) -> None:
+        wheels = await python.ensure_wheels(processes, Cache(cache), root, nodepython.REQUIREMENTS, work.scratch)
+        await node.build(processes, root, work, wheels, seed=key)
+
+    base_key, base = await _ensure(cache, processes, bus, _NODE_BASE, build, thorough)
+    sources = await asyncio.to_thread(wheel.load_sources)
+    key = _layer_key(base_key, sources)
+
+    async def build_layer(work: Workspace) -> None:
+        await nodelayer.build(processes, base / node.QCOW2, sources, work, node.QCOW2)
+
+    with bus.step("node image: our own wheel") as step:
+        store = Cache(cache)
+        if await store.find(NODE, key, thorough=thorough):
+            step.unchanged("in the cache")
+        entry = await store.ensure(NODE, key, build_layer, thorough=thorough)
     record = load_manifest(entry)[node.QCOW2]
     qcow2 = entry / node.QCOW2
     return NodeImage(qcow2, record["sha256"], virtual_size(qcow2), key)
@@ -82,8 +97,14 @@ class _Kind:
 
 
 _DEPLOY = _Kind("deploy", "deploy ramdisk", ramdisk.PACKAGES, _DEPLOY_RECIPE)
-_NODE = _Kind("node", "node image", node.PACKAGES, _NODE_RECIPE)
-TITLES = {kind.name: kind.title for kind in (_DEPLOY, _NODE)} | {agent.WHEELS: "agent's packages"}
+_NODE_BASE = _Kind("node-base", "node image", node.PACKAGES, _NODE_RECIPE)
+NODE = "node"
+TITLES = {
+    _DEPLOY.name: _DEPLOY.title,
+    _NODE_BASE.name: "node base image",
+    NODE: "node image",
+    python.WHEELS: "Python packages",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,16 +122,19 @@ class Current:
 
 
 def current(cache: Path) -> Current:
-    entries, lookups, files, unknown = {agent.entry_name()}, set(), set(), set()
+    entries = {python.wheels_name(requirements) for requirements in (agent.REQUIREMENTS, nodepython.REQUIREMENTS)}
+    lookups, files, unknown = set(), set(), set()
     complete = True
-    for kind in (_DEPLOY, _NODE):
+    for kind in (_DEPLOY, _NODE_BASE):
         lookup = _lookup(cache, kind)
         found = _load_lookup(lookup)
         if "key" not in found:
-            unknown.add(kind.name)
+            unknown |= {kind.name, NODE} if kind is _NODE_BASE else {kind.name}
             complete = False
             continue
         entries.add(f"{kind.name}-{found['key']}")
+        if kind is _NODE_BASE:
+            entries.add(f"{NODE}-{_layer_key(found['key'], wheel.load_sources())}")
         lookups.add(lookup.name)
         complete = complete and "packages" in found
         files |= set(found.get("packages", ()))
@@ -150,6 +174,10 @@ async def _ensure(
         entry = await store.ensure(kind.name, key, build_entry, thorough=thorough)
         await asyncio.to_thread(_remember, lookup, key, [package.file for package in found])
         return key, entry
+
+
+def _layer_key(base: str, sources: dict[str, bytes]) -> str:
+    return key_of([base, wheel.fingerprint(sources), *_recipe_parts(_LAYER_RECIPE)])
 
 
 def _recipe(kind: _Kind) -> str:

@@ -15,7 +15,7 @@ import re
 import shutil
 from pathlib import Path
 
-from rackless.images import agent, cpio, esp, modules
+from rackless.images import agent, cpio, esp, modules, python
 from rackless.images.cache import Workspace
 from rackless.images.files import install
 from rackless.images.selection import Selection
@@ -85,7 +85,8 @@ async def build(processes: Processes, root: Path, work: Workspace, wheels: Path)
     tree.mkdir()
     kernel = modules.of_root(root)
     _, selection = await asyncio.gather(
-        agent.install_wheels(processes, root, wheels, fetched, work.scratch), asyncio.to_thread(_select, root, tree)
+        python.install_wheels(processes, root, agent.REQUIREMENTS, wheels, fetched, work.scratch),
+        asyncio.to_thread(_select, root, tree),
     )
     await asyncio.to_thread(modules.place, kernel, kernel.closure(_MODULES), tree)
     await asyncio.to_thread(agent.place, selection, fetched)

@@ -17,7 +17,7 @@ from pathlib import Path
 from rackless.images.cache import MANIFEST, Cache, damage
 from rackless.images.catalogue import Current, current
 
-_OF_MANY = ("deploy", "node")
+_OF_MANY = ("deploy", "node-base", "node")
 """Kinds of which the newest is kept while it is not known which one is current."""
 
 

@@ -173,6 +173,20 @@ class LabPaths:
         return self.api / "port"
 
     @property
+    def cluster_port(self) -> Path:
+        """The port on the host's loopback that leads to the cluster's API, at its VIP."""
+        return self.api / "cluster-port"
+
+    @property
+    def doors(self) -> tuple[Path, ...]:
+        return self.api_port, self.cluster_port
+
+    @property
+    def cluster_keys(self) -> Path:
+        """What opens the cluster: its CAs, its administrator, its ssh keys."""
+        return self.secrets / "cluster"
+
+    @property
     def inner_kubeconfig(self) -> Path:
         """For kubectl inside the lab."""
         return self.api / "kubeconfig"

@@ -36,6 +36,7 @@ NODE: dict[str, Any] = {
 class IronicStandIn:
     node: dict[str, Any] | None = None
     inventory: dict[str, Any] | None = None
+    history: list[dict[str, str]] | None = None
     ports: list[dict[str, str]] = field(default_factory=list)
     answer: tuple[int, str] | None = None
     """Answer every change with this status and text instead of doing it."""
@@ -112,6 +113,11 @@ class IronicStandIn:
             return web.json_response({"error_message": "none"}, status=404)
         return web.json_response({"inventory": self.inventory, "plugin_data": {}})
 
+    async def _history(self, request: web.Request) -> web.Response:
+        if self.history is None:
+            return web.json_response({"error_message": "none"}, status=404)
+        return web.json_response({"history": self.history})
+
     async def _validate(self, request: web.Request) -> web.Response:
         return web.json_response(self.validation)
 
@@ -141,6 +147,7 @@ class IronicStandIn:
             web.patch(node, self._patch),
             web.delete(node, self._delete),
             web.get(f"{node}/inventory", self._inventory),
+            web.get(f"{node}/history", self._history),
             web.get(f"{node}/validate", self._validate),
             web.put(f"{node}/states/provision", self._provision),
             web.put(f"{node}/states/power", self._power),

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from rackless.drivers.ironic.provisioner import Guest, IronicProvisioner, fingerprint
+from rackless.drivers.ironic.node import fingerprint
+from rackless.drivers.ironic.provisioner import Guest, IronicProvisioner
 from rackless.ports.provisioner import (
     Again,
     BmcAccess,
@@ -361,7 +362,7 @@ async def test_network_boot_is_refused_where_there_is_no_network_for_it_or_no_ma
     async with IronicProvisioner(api.url, "admin", "secret", None) as ironic:
         result = await ironic.register(host)
     assert isinstance(result, Failed) and result.kind is ErrorKind.REGISTRATION
-    assert "no managed provisioning network" in result.message and "redfish-virtualmedia://" in result.message
+    assert "there is none to boot from" in result.message and "redfish-virtualmedia://" in result.message
     async with IronicProvisioner(api.url, "admin", "secret", None, network_boot=True) as ironic:
         result = await ironic.register(replace(host, boot_mac=""))
     assert isinstance(result, Failed) and "needs the host's bootMACAddress" in result.message
@@ -396,3 +397,17 @@ async def test_in_an_ironic_that_is_not_ours_nodes_have_the_labs_name_its_ramdis
         assert api.node is None
         api.put(name="other~ctrl-0")
         assert await theirs.forget_all() == []
+
+
+async def test_an_error_that_ironic_forgot_is_found_in_its_history(
+    api: IronicStandIn, ironic: IronicProvisioner
+) -> None:
+    api.put(provision_state="deploy failed", last_error=None, **KNOWN, **HELD)
+    result = await ironic.provision(HOST, IMAGE, CONFIG)
+    assert result == Failed(ErrorKind.PROVISIONING, "Ironic says only: deploy failed")
+    api.history = [
+        {"created_at": "2026-01-01T00:00:02", "severity": "ERROR", "event": "The newer one."},
+        {"created_at": "2026-01-01T00:00:01", "severity": "ERROR", "event": "The older one."},
+        {"created_at": "2026-01-01T00:00:03", "severity": "INFO", "event": "Nothing."},
+    ]
+    assert await ironic.provision(HOST, IMAGE, CONFIG) == Failed(ErrorKind.PROVISIONING, "The newer one.")

@@ -4,19 +4,16 @@ import pytest
 
 from rackless.drivers.ironic.reasons import REASONS, explain
 
-AGENT = (
-    "Deploy step deploy.write_image failed on node 3f0c: Agent returned error for deploy step {'interface': 'deploy', "
-    "'step': 'write_image', 'args': None, 'priority': 80} on node 3f0c : "
-)
+AGENT = "Deploy step deploy.write_image failed on node 4a6bd4a5-0552-4f7a-ac8a-66f5a7183ceb. "
 SAID = [
     (
-        AGENT + "Error performing deploy_step write_image: Error verifying image checksum: Image failed to verify "
-        "against checksum. location: /dev/sda; image ID: 3f0c; image checksum: ab; verification checksum: cd.",
+        AGENT + "Image failed to verify against checksum. location: image-153602038b4ca60f.raw; image ID: /dev/sda; "
+        "image checksum: abababab; verification checksum: 153602038b4ca60f",
         "the image is not the one its checksum says",
     ),
     (
-        AGENT + "Error writing image to device: Writing image to device /dev/sda failed with exit code 1. stdout: . "
-        "stderr: qemu-img: error while writing: output file is smaller than input file.",
+        AGENT + "Writing image to device /dev/sda failed with exit code 1. stdout: . stderr: qemu-img: /dev/sda: error "
+        "while converting host_device: Cannot grow device files",
         "the server's disk is too small for the image",
     ),
     (

@@ -103,6 +103,14 @@ class IronicClient:
     async def inventory(self, node: str) -> Json | None:
         return await self._look(f"/v1/nodes/{node}/inventory")
 
+    async def last_failure(self, node: str) -> str:
+        """The newest error in the node's history; empty when there is none, or no history."""
+        found = await self._look(f"/v1/nodes/{node}/history") or {}
+        errors = [
+            event for event in found.get("history", ()) if event.get("severity") == "ERROR" and event.get("event")
+        ]
+        return str(max(errors, key=lambda event: str(event.get("created_at")))["event"]) if errors else ""
+
     async def create_node(self, body: Mapping[str, Any]) -> Json:
         return await self.call("POST", "/v1/nodes", body) or {}
 

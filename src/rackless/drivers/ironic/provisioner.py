@@ -6,16 +6,16 @@ Ironic knows, and when it has forgotten (a new database), the host is registered
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self
 
-from rackless.drivers.ironic.bmc_address import BadAddress, Driver, find_driver
+from rackless.drivers.ironic.bmc_address import BadAddress, Driver, find_driver, require_bootable
 from rackless.drivers.ironic.client import Busy, IronicClient, Json, Refused, Unreachable
 from rackless.drivers.ironic.instance import config_drive, deploy_interface, holds, instance_info
+from rackless.drivers.ironic.node import LATER, SOON, capabilities, doing, fingerprint, kept, reason, under_way
 from rackless.drivers.ironic.reasons import explain
 from rackless.ports.provisioner import (
     Again,
@@ -28,10 +28,6 @@ from rackless.ports.provisioner import (
     Result,
 )
 
-SOON = 0.5
-"""Seconds until the next look at something quick …"""
-LATER = 0.75
-"""… and at something that takes a server's boot."""
 SOFT_POWER_OFF = 60
 _STABLE = ("enroll", "manageable", "available", "active", "inspect failed", "clean failed", "deploy failed", "error")
 
@@ -108,7 +104,7 @@ class IronicProvisioner:
             return await self._maintained(node)
         match node["provision_state"]:
             case "enroll" if node["last_error"] and not restart and not changed:
-                return Failed(ErrorKind.REGISTRATION, _reason(node))
+                return Failed(ErrorKind.REGISTRATION, await self._reason(node))
             case "enroll":
                 await self._ironic.provision(node["uuid"], "manage")
                 return Again(SOON / 2, "checking access to the BMC")
@@ -130,7 +126,7 @@ class IronicProvisioner:
                 if inventory is not None:
                     return Done(inventory.get("inventory", inventory))
             case "inspect failed" if not restart and "abort" not in (node["last_error"] or ""):
-                return Failed(ErrorKind.INSPECTION, _reason(node))
+                return Failed(ErrorKind.INSPECTION, await self._reason(node))
             case "inspect failed":
                 pass
             case "inspect wait" if restart:
@@ -138,7 +134,7 @@ class IronicProvisioner:
             case "enroll":
                 return await self._reregistered(host)
             case _:
-                return Again(LATER, _doing(node))
+                return under_way(node)
         await self._ironic.provision(node["uuid"], "inspect")
         return Again(LATER, "starting inspection")
 
@@ -166,13 +162,13 @@ class IronicProvisioner:
                 await self._ironic.provision(node["uuid"], "deleted")
                 return Again(LATER, "taking another image off", busy=restart)
             case "deploy failed" if holds(node, image) and not restart:
-                return Failed(ErrorKind.PROVISIONING, explain(_reason(node)))
+                return Failed(ErrorKind.PROVISIONING, explain(await self._reason(node)))
             case "deploy failed":
                 return await self._deploy(host, node, image, config)
             case "deploying" | "wait call-back":
-                return Again(LATER, _doing(node))
+                return under_way(node)
             case "error":
-                return Failed(ErrorKind.PROVISIONING, _reason(node))
+                return Failed(ErrorKind.PROVISIONING, await self._reason(node))
         waiting = await self._cleaned(host, node, restart, ErrorKind.PROVISIONING)
         return waiting or await self._deploy(host, node, image, config)
 
@@ -185,7 +181,7 @@ class IronicProvisioner:
             case "enroll":
                 return await self._reregistered(host)
             case "adopt failed" if not restart:
-                return Failed(ErrorKind.ADOPTION, _reason(node))
+                return Failed(ErrorKind.ADOPTION, await self._reason(node))
             case "available":
                 await self._ironic.provision(node["uuid"], "manage")
                 return Again(SOON, "taking it over as it is")
@@ -204,7 +200,7 @@ class IronicProvisioner:
             return await self._enroll(host)
         match node["provision_state"]:
             case "error" if not restart:
-                return Failed(ErrorKind.PROVISIONING, _reason(node))
+                return Failed(ErrorKind.PROVISIONING, await self._reason(node))
             case "active" | "deploy failed" | "wait call-back" | "error":
                 await self._keep_cleaning(host, node)
                 await self._ironic.provision(node["uuid"], "deleted")
@@ -223,7 +219,7 @@ class IronicProvisioner:
         if node["power_state"] == ("power on" if on else "power off"):
             return Done({"powered_on": on})
         if node["last_error"] and not restart:
-            return Failed(ErrorKind.POWER, _reason(node))
+            return Failed(ErrorKind.POWER, await self._reason(node))
         if on or hard or restart:
             await self._ironic.power(node["uuid"], "power on" if on else "power off")
         else:
@@ -243,7 +239,7 @@ class IronicProvisioner:
                 await self._ironic.provision(node["uuid"], "deleted")
                 return Again(SOON, "stopping the agent")
             case "verifying" | "inspecting" | "cleaning" | "deploying" | "deleting":
-                return Again(SOON, _doing(node))
+                return Again(SOON, doing(node))
             case "available" | "manageable" | "enroll":
                 if node["instance_uuid"]:
                     await self._ironic.patch_node(node["uuid"], {"instance_uuid": None})
@@ -278,7 +274,7 @@ class IronicProvisioner:
             "name": self._name(host),
             "driver": driver.name,
             "driver_info": driver.info,
-            "properties": {"capabilities": _capabilities(host), "cpu_arch": "x86_64"},
+            "properties": {"capabilities": capabilities(host), "cpu_arch": "x86_64"},
             "extra": {"uid": host.uid, "access": self._fingerprint(host)},
             "automated_clean": host.clean,
             **driver.interfaces,
@@ -302,7 +298,7 @@ class IronicProvisioner:
         other = driver.name != node["driver"] or driver.boot != node["boot_interface"]
         await self._ironic.patch_node(node["uuid"], {
             **({"driver": driver.name, **driver.interfaces} if other else {}),
-            "driver_info": {**_kept(node["driver_info"]), **driver.info},
+            "driver_info": {**kept(node["driver_info"]), **driver.info},
             "extra": {**node["extra"], "uid": host.uid, "access": self._fingerprint(host)},
         })  # fmt: skip
         return True
@@ -313,13 +309,7 @@ class IronicProvisioner:
         driver = find_driver(host.bmc if self._guest is None else replace(host.bmc, ca=None, verify=False))
         if self._guest is not None:
             driver = replace(driver, info={**driver.info, **self._guest.ramdisk})
-        if driver.over_network and not self._network_boot:
-            raise BadAddress(
-                f"{host.bmc.address} boots over the network, and the lab has no managed provisioning network: "
-                "use a redfish-virtualmedia:// address, or networks.provisioning.mode: managed"
-            )
-        if driver.over_network and not host.boot_mac:
-            raise BadAddress(f"{host.bmc.address} boots over the network, which needs the host's bootMACAddress")
+        require_bootable(driver, host, network_boot=self._network_boot)
         return driver
 
     async def _maintained(self, node: Json) -> Result:
@@ -343,7 +333,7 @@ class IronicProvisioner:
                 await self._ironic.provision(node["uuid"], "provide")
                 return Again(SOON, "cleaning")
             case "clean failed" if not restart:
-                return Failed(kind, _reason(node))
+                return Failed(kind, await self._reason(node))
             case "clean failed":
                 if node["maintenance"]:
                     await self._ironic.end_maintenance(node["uuid"])
@@ -354,7 +344,7 @@ class IronicProvisioner:
                 return Again(SOON, busy=True)
             case "enroll":
                 return await self._reregistered(host)
-        return Again(LATER if "wait" in node["provision_state"] else SOON, _doing(node))
+        return under_way(node)
 
     async def _deploy(self, host: HostAccess, node: Json, image: Image, config: ConfigDrive) -> Result:
         try:
@@ -381,42 +371,10 @@ class IronicProvisioner:
         if (node.get("automated_clean") is not False) != host.clean:
             await self._ironic.patch_node(node["uuid"], {"automated_clean": host.clean})
 
+    async def _reason(self, node: Json) -> str:
+        return reason(node, "" if node["last_error"] else await self._ironic.last_failure(node["uuid"]))
+
     async def _abort(self, node: Json) -> Result:
         """What waits for an agent that does not call is ended, so that it can begin anew."""
         await self._ironic.provision(node["uuid"], "abort")
         return Again(SOON, "stopping what was waited for", busy=True)
-
-
-def fingerprint(host: HostAccess, ramdisk: Mapping[str, str]) -> str:
-    bmc = host.bmc
-    parts = (host.uid, bmc.address, bmc.username, bmc.password, str(bmc.ca), str(bmc.verify), *ramdisk.values())
-    return hashlib.sha256("\0".join(parts).encode()).hexdigest()
-
-
-def _kept(info: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in info.items() if not name.startswith(("redfish_", "ipmi_"))}
-
-
-def _capabilities(host: HostAccess) -> str:
-    mode = "bios" if host.boot_mode == "legacy" else "uefi"
-    return f"boot_mode:{mode}" + (",secure_boot:true" if host.boot_mode == "UEFISecureBoot" else "")
-
-
-def _reason(node: Json) -> str:
-    return str(node["last_error"] or f"Ironic says only: {node['provision_state']}").strip()
-
-
-def _doing(node: Json) -> str:
-    """What the engine is at, for people: the step by name, or what is waited for."""
-    for kind in ("deploy_step", "clean_step"):
-        step = (node.get(kind) or {}).get("step")
-        if step:
-            return str(step).replace("_", " ")
-    words = {
-        "inspect wait": "the server boots the agent",
-        "clean wait": "the server boots the agent",
-        "wait call-back": "the server boots the agent",
-        "deleting": "taking the system off",
-    }
-    state = str(node["provision_state"])
-    return words.get(state, state)
