@@ -81,3 +81,31 @@ def test_up_goes_on_after_a_kill_and_destroy_is_exact(host: PretendHost, victim:
     (host.folder / "lab.yaml").unlink()
     assert host.snapshot() == before
     assert host.inhabitants() == []
+
+
+@pytest.mark.parametrize("seed", MOMENTS)
+def test_a_killed_destroy_is_finished_by_the_next(host: PretendHost, seed: int) -> None:
+    before = host.snapshot()
+    describe(host, LAB)
+    host.rackless("up", "--until", "bmc")
+    with start(host, "destroy", "--yes") as destroy:
+        time.sleep(0.2 + 0.3 * seed + 0.3 * random.Random(f"destroy/{seed}").random())
+        destroy.kill()
+    host.rackless("destroy", "--yes")
+    (host.folder / "lab.yaml").unlink()
+    assert host.snapshot() == before
+    assert host.inhabitants() == []
+
+
+@pytest.mark.parametrize("seed", MOMENTS)
+def test_up_goes_on_after_a_killed_down(host: PretendHost, seed: int) -> None:
+    describe(host, LAB)
+    host.rackless("up", "--until", "bmc")
+    host.rackless("power", "node-1", "on")
+    with start(host, "down", "--force") as down:
+        time.sleep(0.3 + 0.4 * seed + 0.4 * random.Random(f"down/{seed}").random())
+        down.kill()
+    host.rackless("up", "--until", "bmc")
+    plan = json.loads(host.rackless("plan", "--until", "bmc", "--json").stdout)
+    assert {action["verb"] for action in plan["actions"]} == {"keep"}
+    assert [server["power"] for server in host.status()["servers"]] == ["off", "on"]
