@@ -33,11 +33,11 @@ def test_all_who_are_at_a_console_see_everything_and_may_type(host: PretendHost)
     try:
         terminals[0].until(b"operational", 20)
         host.rackless("power", "box-0", "on")
+        terminals[0].until(b"for the iPXE command line", 90)
+        terminals[0].type(b"\x02")  # it waits two seconds for that
         terminals += [Terminal(own, host.environment), Terminal(own, host.environment)]
         for terminal in terminals:
             terminal.until(b"SeaBIOS (version", 60)
-            terminal.until(b"for the iPXE command line", 90)
-        terminals[1].type(b"\x02")
         for number, terminal in enumerate(terminals):
             terminal.until(b"iPXE>", 30)
             type_slowly(terminal, f"echo number-{number}".encode())
