@@ -2,19 +2,33 @@ import base64
 import json
 from typing import Any
 
+from rackless.cluster.reference.control_plane import ControlPlaneSecrets
 from rackless.cluster.reference.etcd import Member, Quorum
 from rackless.cluster.reference.ignition import NodeSecrets, render
 from rackless.plan.addressing import plan_lab
 from rackless.spec.lab import LabSpec
 
 PLAN = plan_lab(LabSpec())
-SECRETS = NodeSecrets("HOSTKEY", "ETCDKEY", "ETCDCERT", "ETCDCA")
+SECRETS = NodeSecrets(
+    "HOSTKEY",
+    ControlPlaneSecrets(
+        etcd_ca="ETCDCA",
+        etcd_certificate="ETCDCERT",
+        etcd_key="ETCDKEY",
+        store_certificate="STORECERT",
+        store_key="STOREKEY",
+        api_ca="APICA",
+        api_ca_key="APICAKEY",
+        api_token_key="TOKENKEY",
+    ),
+)
 
 
 def config(name: str) -> dict[str, Any]:
     server = PLAN.server(name)
     assert server is not None
-    found: dict[str, Any] = json.loads(render(server, PLAN, "ssh-ed25519 AAAA me", SECRETS))
+    secrets = SECRETS if server in PLAN.control_planes else NodeSecrets("HOSTKEY")
+    found: dict[str, Any] = json.loads(render(server, PLAN, "ssh-ed25519 AAAA me", secrets))
     return found
 
 
@@ -39,19 +53,31 @@ def test_control_planes_are_members_of_one_etcd_with_tls_on_both_sides() -> None
         assert f"{member.name}=https://{member.address}:2380" in settings
     assert 'ETCD_CLIENT_CERT_AUTH="true"' in settings and 'ETCD_PEER_CLIENT_CERT_AUTH="true"' in settings
     assert "http://" not in settings
-    assert [unit["name"] for unit in node["systemd"]["units"]] == ["etcd.service"]
+    units = [unit["name"] for unit in node["systemd"]["units"]]
+    assert units == ["etcd.service", "rackless-api.service", "haproxy.service", "keepalived.service"]
+    assert all(unit["enabled"] for unit in node["systemd"]["units"])
 
 
-def test_workers_get_nothing_of_etcd() -> None:
+def test_workers_get_nothing_of_a_control_plane() -> None:
     node = config("worker-0")
-    assert node["systemd"]["units"] == []
-    assert not any("etcd" in file["path"] for file in node["storage"]["files"])
+    assert node["systemd"]["units"] == [] and "directories" not in node["storage"]
+    assert not any("etcd" in file["path"] or "pki" in file["path"] for file in node["storage"]["files"])
+
+
+def test_the_nic_of_the_vip_is_known_by_its_mac() -> None:
+    server = PLAN.server("ctrl-0")
+    assert server is not None
+    assert f"MACAddress={server.mac}" in content(config("ctrl-0"), "/etc/systemd/network/10-cluster.link")
+    assert "interface cluster0" in content(config("ctrl-0"), "/etc/keepalived/keepalived.conf")
 
 
 def test_private_keys_are_for_their_owner_only_and_never_in_a_repr() -> None:
     modes = {file["path"]: file["mode"] for file in config("ctrl-0")["storage"]["files"]}
-    assert modes["/etc/ssh/ssh_host_ed25519_key"] == modes["/etc/etcd/member.key"] == 0o600
-    assert "HOSTKEY" not in repr(SECRETS) and "ETCDKEY" not in repr(SECRETS)
+    keys = ["/etc/ssh/ssh_host_ed25519_key", "/etc/etcd/member.key", "/etc/rackless/etcd/client.key"]
+    keys += ["/etc/rackless/pki/ca.key", "/etc/rackless/pki/sa.key"]
+    assert {path for path in modes if path.endswith("key")} == set(keys)
+    assert all(modes[path] == 0o600 for path in keys)
+    assert not any(secret in repr(SECRETS) for secret in ("HOSTKEY", "ETCDKEY", "STOREKEY", "APICAKEY", "TOKENKEY"))
 
 
 def test_a_quorum_is_complete_only_when_every_member_counts_all_and_one_leads() -> None:

@@ -1,6 +1,9 @@
+import shutil
+import subprocess
 import sys
 from pathlib import Path
 
+import orjson
 import pytest
 
 from rackless.errors import RacklessError
@@ -23,6 +26,24 @@ def test_a_script_needs_nothing(tmp_path: Path) -> None:
     (tmp_path / "script").write_text("#!/bin/sh\n")
     assert elf.needed(tmp_path / "script") == ()
     assert not elf.is_elf(tmp_path / "script")
+
+
+def test_a_library_without_what_debuggers_want_is_smaller_and_still_loads(tmp_path: Path) -> None:
+    original = next(Path(orjson.__file__).parent.glob("orjson.*.so"))
+    library = tmp_path / original.name
+    shutil.copyfile(original, library)
+    with library.open("ab") as file:  # behind the last segment
+        file.write(b"x" * 10_000)
+    before = library.stat().st_size
+    elf.strip(library)
+    assert library.stat().st_size <= before - 10_000
+    load = (
+        "import importlib.util, sys\n"
+        f"spec = importlib.util.spec_from_file_location('orjson', {str(library)!r})\n"
+        "module = importlib.util.module_from_spec(spec)\nspec.loader.exec_module(module)\n"
+        "sys.stdout.buffer.write(module.dumps([1]))"
+    )
+    assert subprocess.run([sys.executable, "-c", load], capture_output=True).stdout == b"[1]"
 
 
 @pytest.fixture

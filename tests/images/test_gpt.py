@@ -65,6 +65,14 @@ def test_a_bios_finds_boot_code_and_the_partition_it_leads_to(tmp_path: Path) ->
         gpt.write(tmp_path / "disk", parts, "a", boot_code=b"\xfa" * 441)
 
 
+def test_a_partition_is_found_by_its_name(disk: Path) -> None:
+    with disk.open("rb") as content:
+        content.seek(gpt.offset_of(disk, "root") + (3 << 20))
+        assert content.read(512) == b"R" * 512
+    with pytest.raises(ValueError, match="no partition swap"):
+        gpt.offset_of(disk, "swap")
+
+
 def test_zeros_stay_holes(tmp_path: Path) -> None:
     with (tmp_path / "sparse").open("wb") as out:
         out.truncate(64 << 20)

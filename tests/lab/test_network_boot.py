@@ -11,6 +11,7 @@ MAC, OTHER = "02:00:00:00:00:01", "02:00:00:00:00:02"
 NETWORK = Network(
     name="provisioning",
     bridge="provisioning",
+    mac="02:00:00:00:00:0f",
     gateway=IPv4Interface("172.22.0.1/24"),
     domain="provisioning.lab.test",
     reservations=(

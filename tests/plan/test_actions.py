@@ -87,3 +87,13 @@ def test_another_way_to_boot_makes_the_servers_anew_and_a_new_network_for_it_the
 def test_another_name_is_another_lab() -> None:
     first = plan_actions(LabSpec(name="other"), running(LabSpec()), STAGES)
     assert [action.verb for action in first] == [Verb.REFUSE]
+
+
+def test_another_image_makes_the_servers_it_concerns_anew_and_leaves_the_others() -> None:
+    found = actions("", "servers: {ctrl: {role: control-plane, count: 3}, worker: {image: {url: /srv/my.raw}}}")
+    assert found["server/worker-0"].verb is Verb.RECREATE
+    assert found["server/worker-0"].reason == "image changed from the node image to /srv/my.raw"
+    assert found["server/ctrl-0"].verb is Verb.KEEP
+    found = actions("", "image: {url: /srv/my.raw}")
+    assert found["lab/lab"].verb is Verb.CHANGE
+    assert {found[f"server/ctrl-{number}"].verb for number in range(3)} == {Verb.RECREATE}

@@ -83,8 +83,20 @@ class Guest:
         found: list[str] = self.ask("dns", server, name)
         return found
 
+    def serve(self, *arguments: str) -> None:
+        """Run one of the servers below until the guest goes."""
+        self.processes.append(launch(["nsenter", "-t", str(self.pid), "-n", "--"], *arguments))
+
     def connects(self, address: str, port: int) -> bool:
         return bool(self.ask("tcp", address, str(port)))
+
+
+def launch(inside: list[str], *arguments: str) -> subprocess.Popen[bytes]:
+    process = subprocess.Popen([*inside, sys.executable, __file__, *arguments], stdout=subprocess.PIPE)
+    assert process.stdout is not None
+    with process.stdout as said:
+        assert said.readline() == b"ready\n"
+    return process
 
 
 def run(argv: list[str], check: bool = True) -> subprocess.CompletedProcess[str]:
@@ -204,6 +216,18 @@ def _name(data: bytes, position: int) -> tuple[str, int]:
     return ".".join(labels), end or position + 1
 
 
+def serve_dns(address: str, answer: str) -> None:
+    """A name server that knows one address for every name; says that it is ready, and serves until it is killed."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+        sock.bind((address, 53))
+        print("ready", flush=True)  # noqa: T201
+        while True:
+            data, client = sock.recvfrom(4096)
+            end = data.index(b"\0", 12) + 5
+            record = b"\xc0\x0c" + struct.pack("!HHIH", 1, 1, 60, 4) + socket.inet_aton(answer)
+            sock.sendto(data[:2] + struct.pack("!HHHHH", 0x8180, 1, 1, 0, 0) + data[12:end] + record, client)
+
+
 def ntp(server: str) -> float:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
         sock.settimeout(5)
@@ -247,6 +271,8 @@ if __name__ == "__main__":
             result = tftp(server, name)
         case ["dns", server, name]:
             result = dns(server, name)
+        case ["serve-dns", address, answer]:
+            serve_dns(address, answer)
         case ["ntp", server]:
             result = ntp(server)
         case ["tcp", address, port]:

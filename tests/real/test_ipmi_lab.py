@@ -6,6 +6,7 @@ import os
 import pty
 import select
 import shutil
+import signal
 import time
 
 import pytest
@@ -44,7 +45,9 @@ class Terminal:
                     pytest.fail(f"it ended: {self.shown[-2000:]!r}")
 
     def close(self) -> None:
+        """Not every program ends because its terminal does."""
         os.close(self._line)
+        os.kill(self._pid, signal.SIGKILL)
         os.waitpid(self._pid, 0)
 
 

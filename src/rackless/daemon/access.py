@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from rackless.cluster.reference.recipe import Keys
+from rackless.cluster.reference.keys import Keys
 from rackless.daemon.doorstep import host_url
 from rackless.daemon.known import require_lab, require_root
 from rackless.daemon.lab_api import render_kubeconfig
+from rackless.drivers.kubernetes.resources import NAMESPACE
 from rackless.drivers.process import identity
 from rackless.errors import InputError, LabError
 from rackless.plan.addressing import plan_lab
@@ -41,10 +42,24 @@ def host_kubeconfig(lab: str, roots: Roots) -> str:
     """A kubeconfig for the host's side, through the lab's port on its loopback."""
     paths = require_lab(lab, roots)
     require_root("read the lab's keys")
-    url = host_url(paths)
+    url = host_url(paths.api_port)
     if url is None or not (paths.pki / "admin.key").exists():
         raise LabError(f"the lab {lab} has no Kubernetes API yet", hint="`rackless up` starts it")
-    return render_kubeconfig(lab, url, paths.pki)
+    return render_kubeconfig(f"rackless-{lab}", url, paths.pki, NAMESPACE)
+
+
+def cluster_kubeconfig(lab: str, roots: Roots) -> str:
+    """The same for the cluster's own API, which is at its VIP inside the lab."""
+    paths = require_lab(lab, roots)
+    require_root("read the cluster's keys")
+    url, keys = host_url(paths.cluster_port), Keys(paths.cluster_keys)
+    if url is None or not keys.made:
+        raise LabError(
+            f"the lab {lab} has no cluster yet",
+            why="no control plane of it has been given a system",
+            hint="`rackless up` provisions them, where the lab has servers with the role control-plane",
+        )
+    return render_kubeconfig(f"rackless-{lab}-cluster", url, keys.api, "default")
 
 
 def find_server(lab: str, server: str, paths: LabPaths) -> PlannedServer:
@@ -61,7 +76,7 @@ def ssh_command(lab: str, server: str, command: Sequence[str], roots: Roots) -> 
     paths = require_lab(lab, roots)
     require_root("enter a lab")
     target = find_server(lab, server, paths)
-    keys = Keys(paths.secrets / "cluster")
+    keys = Keys(paths.cluster_keys)
     if not keys.admin.exists() or not keys.known_hosts.exists():
         raise LabError(f"{server} has no system yet", hint="`rackless up` provisions it")
     options = {

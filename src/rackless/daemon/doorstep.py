@@ -1,8 +1,9 @@
-"""A lab's door on the host's side: a port on the host's loopback that leads to the lab's Kubernetes API.
+"""A lab's doors on the host's side: ports on the host's loopback that lead to Kubernetes APIs inside the lab.
 
-The holder opens the port before it enters the lab's network namespace and keeps it as long as it lives, so it outlasts
-restarts of labd and of the API, and goes with the lab. Bytes are passed on as they are: TLS, and who may do what, is
-between the client and the API. The port is remembered, so that a kubeconfig stays good.
+One leads to the lab's own API, one to the cluster's, where there are control planes. The holder opens the ports before
+it enters the lab's network namespace and keeps them as long as it lives, so they outlast restarts of labd and of the
+APIs, and go with the lab. Bytes are passed on as they are: TLS, and who may do what, is
+between the client and the API. A port is remembered, so that a kubeconfig stays good.
 """
 
 from __future__ import annotations
@@ -10,12 +11,13 @@ from __future__ import annotations
 import asyncio
 import socket
 from contextlib import suppress
+from pathlib import Path
 
 from rackless.run.files import write
 from rackless.run.paths import LabPaths
 
 API_PORT = 6443
-"""Of the API inside the lab, on the gateway's address."""
+"""Of the lab's API on the gateway's address, and of the cluster's at its VIP."""
 LOOPBACK = "127.0.0.1"
 FIRST_PORT = 16443
 """Below what the kernel gives to outgoing connections, so that nobody has it by chance when the lab comes back."""
@@ -25,11 +27,12 @@ MOST = 512
 _PIECE = 65536
 
 
-def open_door(paths: LabPaths) -> socket.socket | None:
+def open_door(paths: LabPaths, record: Path) -> socket.socket | None:
     """Listen where the lab listened before, else on the first port that no lab has. None when all are taken."""
-    mine = read_port(paths)
-    others = {read_port(LabPaths(paths.roots, name)) for name in paths.roots.labs() if name != paths.name}
-    for port in [*([mine] if mine else []), *(port for port in PORTS if port not in others)]:
+    mine = read_port(record)
+    others = {read_port(door) for name in paths.roots.labs() for door in LabPaths(paths.roots, name).doors}
+    free = (port for port in PORTS if port not in others)
+    for port in [*([mine] if mine else []), *free]:
         listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -38,22 +41,22 @@ def open_door(paths: LabPaths) -> socket.socket | None:
         except OSError:
             listener.close()
             continue
-        write(paths.api_port, str(port))
+        write(record, str(port))
         return listener
-    paths.api_port.unlink(missing_ok=True)
+    record.unlink(missing_ok=True)
     return None
 
 
-def read_port(paths: LabPaths) -> int | None:
-    """The lab's port on the host's loopback."""
+def read_port(record: Path) -> int | None:
+    """The port on the host's loopback that is written there."""
     with suppress(FileNotFoundError, ValueError):
-        return int(paths.api_port.read_text())
+        return int(record.read_text())
     return None
 
 
-def host_url(paths: LabPaths) -> str | None:
-    """Where the lab's Kubernetes API is for the host."""
-    port = read_port(paths)
+def host_url(record: Path) -> str | None:
+    """Where the API behind that door is for the host."""
+    port = read_port(record)
     return f"https://{LOOPBACK}:{port}" if port is not None else None
 
 

@@ -1,4 +1,4 @@
-"""The holder: a small process that owns a lab's namespaces and its door on the host, and keeps labd running in them.
+"""The holder: a small process that owns a lab's namespaces and its doors on the host, and keeps labd running in them.
 
 `python -m rackless.daemon.holder LAB`, started by `up` and detached. It ends when labd ends by itself (asked to stop), or on
 SIGTERM. When it is killed, labd ends with it; the servers run on, and the next `up` starts a new holder around them.
@@ -11,6 +11,7 @@ import os
 import signal
 import socket
 import sys
+from collections.abc import Sequence
 
 from rackless.daemon import furnish
 from rackless.daemon.doorstep import API_PORT, Doorkeeper, open_door
@@ -30,22 +31,25 @@ def main() -> None:
     paths = LabPaths(Roots.from_environment(), sys.argv[1])
     plan = plan_lab(LabSpec.model_validate_json(paths.spec.read_text()))
     os.umask(0o022)
-    door = open_door(paths)  # on the host's side, so before we leave it
+    # on the host's side, so before we leave it
+    doors = [(open_door(paths, paths.api_port), str(plan.gateway.ip))]
+    if plan.control_planes:
+        doors.append((open_door(paths, paths.cluster_port), str(plan.api_vip)))
     furnish.enter_network(paths)
     furnish.furnish(paths, str(plan.gateway.ip), plan.domain)
     write(paths.holder_pid, identity(os.getpid()))
-    sys.exit(asyncio.run(keep_open(paths, door, str(plan.gateway.ip))))
+    sys.exit(asyncio.run(keep_open(paths, doors)))
 
 
-async def keep_open(paths: LabPaths, door: socket.socket | None, gateway: str) -> int:
-    """Keep labd running, and the door to the lab's API open."""
-    keeper = Doorkeeper(door, gateway, API_PORT) if door is not None else None
-    if keeper is not None:
+async def keep_open(paths: LabPaths, doors: Sequence[tuple[socket.socket | None, str]]) -> int:
+    """Keep labd running, and the doors to the APIs open; each with the address that it leads to."""
+    keepers = [Doorkeeper(door, address, API_PORT) for door, address in doors if door is not None]
+    for keeper in keepers:
         keeper.start()
     try:
         return await keep(paths)
     finally:
-        if keeper is not None:
+        for keeper in keepers:
             await keeper.close()
 
 

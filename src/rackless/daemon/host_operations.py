@@ -8,10 +8,12 @@ from typing import Any
 
 from rackless.daemon.control_client import ControlClient
 from rackless.daemon.fault_desk import CONTROL
-from rackless.daemon.known import locked, require_lab, require_root
+from rackless.daemon.known import require_lab, require_root
+from rackless.daemon.user_images import UserImages, read_user_data
 from rackless.errors import InputError
 from rackless.events import Bus
 from rackless.run.paths import Roots
+from rackless.spec.images import ImageSpec, image_problems
 
 
 async def hosts(name: str, roots: Roots) -> list[dict[str, Any]]:
@@ -20,11 +22,53 @@ async def hosts(name: str, roots: Roots) -> list[dict[str, Any]]:
     return found
 
 
-async def deprovision(name: str, host: str, roots: Roots, bus: Bus) -> None:
+async def wish(name: str, verb: str, host: str, roots: Roots, bus: Bus, **arguments: Any) -> dict[str, Any]:
+    """Ask something of one host; `wait` among the arguments says whether to wait for it."""
     paths = require_lab(name, roots)
     require_root("change a host")
-    with locked(paths), bus.step(f"deprovision {host}") as step:
-        await ControlClient(paths.socket).work("deprovision", bus, host=host, step=step.id)
+    with bus.step(f"{verb} {host}") as step:
+        client = ControlClient(paths.socket)
+        done: dict[str, Any] = await client.work("host", bus, verb=verb, host=host, step=step.id, **arguments)
+        if not done["changed"]:
+            step.unchanged(f"it is {done['state']}")
+        else:
+            step.detail = f"it is {done['state'] or 'new'}"
+    return done
+
+
+async def provision(
+    name: str,
+    host: str,
+    image: ImageSpec,
+    roots: Roots,
+    bus: Bus,
+    *,
+    user_data: Path | None,
+    replace: bool,
+    wait: bool,
+) -> dict[str, Any]:
+    """Put an image of one's own on a host; a file is offered to the lab first."""
+    text = read_user_data(user_data) if user_data is not None else ""
+    given = await _offer(name, image, roots, bus)
+    return await wish(
+        name, "provision", host, roots, bus, image=given, user_data=text, replace=replace, wait=wait
+    )  # fmt: skip
+
+
+async def adopt(name: str, host: str, image: ImageSpec | None, roots: Roots, bus: Bus, *, wait: bool) -> dict[str, Any]:
+    given = await _offer(name, image, roots, bus) if image is not None else None
+    return await wish(name, "adopt", host, roots, bus, image=given, wait=wait)
+
+
+async def _offer(name: str, image: ImageSpec, roots: Roots, bus: Bus) -> dict[str, Any]:
+    paths = require_lab(name, roots)
+    require_root("change a host")
+    if problems := list(image_problems(image, "image")):
+        raise InputError(problems[0].message, hint=problems[0].hint or "give it with --checksum")
+    with bus.step("your image") as step:
+        step.progress("computing its checksum" if image.is_path else "")
+        await UserImages(paths).offer(image)
+    return image.model_dump(mode="json")
 
 
 def lab_socket(name: str, roots: Roots, *, change: bool = False) -> Path:

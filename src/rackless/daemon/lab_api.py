@@ -38,6 +38,10 @@ class LabApi:
     def started(self) -> bool:
         return self._kept is not None
 
+    def describe(self) -> list[dict[str, Any]]:
+        """For the lab's status."""
+        return [self._kept.describe()] if self._kept is not None else []
+
     def open(self, patience: float) -> KubernetesResources:
         """The lab's records; who opens them closes them. They may be opened before the API is started."""
         pki = self._paths.pki
@@ -77,7 +81,7 @@ class LabApi:
             raise
         finally:
             await resources.close()
-        kubeconfig = render_kubeconfig(self._paths.name, self.url, self._paths.pki)
+        kubeconfig = render_kubeconfig(f"rackless-{self._paths.name}", self.url, self._paths.pki, NAMESPACE)
         write_secret(self._paths.inner_kubeconfig, kubeconfig)
         return True
 
@@ -96,13 +100,12 @@ class LabApi:
         ]
 
 
-def render_kubeconfig(lab: str, server: str, pki: Path) -> str:
-    """The administrator's way to the lab's API, in the namespace of its hosts. JSON, which is YAML."""
+def render_kubeconfig(name: str, server: str, pki: Path, namespace: str) -> str:
+    """The administrator's way to an API. JSON, which is YAML."""
 
     def inline(name: str) -> str:
         return base64.b64encode((pki / name).read_bytes()).decode()
 
-    name = f"rackless-{lab}"
     user = {"client-certificate-data": inline("admin.crt"), "client-key-data": inline("admin.key")}
     cluster = {"server": server, "certificate-authority-data": inline("ca.crt")}
     config: dict[str, Any] = {
@@ -110,7 +113,7 @@ def render_kubeconfig(lab: str, server: str, pki: Path) -> str:
         "kind": "Config",
         "clusters": [{"name": name, "cluster": cluster}],
         "users": [{"name": name, "user": user}],
-        "contexts": [{"name": name, "context": {"cluster": name, "user": name, "namespace": NAMESPACE}}],
+        "contexts": [{"name": name, "context": {"cluster": name, "user": name, "namespace": namespace}}],
         "current-context": name,
     }
     return json.dumps(config, indent=2) + "\n"

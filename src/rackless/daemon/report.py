@@ -7,6 +7,7 @@ from typing import Any
 
 from rackless.bmc.fleet import BmcState
 from rackless.cluster.reference.etcd import Quorum
+from rackless.cluster.reference.vip import Vip
 from rackless.plan.model import LabPlan
 from rackless.ports.resources import Record
 from rackless.provisioning.baremetalhost import read
@@ -36,10 +37,31 @@ def describe_quorum(quorum: Quorum | None) -> dict[str, Any] | None:
         return None
     return {
         "healthy": quorum.healthy,
-        "members": len(quorum.members),
+        "members": [
+            {
+                "name": member.server,
+                "healthy": member.healthy,
+                "leader": member.leader,
+                "version": member.version,
+                "problem": member.problem,
+            }
+            for member in quorum.members
+        ],
         "leader": quorum.leader,
         "complete": quorum.complete,
         "detail": quorum.describe(),
+    }
+
+
+def describe_vip(vip: Vip | None) -> dict[str, Any] | None:
+    if vip is None:
+        return None
+    return {
+        "address": str(vip.address),
+        "holders": list(vip.holders),
+        "holder": vip.holder,
+        "ready": vip.ready,
+        "detail": vip.describe(),
     }
 
 

@@ -40,7 +40,10 @@ class Rest:
             names = self.memory.read_text().split()
         except FileNotFoundError:
             return
-        await power_returned(names)
+        if names:
+            with self.bus.step("servers that were on") as step:
+                step.detail = ", ".join(names) if len(names) <= 5 else f"{len(names)} of them"
+                await power_returned(names)
         self.memory.unlink()
 
     async def _shut_down(self, name: str) -> None:

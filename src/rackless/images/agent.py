@@ -1,28 +1,20 @@
-"""ironic-python-agent as files: from PyPI by pinned content, then compiled for the deploy ramdisk.
-
-pip comes out of a Debian package and runs under the hypervisor's Python; compiling runs under the ramdisk's own Python
-inside its tree, so that the byte code is exactly for the interpreter that will read it.
-"""
+"""ironic-python-agent as files: from PyPI by pinned content, then compiled for the deploy ramdisk."""
 
 from __future__ import annotations
 
-import asyncio
 import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from rackless.errors import RacklessError
-from rackless.images import elf
+from rackless.images import elf, python
 from rackless.images.files import install
+from rackless.images.python import PYTHON, STDLIB
 from rackless.images.selection import Selection
 from rackless.ports.process import Processes
 
 REQUIREMENTS = "deploy/agent-requirements.txt"
-PYTHON = "python3.11"
-_HOST_PYTHON = "/usr/bin/python3"
-_STDLIB = f"usr/lib/{PYTHON}"
 _STDLIB_UNWANTED = re.compile(
     r"(^|/)(test|tests|idlelib|tkinter|lib2to3|ensurepip|distutils|pydoc_data|turtledemo|venv|curses|dbm|sqlite3"
     r"|__pycache__|config-3\.11[^/]*)/|\.(pyi|c|h|a)$"
@@ -34,26 +26,9 @@ _AGENT_UNWANTED = re.compile(
 )
 
 
-async def fetch(processes: Processes, root: Path, target: Path, scratch: Path) -> None:
-    """The agent and its dependencies into `target`; `root` has the unpacked package python3-pip-whl."""
-    wheels = sorted((root / "usr/share/python-wheels").glob("pip-*.whl"))
-    if not wheels:
-        raise RacklessError("the unpacked packages have no pip", why="the package python3-pip-whl should bring it")
-    requirements = scratch / "agent-requirements.txt"
-    install(REQUIREMENTS, requirements, 0o644)
-    await processes.run(
-        [
-            _HOST_PYTHON, wheels[0] / "pip", "install", "--quiet", "--no-input", "--disable-pip-version-check",
-            "--no-deps", "--require-hashes", "--only-binary=:all:", "--no-compile",
-            "--python-version", "3.11", "--target", target, "--requirement", requirements,
-        ],
-        within=900,
-    )  # fmt: skip
-
-
 def place(selection: Selection, agent: Path) -> None:
     """Python's library and the agent into the ramdisk's tree, without what is never run there."""
-    selection.take_tree(_STDLIB, lambda path: not _STDLIB_UNWANTED.search(path))
+    selection.take_tree(STDLIB, lambda path: not _STDLIB_UNWANTED.search(path))
     selection.take_program(PYTHON)
     inside = selection.target / "opt/ipa"
     shutil.copytree(agent, inside, symlinks=True, copy_function=_link, ignore=_ignore(agent))
@@ -68,12 +43,7 @@ def place(selection: Selection, agent: Path) -> None:
 
 async def compile(processes: Processes, tree: Path) -> None:
     """Byte code instead of sources, and regular expressions compiled ahead."""
-    words: list[str | Path] = ["chroot", tree, f"/usr/bin/{PYTHON}", "-I", "-S", "-m", "compileall", "-q", "-b"]
-    words += ["--invalidation-mode", "unchecked-hash"]
-    folders = ("/opt/ipa", f"/{_STDLIB}")
-    # A package may carry a template or a file for another Python that does not compile; it stays as it is.
-    await asyncio.gather(*(processes.run([*words, folder], check=False) for folder in folders))
-    await asyncio.to_thread(_drop_sources, [tree / folder.lstrip("/") for folder in folders])
+    await python.compile(processes, tree, ("opt/ipa", STDLIB))
     await _record_patterns(processes, tree)
 
 
@@ -86,13 +56,6 @@ async def _record_patterns(processes: Processes, tree: Path) -> None:
         await processes.run(["chroot", tree, f"/usr/bin/{PYTHON}", "-I", "-S", "-B", *launcher])
     finally:
         command_line.unlink()
-
-
-def _drop_sources(folders: list[Path]) -> None:
-    for folder in folders:
-        for source in folder.rglob("*.py"):
-            if source.with_suffix(".pyc").exists():
-                source.unlink()
 
 
 def _link(source: str, target: str) -> None:

@@ -1,4 +1,4 @@
-"""Reads what we need of ELF files: which libraries a program needs, and the sections of a kernel module.
+"""What we need of ELF files: which libraries a program needs, the sections of a kernel module, and a smaller library.
 
 Only 64-bit little-endian files, which is what x86_64 has. Nothing is executed.
 """
@@ -11,6 +11,7 @@ from pathlib import Path
 
 _MAGIC = b"\x7fELF\x02\x01"  # 64 bit, little endian
 _SECTION = struct.Struct("<IIQQQQIIQQ")
+_SEGMENT = struct.Struct("<IIQQQQQQ")
 _DYNAMIC = struct.Struct("<qQ")
 _NEEDED = 1
 
@@ -53,6 +54,26 @@ def sections(path: Path, names: frozenset[str]) -> dict[str, Section]:
                 found[name] = Section(name, row[6], read(index))
                 found[f"link:{name}"] = Section(name, 0, read(row[6]))
         return found
+
+
+def strip(path: Path) -> None:
+    """Cut off what is for debuggers only: all behind the last segment, which is all that the loader reads."""
+    with path.open("r+b") as file:
+        header = file.read(64)
+        (table,) = struct.unpack_from("<Q", header, 32)
+        size, count = struct.unpack_from("<HH", header, 54)
+        if header[: len(_MAGIC)] != _MAGIC or not table or size != _SEGMENT.size:
+            return
+        file.seek(table)
+        segments = [_SEGMENT.unpack(file.read(size)) for _ in range(count)]
+        end = max((offset + length for _, _, offset, _, _, length, _, _ in segments), default=0)
+        if not table + size * count <= end < path.stat().st_size:
+            return
+        file.truncate(end)
+        file.seek(40)
+        file.write(struct.pack("<Q", 0))  # where the sections were
+        file.seek(58)
+        file.write(struct.pack("<HHH", _SECTION.size, 0, 0))
 
 
 def needed(path: Path) -> tuple[str, ...]:

@@ -63,6 +63,19 @@ def write(disk: Path, partitions: Sequence[Partition], seed: str, boot_code: byt
     return total * SECTOR
 
 
+def offset_of(disk: Path, name: str) -> int:
+    """Where the partition of that name begins on a disk we wrote, in bytes."""
+    wanted = name.encode("utf-16-le").ljust(72, b"\0")
+    with disk.open("rb") as source:
+        source.seek(2 * SECTOR)
+        table = source.read(_ENTRIES * _ENTRY_SIZE)
+    for at in range(0, len(table), _ENTRY_SIZE):
+        if table[at + 56 : at + _ENTRY_SIZE] == wanted:
+            (first,) = struct.unpack_from("<Q", table, at + 32)
+            return int(first) * SECTOR
+    raise ValueError(f"{disk} has no partition {name}")
+
+
 def _place(partitions: Sequence[Partition]) -> list[_Placed]:
     placed, free = [], _ALIGN
     for partition in partitions:

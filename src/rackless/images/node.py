@@ -1,4 +1,4 @@
-"""The node image: Debian 12 with systemd, sshd, etcd, keepalived and haproxy, configured at first boot by Ignition.
+"""The node image: Debian 12 with systemd, sshd, etcd, keepalived, haproxy, Python; configured at first boot by Ignition.
 
 A whole disk: kernel and initrd on the EFI system partition, with systemd-boot for UEFI and syslinux for a BIOS; a place for
 the config drive, which saves the deploy agent half a dozen slow changes of the partition table; and a root that is grown
@@ -14,9 +14,10 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from rackless.images import cpio, fat, gpt, modules, noderoot
+from rackless.images import cpio, fat, gpt, modules, nodepython, noderoot
 from rackless.images.cache import Workspace
 from rackless.images.files import install
+from rackless.images.python import PIP_PACKAGE
 from rackless.ports.process import Processes
 
 PACKAGES = (
@@ -26,7 +27,7 @@ PACKAGES = (
     "libpam-runtime", "ncurses-bin", "systemd", "systemd-sysv", "libpam-systemd", "libnss-systemd",
     "systemd-resolved", "dbus", "udev", "kmod", "iproute2", "iputils-ping", "procps", "e2fsprogs", "dosfstools",
     "gdisk", "ca-certificates", "openssh-server", "busybox-static", "ignition", "etcd-server", "etcd-client",
-    "keepalived", "haproxy", "curl", "jq", "sudo", "python3", "less",
+    "keepalived", "haproxy", "curl", "jq", "sudo", "python3", "less", PIP_PACKAGE,
 )  # fmt: skip
 
 QCOW2 = "node.qcow2"
@@ -52,13 +53,14 @@ _ROOT_MODULES = re.compile(
 )
 
 
-async def build(processes: Processes, root: Path, work: Workspace, seed: str) -> None:
-    """Out of `root`, the unpacked packages, which becomes the node's own root."""
+async def build(processes: Processes, root: Path, work: Workspace, wheels: Path, seed: str) -> None:
+    """Out of `root`, the unpacked packages, which becomes the node's own root, and `wheels`, the API's libraries."""
     kernel, boot = await asyncio.to_thread(_take_boot_files, root, work.scratch)
     initrd = work.scratch / "initrd.img"
     await _build_initrd(processes, root, kernel, work.scratch, initrd)
     await asyncio.to_thread(modules.place, kernel, _root_modules(kernel), root)
     await noderoot.configure(processes, root, kernel)
+    await nodepython.install_python(processes, root, wheels, work.scratch)
 
     names = ("root.ext4", "esp.vfat", "config-drive.vfat", "disk.raw")
     file_system, esp, drive, disk = (work.scratch / name for name in names)

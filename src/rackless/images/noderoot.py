@@ -69,8 +69,8 @@ _OWNERS = {"var/lib/etcd": "etcd"}
 _UNWANTED = (
     "boot", "etc/initramfs-tools", "usr/lib/initramfs-tools", "usr/lib/klibc", "usr/lib/udev/hwdb.bin",
     "usr/bin/perl", "usr/bin/perl5.36.0", "usr/bin/ignition-validate", "var/lib/apt", "var/cache/apt",
-    "usr/share/snmp", "usr/share/polkit-1", "usr/lib/systemd/boot", "usr/lib/python3.11/test",
-    "usr/lib/python3.11/lib2to3", "usr/lib/python3.11/pydoc_data", "usr/share/zoneinfo/right", "usr/lib/kernel",
+    "usr/share/snmp", "usr/share/polkit-1", "usr/lib/systemd/boot",
+    "usr/share/zoneinfo/right", "usr/lib/kernel",
 )  # fmt: skip
 # Services that cost time at every boot and do nothing for a node of a lab.
 _MASKED = (

@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 import hashlib
-from ipaddress import IPv4Interface
+from ipaddress import ip_interface
 from uuid import UUID, uuid5
 
-from rackless.plan.model import CLUSTER_BRIDGE, BmcSite, LabPlan, PlannedNic, PlannedServer, interface, with_prefix
+from rackless.plan.model import (
+    CLUSTER_BRIDGE,
+    BmcSite,
+    LabPlan,
+    PlannedNic,
+    PlannedServer,
+    interface,
+    local_mac,
+    with_prefix,
+)
 from rackless.plan.networks import plan_cluster, plan_provisioning
 from rackless.ports.fabric import Bridge, Veth, Vlan
 from rackless.ports.hypervisor import Firmware
@@ -48,7 +57,7 @@ def plan_lab(spec: LabSpec) -> LabPlan:
         cluster=plan_cluster(spec, domain, servers, bootstrap_mac, site),
         baremetal=Bridge("baremetal"),
         cable=Veth("baremetal-up", "baremetal-down", bridge=CLUSTER_BRIDGE, peer_bridge="baremetal"),
-        bmc=Bridge("bmc", (interface(site.network, 1), *(IPv4Interface(f"{s.bmc_address}/32") for s in servers))),
+        bmc=Bridge("bmc", (interface(site.network, 1), *(ip_interface(s.bmc_address) for s in servers))),
         bmc_site=site,
         provisioning=Bridge("provisioning", (interface(wanted.provisioning.cidr, 1),))
         if provisioning is Provisioning.MANAGED
@@ -61,6 +70,7 @@ def plan_lab(spec: LabSpec) -> LabPlan:
         ),
         uplink=wanted.uplink,
         storage=spec.storage,
+        provisioner=spec.provisioner,
     )
 
 
@@ -92,6 +102,7 @@ def _servers(spec: LabSpec, domain: str) -> list[PlannedServer]:
                     firmware=Firmware(group.firmware.value),
                     secure_boot=group.secure_boot,
                     tpm=group.tpm,
+                    image=group.image or spec.image,
                 )
             )
     return servers
@@ -126,11 +137,7 @@ def derive_bootstrap_mac(lab: str) -> str:
 
 
 def _mac(lab: str, name: str, taken: set[str]) -> str:
-    """Locally administered, and never 52:54:00, the prefix of installer-made VMs."""
     attempt = 0
-    while True:
-        digest = hashlib.sha256(f"{lab}/{name}/{attempt}".encode()).digest()
-        mac = ":".join(f"{byte:02x}" for byte in (0x02, *digest[:5]))
-        if mac not in taken:
-            return mac
+    while (mac := local_mac(f"{lab}/{name}/{attempt}")) in taken:
         attempt += 1
+    return mac

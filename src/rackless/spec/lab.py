@@ -11,8 +11,10 @@ from typing import Annotated, Any, Literal
 from pydantic import PlainSerializer, model_validator
 
 from rackless.spec.change import Change, setting
+from rackless.spec.images import ImageSpec
 from rackless.spec.networks import NetworksSpec, Provisioning
 from rackless.spec.profiles import PROFILES, Profile
+from rackless.spec.provisioner import ProvisionerSpec
 from rackless.spec.servers import GIB, MIB, BmcScheme, Role, ServerGroup
 from rackless.spec.units import DomainName, GroupName, LabName
 from rackless.spec.value import Value
@@ -45,6 +47,14 @@ class LabSpec(Value):
         "Groups of servers by name; the name is the servers' prefix.",
         Change.LIVE,
         default_factory=lambda: dict(PROFILES[Profile.TINY]),
+    )
+    image: ImageSpec | None = setting(
+        "An image of your own for all servers that are not spare; without it the node image of the reference cluster.",
+        Change.RECREATE,
+        default=None,
+    )
+    provisioner: ProvisionerSpec | None = setting(
+        "An Ironic that runs already, instead of one of the lab's own.", Change.RECREATE, default=None
     )
     storage: Folder | None = setting(
         "Folder for the disks, made when it is missing; without it they are in the lab's own.",

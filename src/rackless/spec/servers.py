@@ -5,6 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 
 from rackless.spec.change import Change, setting
+from rackless.spec.images import ImageSpec
 from rackless.spec.units import Size
 from rackless.spec.value import Value
 
@@ -90,5 +91,8 @@ class ServerGroup(Value):
     firmware: Firmware = setting("UEFI (OVMF) or BIOS (SeaBIOS).", Change.RECREATE, default=Firmware.UEFI)
     secure_boot: bool = setting(
         "Firmware that starts only what is signed; with Microsoft's keys enrolled.", Change.RECREATE, default=False
+    )
+    image: ImageSpec | None = setting(
+        "An image of your own for these servers, instead of the lab's.", Change.RECREATE, default=None
     )
     tpm: bool = setting("A TPM 2.0 (swtpm).", Change.RECREATE, default=False)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from rackless.cli.options import lab_options, load_spec
+from rackless.cli.options import json_option, lab_options, load_spec, print_json
 
 if TYPE_CHECKING:
     from rackless.daemon.bmc_server import Settings
@@ -154,6 +154,7 @@ def _socket(file: Path | None, name: str | None, serving: str | None, *, change:
 @click.option("--seconds", type=float, default=5.0, show_default=True, help="Of a delay.")
 @click.option("--status", type=int, default=503, show_default=True, help="Of a refusal.")
 @click.option("--rate", type=int, default=65536, show_default=True, help="Bytes per second of a slow download.")
+@json_option()
 def add(
     file: Path | None,
     name: str | None,
@@ -166,6 +167,7 @@ def add(
     seconds: float,
     status: int,
     rate: int,
+    as_json: bool,
 ) -> None:
     """Let TROUBLE happen from now on."""
     from rackless.daemon import host_operations
@@ -183,7 +185,10 @@ def add(
             rate=rate,
         )
     )
-    click.echo(f"fault {added['id']}: {added['text']}")
+    if as_json:
+        print_json(added)
+    else:
+        click.echo(f"fault {added['id']}: {added['text']}")
 
 
 @fault.command("list")
@@ -206,9 +211,13 @@ def list_faults(file: Path | None, name: str | None, serving: str | None, as_jso
 @lab_options
 @serving_option
 @click.argument("ids", nargs=-1, type=int)
-def clear(file: Path | None, name: str | None, serving: str | None, ids: tuple[int, ...]) -> None:
+@json_option()
+def clear(file: Path | None, name: str | None, serving: str | None, ids: tuple[int, ...], as_json: bool) -> None:
     """Take the faults with these IDS away, or all."""
     from rackless.daemon import host_operations
 
     gone = asyncio.run(host_operations.clear_faults(_socket(file, name, serving, change=True), ids))
-    click.echo(f"{gone} taken away")
+    if as_json:
+        print_json({"cleared": gone})
+    else:
+        click.echo(f"{gone} taken away")

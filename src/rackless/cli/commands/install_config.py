@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from rackless.cli.options import lab_options, load_spec
+from rackless.cli.options import json_option, lab_options, load_spec, print_json
 from rackless.cluster.install_config import credentials
 from rackless.cluster.install_config import release as releases
 from rackless.cluster.install_config.cluster_input import Mirror, ProxyInput
@@ -53,6 +53,7 @@ _File = click.Path(path_type=Path, dir_okay=False)
     help="Where images come from instead. May be repeated.",
 )
 @click.option("--trust-bundle", type=_File, help="Certificates to trust, for a proxy or mirrors.")
+@json_option()
 def install_config(
     file: Path | None,
     name: str | None,
@@ -72,6 +73,7 @@ def install_config(
     no_proxy: str | None,
     mirrors: tuple[str, ...],
     trust_bundle: Path | None,
+    as_json: bool,
 ) -> None:
     """Write an install-config.yaml for the lab."""
     if output.exists() and not force:
@@ -100,6 +102,9 @@ def install_config(
         )
     )
     write_secret(output, text)
+    if as_json:
+        print_json({"file": str(output), "version": str(options.release)})
+        return
     click.echo(f"wrote {output} for version {options.release}; it holds secrets and is readable by you only")
     click.echo("keep a copy: the installer consumes the file")
 

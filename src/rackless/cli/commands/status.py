@@ -12,8 +12,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from rackless.cli import timeline_view
 from rackless.cli.options import json_option, lab_name, lab_options, print_json
 from rackless.daemon import operations
+from rackless.daemon.timeline import to_json
 from rackless.run.paths import Roots
 
 WATCH_EVERY = 2.0
@@ -22,21 +24,37 @@ WATCH_EVERY = 2.0
 @click.command()
 @lab_options
 @click.option("--watch", is_flag=True, help="Show it again every two seconds; Ctrl-C ends it.")
+@click.option("--timeline", "as_timeline", is_flag=True, help="Show how long each phase of each host took.")
 @json_option("One JSON object; with --watch, one a line.")
-def status(file: Path | None, name: str | None, watch: bool, as_json: bool) -> None:
+def status(file: Path | None, name: str | None, watch: bool, as_timeline: bool, as_json: bool) -> None:
     """Show what is there now."""
     lab, roots, console = lab_name(file, name), Roots.from_environment(), Console(highlight=False)
+    show = _show_timeline if as_timeline else _show_status
     while True:
-        found = asyncio.run(operations.status(lab, roots))
-        if watch and console.is_terminal and not as_json:
-            console.clear()
-        if as_json:
-            print_json(found)
-        else:
-            render(found, console)
+        show(lab, roots, console, clear=watch and console.is_terminal and not as_json, as_json=as_json)
         if not watch:
             return
         time.sleep(WATCH_EVERY)
+
+
+def _show_status(lab: str, roots: Roots, console: Console, *, clear: bool, as_json: bool) -> None:
+    found = asyncio.run(operations.status(lab, roots))
+    if clear:
+        console.clear()
+    if as_json:
+        print_json(found)
+    else:
+        render(found, console)
+
+
+def _show_timeline(lab: str, roots: Roots, console: Console, *, clear: bool, as_json: bool) -> None:
+    found = operations.host_timeline(lab, roots)
+    if clear:
+        console.clear()
+    if as_json:
+        print_json(to_json(found))
+    else:
+        console.print(timeline_view.render(found))
 
 
 def render(found: dict[str, Any], console: Console) -> None:
@@ -72,15 +90,23 @@ def render(found: dict[str, Any], console: Console) -> None:
         console.print(Text.assemble((f"fault {fault['id']}: ", "bold yellow"), fault["text"]))
     for part in found["parts"]:
         if not part["running"] or part["restarts"]:
-            state = "is not running" if not part["running"] else f"was started again {part['restarts']} times"
-            console.print(
-                Text.assemble(("! ", "yellow"), f"{part['name']} {state}: {part['reason']} (log: {part['log']})")
-            )
+            again = "once" if part["restarts"] == 1 else f"{part['restarts']} times"
+            state = f"was started again {again}" if part["running"] else "is not running"
+            log = f" (log: {part['log']})" if part["log"] else ""
+            console.print(Text.assemble(("! ", "yellow"), f"{part['name']} {state}: {part['reason']}{log}"))
     for warning in found["warnings"]:
         console.print(Text.assemble(("! ", "yellow"), warning))
     if (etcd := found["etcd"]) is not None:
-        mark = ("✓ ", "green") if etcd["complete"] else ("✗ ", "red")
-        console.print(Text.assemble(mark, "etcd: ", etcd["detail"]))
+        console.print(Text.assemble(_mark(etcd["complete"]), "etcd: ", etcd["detail"]))
+        for member in etcd["members"]:
+            if member["problem"]:
+                console.print(Text.assemble("    ", (member["name"], "bold"), f": {member['problem']}"))
+    if (vip := found["vip"]) is not None:
+        console.print(Text.assemble(_mark(vip["ready"]), "API VIP: ", vip["detail"]))
+
+
+def _mark(good: bool) -> tuple[str, str]:
+    return ("✓ ", "green") if good else ("✗ ", "red")
 
 
 def _power(power: str | None) -> Text:

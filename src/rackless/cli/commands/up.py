@@ -6,7 +6,9 @@ import asyncio
 from pathlib import Path
 
 import click
+from rich.console import Console
 
+from rackless.cli import timeline_view
 from rackless.cli.options import lab_options, load_spec
 from rackless.cli.progress import interruptible, shown
 from rackless.daemon import operations
@@ -43,3 +45,5 @@ def up(
         shown(bus, as_json=as_json, quiet=quiet),
     ):
         asyncio.run(operations.up(spec, roots, bus, goal=goal, install=not no_install, replace=replace))
+    if STAGES.index(goal) >= STAGES.index("hosts") and not as_json and not quiet:
+        Console(highlight=False).print(timeline_view.render(operations.host_timeline(spec.name, roots)))

@@ -11,6 +11,7 @@ from typing import Any
 import aiohttp
 
 PATIENCE = 5.0
+"""Seconds for one answer, where somebody waits for the whole."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,12 +52,28 @@ class Quorum:
         return f"{text} ({waiting})" if waiting else text
 
 
-async def observe(servers: Sequence[tuple[str, str]], tls: ssl.SSLContext) -> Quorum:
-    """Ask each (name, address) for itself."""
-    timeout = aiohttp.ClientTimeout(total=PATIENCE)
-    connector = aiohttp.TCPConnector(ssl=tls)
-    async with aiohttp.ClientSession(connector=connector, timeout=timeout) as session:
-        return Quorum(tuple(await asyncio.gather(*(_ask(session, name, address) for name, address in servers))))
+class Observer:
+    """Asks the members again and again over the same connections: on a slow node a TLS handshake costs a second."""
+
+    def __init__(self, servers: Sequence[tuple[str, str]], tls: ssl.SSLContext, patience: float = PATIENCE) -> None:
+        self._servers = servers
+        self._tls = tls
+        self._patience = patience
+        self._session: aiohttp.ClientSession | None = None
+
+    async def __aenter__(self) -> Observer:
+        timeout = aiohttp.ClientTimeout(total=self._patience)
+        self._session = aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=self._tls), timeout=timeout)
+        return self
+
+    async def __aexit__(self, *exception: object) -> None:
+        if self._session is not None:
+            await self._session.close()
+
+    async def observe(self) -> Quorum:
+        """Ask each (name, address) for itself."""
+        assert self._session is not None
+        return Quorum(tuple(await asyncio.gather(*(_ask(self._session, name, at) for name, at in self._servers))))
 
 
 async def _ask(session: aiohttp.ClientSession, name: str, address: str) -> Member:
@@ -91,5 +108,5 @@ async def _post(session: aiohttp.ClientSession, url: str) -> dict[str, Any]:
 
 def _reason(error: Exception) -> str:
     if isinstance(error, aiohttp.ClientConnectorError):
-        return "no etcd listening yet"
+        return "no etcd listening"
     return f"{type(error).__name__}: {error}"

@@ -8,8 +8,9 @@ boot ISO, into which Ironic puts `api_ca_file`, or from the ramdisk itself, wher
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from ipaddress import IPv4Address
 from pathlib import Path
+
+from rackless.spec.address import Ip
 
 KERNEL_PARAMS = ("nofb", "console=ttyS0", "net.ifnames=0", "mitigations=off")
 
@@ -30,7 +31,7 @@ class IronicConfig:
     """Where Ironic keeps things, where it listens, and what it boots servers with."""
 
     state: Path
-    address: IPv4Address
+    address: Ip
     """The address in the lab on which Ironic listens, and which agents call back."""
     certificate: Path
     key: Path
@@ -106,6 +107,9 @@ def _sections(config: IronicConfig) -> dict[str, dict[str, object]]:
             "tempdir": state / "tmp",
             "grub_config_path": "/boot/grub/grub.cfg",
             "grub_config_template": config.grub_template,
+            # of a boot ISO for a BIOS; where Debian keeps them
+            "isolinux_bin": "/usr/lib/ISOLINUX/isolinux.bin",
+            "ldlinux_c32": "/usr/lib/syslinux/modules/bios/ldlinux.c32",
             "default_resource_class": "baremetal",
             "webserver_verify_ca": config.ca,
             **_interfaces(),
@@ -144,7 +148,9 @@ def _sections(config: IronicConfig) -> dict[str, dict[str, object]]:
             # What a host's power should be is written in its record; Ironic only says what it sees.
             "force_power_state_during_sync": False,
             "power_failure_recovery_interval": 30,
-            "node_history": False,
+            # A failed deploy powers the server off, and Ironic then forgets its last error; its history does not.
+            "node_history": True,
+            "node_history_max_entries": 20,
             # A server in the hands of an agent goes on without us; there is little to wait for.
             "graceful_shutdown_timeout": 3,
         },

@@ -78,6 +78,8 @@ def _os(domain: ET.Element, server: Server, platform: Platform) -> None:
     elif server.firmware is Firmware.UEFI:
         _add(os, "loader", str(platform.ovmf_code), readonly="yes", type="pflash")
         _add(os, "nvram", str(server.nvram), template=str(platform.ovmf_vars))
+    else:  # OVMF speaks on the serial console by itself; SeaBIOS has to be told
+        _add(os, "bios", useserial="yes")
 
 
 def _devices(devices: ET.Element, server: Server, platform: Platform) -> None:

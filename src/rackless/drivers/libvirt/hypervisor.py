@@ -184,8 +184,12 @@ class LibvirtHypervisor:
     async def _when_running(self, name: str, act: Any) -> None:
         def work(conn: Any) -> None:
             domain = _find(conn, name)
-            if domain.isActive():
-                act(domain)
+            try:
+                if domain.isActive():
+                    act(domain)
+            except libvirt().libvirtError:
+                if domain.isActive():  # else it went off in between, by another hand
+                    raise
 
         await self._connection.call(work)
 

@@ -1,0 +1,41 @@
+"""The timeline as a table: a row for each host, a column for each phase."""
+
+from __future__ import annotations
+
+import time
+
+from rich.table import Table
+from rich.text import Text
+
+from rackless.daemon.timeline import Phase
+
+
+def render(found: dict[str, list[Phase]]) -> Table:
+    names = list(dict.fromkeys(phase.name for phases in found.values() for phase in phases))
+    table = Table(box=None, pad_edge=False, collapse_padding=True, header_style="dim")
+    table.add_column("HOST", no_wrap=True)
+    for name in names:
+        table.add_column(name.partition(" ")[0].upper(), justify="right", no_wrap=True)
+    table.add_column("IN ALL", justify="right", no_wrap=True)
+    for host, phases in found.items():
+        last = {phase.name: phase for phase in phases}
+        whole = Text(_seconds(_end(phases[-1]) - phases[0].began), "bold") if phases else Text("-", "dim")
+        table.add_row(Text(host, "bold"), *(_cell(last.get(name)) for name in names), whole)
+    return table
+
+
+def _cell(phase: Phase | None) -> Text:
+    if phase is None:
+        return Text("-", "dim")
+    again = f" (try {phase.tries})" if phase.tries > 1 else ""
+    if phase.seconds is None:
+        return Text(f"{_seconds(time.time() - phase.began)}…{again}", "yellow")
+    return Text(f"{_seconds(phase.seconds)}{again}", "red" if phase.outcome == "failed" else "")
+
+
+def _end(phase: Phase) -> float:
+    return phase.began + phase.seconds if phase.seconds is not None else time.time()
+
+
+def _seconds(seconds: float) -> str:
+    return f"{seconds:.1f} s" if seconds < 100 else f"{seconds:.0f} s"

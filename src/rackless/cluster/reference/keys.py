@@ -1,0 +1,92 @@
+"""The folder of a cluster's keys and certificates, made once and kept: what the nodes are given, and what opens them."""
+
+from __future__ import annotations
+
+import ssl
+from dataclasses import dataclass
+from pathlib import Path
+
+from rackless.api.access import pki
+from rackless.cluster.reference.control_plane import ControlPlaneSecrets
+from rackless.lab.certificates import Authority
+from rackless.lab.secrets import SshKey, ensure_ssh_key
+from rackless.plan.model import LabPlan, PlannedServer
+
+
+@dataclass(frozen=True, slots=True)
+class Keys:
+    folder: Path
+
+    @property
+    def admin(self) -> Path:
+        return self.folder / "id_ed25519"
+
+    @property
+    def known_hosts(self) -> Path:
+        return self.folder / "known_hosts"
+
+    @property
+    def etcd(self) -> Path:
+        """etcd's own CA: whoever has a certificate of it may do everything there."""
+        return self.folder / "etcd"
+
+    @property
+    def api(self) -> Path:
+        """The CA of the cluster's API, and its administrator."""
+        return self.folder / "api"
+
+    @property
+    def made(self) -> bool:
+        """Whether there are control planes that were given keys."""
+        return (self.etcd / "ca.crt").exists() and (self.api / "admin.crt").exists()
+
+    def ensure_admin(self, lab: str) -> SshKey:
+        return ensure_ssh_key(self.admin, f"rackless@{lab}")
+
+    def ensure_host_key(self, server: PlannedServer) -> SshKey:
+        return ensure_ssh_key(self.folder / "hosts" / server.name, server.fqdn)
+
+    def forget(self, server: str) -> None:
+        """The keys that were made for one server."""
+        leaves = [self.etcd / f"{name}{end}" for name in (server, f"api-{server}") for end in (".key", ".crt")]
+        for path in (self.folder / "hosts" / server, self.folder / "hosts" / f"{server}.pub", *leaves):
+            path.unlink(missing_ok=True)
+
+    def control_plane(self, server: PlannedServer, plan: LabPlan) -> ControlPlaneSecrets:
+        etcd, api = self._ensure_etcd(plan), self._ensure_api(plan)
+        member = etcd.ensure_leaf(server.name, [str(server.address), "127.0.0.1", server.name, server.fqdn])
+        store = etcd.ensure_leaf(f"api-{server.name}", [])
+        return ControlPlaneSecrets(
+            etcd_ca=etcd.certificate.read_text(),
+            etcd_certificate=member.certificate.read_text(),
+            etcd_key=member.key.read_text(),
+            store_certificate=store.certificate.read_text(),
+            store_key=store.key.read_text(),
+            api_ca=api.certificate.read_text(),
+            api_ca_key=(self.api / "ca.key").read_text(),
+            api_token_key=(self.api / "sa.key").read_text(),
+        )
+
+    def etcd_client(self, plan: LabPlan) -> ssl.SSLContext:
+        authority = self._ensure_etcd(plan)
+        leaf = authority.ensure_leaf("observer", [])
+        context = ssl.create_default_context(cafile=authority.certificate)
+        context.load_cert_chain(leaf.certificate, leaf.key)
+        return context
+
+    def api_client(self) -> ssl.SSLContext:
+        """The administrator of the cluster's API."""
+        context = ssl.create_default_context(cafile=self.api / "ca.crt")
+        context.load_cert_chain(self.api / "admin.crt", self.api / "admin.key")
+        return context
+
+    def _ensure_etcd(self, plan: LabPlan) -> Authority:
+        return Authority.ensure(self.etcd, f"etcd of {plan.domain}")
+
+    def _ensure_api(self, plan: LabPlan) -> Authority:
+        """The CA, and beside it the key of the tokens and the administrator's certificate."""
+        authority = Authority.ensure(self.api, f"API of {plan.domain}")
+        signer = pki.Authority(self.api)
+        signer.ensure_token_key()
+        pki.ensure_kubeconfig(signer, self.api / "kubeconfig", f"https://{plan.api_vip}:6443")
+        return authority

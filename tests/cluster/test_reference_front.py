@@ -1,0 +1,63 @@
+from pathlib import Path
+
+import pytest
+
+from rackless.cluster.reference import control_plane, front
+from rackless.cluster.reference.vip import Vip, holders_of
+from rackless.plan.addressing import plan_lab
+from rackless.spec.lab import LabSpec
+
+THREE = plan_lab(LabSpec.model_validate({"servers": {"ctrl": {"role": "control-plane", "count": 3}, "worker": {}}}))
+ONE = plan_lab(LabSpec.model_validate({"servers": {"ctrl": {"role": "control-plane"}}}))
+GOLDEN = Path(__file__).parent / "golden"
+
+
+def test_keepalived_of_the_second_control_plane_is_as_written_down() -> None:
+    assert front.keepalived_conf(THREE.control_planes[1], THREE) == (GOLDEN / "keepalived.conf").read_text()
+
+
+def test_haproxy_knows_the_control_planes_and_no_worker() -> None:
+    assert front.haproxy_cfg(THREE) == (GOLDEN / "haproxy.cfg").read_text()
+
+
+def test_the_question_keepalived_asks_is_as_written_down() -> None:
+    assert front.ready_script() == (GOLDEN / "api-ready").read_text()
+
+
+def test_the_unit_of_the_api_names_the_vip_and_asks_its_own_etcd_first() -> None:
+    unit = control_plane.api_unit(THREE.control_planes[1], THREE)
+    assert unit == (GOLDEN / "rackless-api.service").read_text()
+
+
+def test_no_two_control_planes_want_the_vip_equally_and_none_prefers_to_get_it_back() -> None:
+    configs = [front.keepalived_conf(server, THREE) for server in THREE.control_planes]
+    lines = [line for config in configs for line in config.splitlines() if "priority" in line]
+    assert len(set(lines)) == 3
+    assert all("nopreempt" in config and "state BACKUP" in config for config in configs)
+
+
+def test_a_single_control_plane_has_no_peers_and_still_a_vip() -> None:
+    config = front.keepalived_conf(ONE.control_planes[0], ONE)
+    assert "unicast_peer {\n    }" in config and f"{ONE.api_vip}/32" in config
+
+
+@pytest.mark.parametrize(
+    ("holders", "problem", "words", "ready"),
+    [
+        ((), "no answer", "is held by nobody", False),
+        (("ctrl-1",), "", "is held by ctrl-1; the API there: ready", True),
+        (("ctrl-1",), "no answer in time", "is held by ctrl-1; the API there: no answer in time", False),
+        (("ctrl-0", "ctrl-1"), "", "is held by 2 nodes at once: ctrl-0, ctrl-1; the API there: ready", False),
+    ],
+)
+def test_the_vip_is_well_when_one_holds_it_and_the_api_answers_there(
+    holders: tuple[str, ...], problem: str, words: str, ready: bool
+) -> None:
+    vip = Vip(THREE.api_vip, holders, problem)
+    assert (vip.describe(), vip.ready) == (f"{THREE.api_vip} {words}", ready)
+
+
+def test_a_server_that_answers_with_two_of_its_nics_is_one_holder_and_a_stranger_is_named_by_its_mac() -> None:
+    names = {"02:00:00:00:00:01": "ctrl-0", "02:00:00:00:00:02": "ctrl-0"}
+    assert holders_of(set(names), names) == ("ctrl-0",)
+    assert holders_of({"02:00:00:00:00:09", "02:00:00:00:00:01"}, names) == ("02:00:00:00:00:09", "ctrl-0")

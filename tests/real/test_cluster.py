@@ -1,0 +1,96 @@
+"""Three control planes from nothing to one cluster, and what is left of it when one of them is switched off."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.real.conftest import PretendHost, leaked_secrets
+
+pytestmark = pytest.mark.real
+
+LAB = """\
+servers:
+  ctrl: {role: control-plane, count: 3, memory: 1GiB}
+"""
+NAMES = ["ctrl-0", "ctrl-1", "ctrl-2"]
+ASK = """
+import base64, json, ssl, sys, tempfile, urllib.request
+config = json.load(open("kubeconfig"))
+cluster, user = config["clusters"][0]["cluster"], config["users"][0]["user"]
+plain = lambda text: base64.b64decode(text).decode()
+tls = ssl.create_default_context(cadata=plain(cluster["certificate-authority-data"]))
+with tempfile.NamedTemporaryFile("w") as pair:
+    pair.write(plain(user["client-certificate-data"]) + plain(user["client-key-data"]))
+    pair.flush()
+    tls.load_cert_chain(pair.name)
+data = sys.argv[2].encode() if len(sys.argv) > 2 else None
+request = urllib.request.Request(cluster["server"] + sys.argv[1], data, {"Content-Type": "application/json"})
+print(urllib.request.urlopen(request, context=tls, timeout=30).read().decode())
+"""
+
+
+def ask(host: PretendHost, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
+    """The cluster's API, from the host's side, as the administrator."""
+    words = [json.dumps(body)] if body is not None else []
+    found: dict[str, Any] = json.loads(host.run(sys.executable, "-P", "-c", ASK, path, *words).stdout)
+    return found
+
+
+def await_status(host: PretendHost, wanted: Callable[[dict[str, Any]], bool], within: float = 600) -> dict[str, Any]:
+    deadline = time.monotonic() + within
+    while True:
+        found = host.status()
+        if wanted(found):
+            return found
+        assert time.monotonic() < deadline, json.dumps({key: found[key] for key in ("servers", "etcd", "vip")})
+        time.sleep(1)
+
+
+def test_the_vip_moves_and_the_quorum_stands_when_a_control_plane_is_switched_off(host: PretendHost) -> None:
+    (host.folder / "lab.yaml").write_text(LAB)
+    told = host.rackless("up", timeout=1800).stdout
+    assert "Kubernetes API at its VIP" in told and "PROVISIONING" in told
+
+    # three members, one leader, one holder of the VIP, and an API behind it that knows its nodes
+    found = host.status()
+    assert found["etcd"]["complete"] and [member["name"] for member in found["etcd"]["members"]] == NAMES
+    assert found["etcd"]["leader"] in NAMES
+    assert found["vip"]["ready"] and found["vip"]["holders"] == [found["vip"]["holder"]]
+    host.rackless("kubeconfig", "--cluster", "-o", "kubeconfig")
+    assert [node["metadata"]["name"] for node in ask(host, "/api/v1/nodes")["items"]] == NAMES
+    assert leaked_secrets(host.folder / "state" / "lab") == []
+
+    # how long everything took
+    timeline = json.loads(host.rackless("status", "--timeline", "--json").stdout)
+    for name in NAMES:
+        phases = [phase["name"] for phase in timeline[name]]
+        assert phases == ["registering", "inspecting", "preparing", "provisioning", "booting its system"]
+        assert all(phase["outcome"] == "done" and phase["seconds"] > 0 for phase in timeline[name])
+
+    # its holder dies: another one holds it, two members lead on, and objects are still written
+    first = found["vip"]["holder"]
+    host.rackless("power", first, "off")
+    await_status(host, lambda seen: seen["vip"]["ready"] and seen["vip"]["holder"] != first)
+    found = await_status(
+        host, lambda seen: seen["etcd"]["healthy"] == 2 and seen["etcd"]["leader"] not in (None, first)
+    )
+    assert not found["etcd"]["complete"]
+    (gone,) = [member for member in found["etcd"]["members"] if not member["healthy"]]
+    assert gone["name"] == first and gone["problem"]
+    note = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "note"}, "data": {"without": first}}
+    ask(host, "/api/v1/namespaces/default/configmaps", note)
+
+    # it comes back: the quorum is whole again, and the VIP stays where it is
+    host.rackless("power", first, "on")
+    await_status(host, lambda seen: seen["etcd"]["complete"])
+    journal = "sudo journalctl -u keepalived | grep -m1 'Entering BACKUP STATE' || sleep 1"
+    await_status(host, lambda _: "BACKUP" in host.rackless("ssh", first, "--", journal, check=False).stdout)
+    found = await_status(host, lambda seen: seen["vip"]["ready"])
+    assert found["vip"]["holder"] != first
+    assert ask(host, "/api/v1/namespaces/default/configmaps/note")["data"] == {"without": first}
