@@ -56,6 +56,11 @@ def test_the_lab_shown_in_the_how_to_is_a_valid_one() -> None:
     assert parse(block, "how-to").name == "site-a"
 
 
+def test_the_servers_shown_for_network_boot_bring_their_network() -> None:
+    (block,) = re.findall(r"```yaml\n(.*?)```", (ROOT / "docs/howto/boot-over-the-network.md").read_text(), re.DOTALL)
+    assert parse(block, "how-to").networks.provisioning.mode == "managed"
+
+
 def test_every_dependency_has_its_reason_written_down() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     page = (ROOT / "docs/explanation/dependencies.md").read_text().lower()

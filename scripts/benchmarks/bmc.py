@@ -13,6 +13,7 @@ import http.server
 import json
 import os
 import shutil
+import signal
 import socket
 import statistics
 import subprocess
@@ -34,7 +35,8 @@ from tests.real.private_libvirtd import PrivateLibvirtd, private_libvirtd
 
 SIZES = (1, 10, 100, 1000)
 CLIENTS = 8
-SECONDS = 2.0
+SECONDS = 1.0
+ROUNDS = 3
 ISO_BYTES = 64 << 20
 SAMPLE = 20
 """So many systems are asked for: at its first GET of each, sushy-tools rewrites the domain."""
@@ -106,14 +108,12 @@ class Server:
             )
             argv = [str(PEER / "bin/sushy-emulator"), "--config", str(config)]
         self._log = folder / "log"
-        before = self._settled_descriptors()
         began = time.perf_counter()
         with self._log.open("wb") as log:
             self.process = subprocess.Popen(argv, stdout=log, stderr=log)
         _await(lambda: self.get("/redfish/v1/"), 60)
         self.start_seconds = time.perf_counter() - began
         self.start_cpu = _cpu(self.process.pid)  # start-up as it would be on a machine that is idle
-        self._libvirt_before = before
 
     def get(self, path: str) -> Any:
         request = urllib.request.Request(f"http://127.0.0.1:{self.port}{path}", headers={"Authorization": AUTH})
@@ -138,12 +138,12 @@ class Server:
     def descriptors(self) -> int:
         return len(os.listdir(f"/proc/{self.process.pid}/fd"))
 
-    def libvirt_connections(self) -> int:
-        return self._libvirt_descriptors() - self._libvirt_before
-
-    def stop(self) -> None:
+    def stop(self) -> int:
+        """How many connections libvirtd has less without it."""
+        before = self._settled_descriptors()
         self.process.terminate()
         self.process.wait()
+        return before - self._settled_descriptors()
 
     def _settled_descriptors(self) -> int:
         """When the connections of who was there before are gone."""
@@ -235,25 +235,66 @@ async def _answer(reader: asyncio.StreamReader) -> tuple[int, bool]:
 # what is measured
 
 
-def _measure(server: Server, size: int) -> dict[str, Any]:
+def _measure(servers: list[Server], size: int) -> dict[str, Any]:
+    """Both at the same domains, in turns; who is not asked is held still. The best round of each counts: it had the machine most to
+    itself."""
+    found: dict[str, Any] = {}
+    samples = {server.name: _sample(server, size) for server in servers}
+    for server in servers:
+        found[server.name] = {"start_s": server.start_seconds, "start_cpu_s": server.start_cpu}
+    for _ in range(ROUNDS):
+        for server in servers:
+            others = [other for other in servers if other is not server]
+            with _still(others):
+                for what, requests in _requests(samples[server.name], size).items():
+                    one = Load(server, requests).run()
+                    best = found[server.name].get(what)
+                    refused = one["refused"] + (best["refused"] if best else 0)
+                    if best is None or one["per_s"] > best["per_s"]:
+                        best = one
+                    found[server.name][what] = {**best, "refused": refused}
+    for server in servers:
+        found[server.name] |= {
+            "memory_mb": server.memory_mb(),
+            "descriptors": server.descriptors(),
+        }
+    for server in servers:
+        found[server.name]["libvirt_connections"] = server.stop()
+    return found
+
+
+def _sample(server: Server, size: int) -> list[str]:
     members = [member["@odata.id"] for member in server.get("/redfish/v1/Systems")["Members"]]
     assert len(members) == size, (len(members), size)
     sample = members[:: max(1, size // SAMPLE)]
     for member in sample:
         server.get(member)
-    found: dict[str, Any] = {"start_s": server.start_seconds, "start_cpu_s": server.start_cpu}
-    found["list"] = Load(server, [("GET", "/redfish/v1/Systems", b"")]).run()
-    found["get"] = Load(server, [("GET", member, b"") for member in sample]).run()
+    return sample
+
+
+def _requests(sample: list[str], size: int) -> dict[str, list[tuple[str, str, bytes]]]:
+    found = {
+        "list": [("GET", "/redfish/v1/Systems", b"")],
+        "get": [("GET", member, b"") for member in sample],
+    }
     if size == 100:
         bodies = [json.dumps({"ResetType": kind}).encode() for kind in ("On", "ForceOff")]
-        pairs = [("POST", f"{member}/Actions/ComputerSystem.Reset", body) for body in bodies for member in sample]
-        found["reset"] = Load(server, pairs).run()
-    found |= {
-        "memory_mb": server.memory_mb(),
-        "descriptors": server.descriptors(),
-        "libvirt_connections": server.libvirt_connections(),
-    }
+        found["reset"] = [
+            ("POST", f"{member}/Actions/ComputerSystem.Reset", body) for body in bodies for member in sample
+        ]
     return found
+
+
+@contextmanager
+def _still(servers: list[Server]) -> Iterator[None]:
+    for server in servers:
+        server.process.send_signal(signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        for server in servers:
+            server.process.send_signal(signal.SIGCONT)
+        time.sleep(0.5)  # they catch up with what happened to the domains meanwhile
 
 
 @contextmanager
@@ -323,12 +364,13 @@ def _run() -> dict[str, Any]:
         holder = libvirt().open(uri)  # the pretend driver forgets everything with its last connection
         for size in SIZES:
             _define(holder, size, "test")
-            figures["sizes"][size] = {}
-            for peer in ("sushy-tools", "rackless"):
-                server = Server(peer, folder / f"{size}-{peer}", uri, daemon)
-                try:
-                    figures["sizes"][size][peer] = _measure(server, size)
-                finally:
+            servers: list[Server] = []
+            try:
+                for peer in ("sushy-tools", "rackless"):
+                    servers.append(Server(peer, folder / f"{size}-{peer}", uri, daemon))
+                figures["sizes"][size] = _measure(servers, size)
+            finally:
+                for server in servers:
                     server.stop()
         holder.close()
         figures["insert"] = _insertions(folder, daemon.uri("qemu:///system"), daemon)
@@ -345,6 +387,11 @@ def _targets(figures: dict[str, Any]) -> dict[str, Any]:
     def say(name: str, measured: float, target: float, ok: bool) -> None:
         found[name] = {"measured": round(measured, 2), "target": target, "ok": ok}
 
+    cpu = {name: sizes[100][name]["get"]["cpu_ms"] + sizes[100][name]["get"]["libvirtd_cpu_ms"] for name in sizes[100]}
+    ratio = cpu["sushy-tools"] / cpu["rackless"]
+    say("processor time of GET System at 100, sushy-tools' over ours", ratio, 20, ratio >= 20)
+    resets = ours[100]["reset"]["per_s"] / peer["reset"]["per_s"]
+    say("Reset at 100, times sushy-tools", resets, 1, resets >= 1)
     times = ours[100]["get"]["per_s"] / peer["get"]["per_s"]
     say("GET System at 100, times sushy-tools", times, 20, times >= 20)
     flat = ours[1000]["get"]["cpu_ms"] / ours[1]["get"]["cpu_ms"]

@@ -1,9 +1,13 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from pathlib import Path
 
+import pytest
+
 from rackless.bmc.media import Limits
+from rackless.bmc.sockets import Forbids, no_site, not_of_a_lab
 from tests.bmc.conftest import Files, MakeRack, Rack
 
 CD = "/redfish/v1/Systems/1/VirtualMedia/Cd"
@@ -142,3 +146,25 @@ async def test_a_slow_image_does_not_hold_up_anything_else(rack: Rack, files: Fi
         assert await rack.reset("On") == 204
         assert await rack.power() == "On"
     assert await inserting == 204
+
+
+@pytest.mark.parametrize("forbids", [no_site, not_of_a_lab])
+async def test_a_bmc_asks_no_address_that_is_forbidden_whatever_leads_there(
+    make_rack: MakeRack, files: Files, forbids: Forbids
+) -> None:
+    closed = False
+
+    def make(family: int, kind: int, protocol: int) -> socket.socket:
+        assert not closed, "no socket is made for such an address"  # and so nothing leaves this machine
+        return socket.socket(family, kind, protocol)
+
+    rack = await make_rack(forbids=forbids, sockets=make)
+    files.contents["a.iso"] = b"image"
+    closed = True
+    for place in ("169.254.169.254", "[fe80::1]", "[::ffff:169.254.169.254]", "0.0.0.0", "224.0.0.1"):
+        wish = {"Image": f"http://{place}/latest/meta-data"}
+        status, body, _ = await rack.ask("POST", f"{CD}/Actions/VirtualMedia.InsertMedia", wish)
+        assert status == 400 and "makes no request" in str(body), place
+    closed = False
+    assert await insert(rack, f"{files.url}/a.iso") == (204 if forbids is no_site else 400)
+    assert files.asked == (["a.iso"] if forbids is no_site else [])

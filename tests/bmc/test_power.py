@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import pytest
 
+from rackless.bmc.starts import Starts
+from rackless.drivers.fake.clock import VirtualClock
 from rackless.drivers.fake.hypervisor import Boot
 from rackless.ports.hypervisor import BootDevice
 from tests.bmc.conftest import MakeRack, Rack
@@ -149,3 +151,23 @@ async def test_overrides_survive_a_restart_of_the_fleet(make_rack: MakeRack) -> 
     await first.fleet.stop()
     second = await make_rack(hypervisor=first.hypervisor)
     assert await shown(second) == ("Cd", "Once")
+
+
+@pytest.mark.parametrize(
+    ("policy", "expected"), [("AlwaysOff", "Off Off"), ("LastState", "On Off"), ("AlwaysOn", "On On")]
+)
+async def test_what_a_server_does_when_power_comes_back_is_its_policy(
+    make_rack: MakeRack, policy: str, expected: str
+) -> None:
+    rack = await make_rack(2)
+    assert (await rack.get(SYSTEM))["PowerRestorePolicy"] == "LastState"
+    for number in range(2):
+        assert (await rack.ask("PATCH", SYSTEM, {"PowerRestorePolicy": policy}, number=number))[0] == 200
+    await rack.fleet.power_returned(["server-0"])
+    assert [await rack.power(number) for number in range(2)] == expected.split()
+
+
+async def test_when_power_comes_back_servers_start_in_turn(make_rack: MakeRack) -> None:
+    rack = await make_rack(3, starts=Starts(2, VirtualClock()))
+    await rack.fleet.power_returned(["server-0", "server-1", "server-2"])
+    assert [await rack.power(number) for number in range(3)] == ["On", "On", "PoweringOn"]

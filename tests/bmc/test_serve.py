@@ -113,6 +113,30 @@ async def test_domains_nobody_made_for_us_have_a_bmc_that_works(served: Served, 
     assert (await served.ask("GET", "/Systems/bios"))[0] == 404
 
 
+async def test_faults_are_asked_of_it_like_of_a_lab(served: Served, tmp_path: Path) -> None:
+    async def fault(*words: str) -> tuple[int, str, str]:
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "rackless", "bmc", "fault", *words, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            env={**os.environ, "RACKLESS_STATE": str(tmp_path / "state")},
+        )  # fmt: skip
+        out, errors = await process.communicate()
+        return process.returncode or 0, out.decode(), errors.decode()
+
+    there = served.url.removeprefix("https://")
+    reset = f"/Systems/{ID.format(1)}/Actions/ComputerSystem.Reset"
+    assert (await fault("add", "refuse", "--serving", there, "--server", "bios", "--operation", "power", "--count", "1")) == (
+        0, "fault 1: refuse with 503 at power of bios, 1 left, happened 0 times\n", "",
+    )  # fmt: skip
+    code, listed, _ = await fault("list", "--json", "--serving", f"{tmp_path}/state/bmc/{there.replace(':', '-')}")
+    assert (code, [one["trouble"] for one in json.loads(listed)]) == (0, ["refuse"])
+    assert [(await served.ask("POST", reset, {"ResetType": "On"}))[0] for _ in range(2)] == [503, 204]
+    assert await fault("clear", "--serving", there) == (0, "0 taken away\n", "")
+    code, _, errors = await fault("add", "drop", "--serving", there, "--server", "nobody")
+    assert code == 2 and "there is: bios, with a drive" in errors
+    code, _, errors = await fault("list", "--serving", "127.0.0.1:1")
+    assert code == 2 and "no `rackless bmc serve` runs there" in errors
+
+
 async def test_domains_come_and_go_while_it_runs(tmp_path: Path) -> None:
     hypervisor = FakeHypervisor()
     hypervisor.define([server(0)])

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 from typing import Any
 
 from aiohttp import web
@@ -74,7 +75,7 @@ async def test_removing_an_account_ends_its_sessions(rack: Rack) -> None:
 
 
 async def test_sixteen_parallel_wishes_for_the_bios_are_all_kept_and_wait_for_the_next_start(rack: Rack) -> None:
-    wishes = {one.name: one.values[-1] for one in bios.ATTRIBUTES[:16]}
+    wishes = {one.name: one.values[-1] for one in bios.ATTRIBUTES[-16:]}
     answers = await asyncio.gather(
         *(rack.ask("PATCH", f"{SYSTEM}/Bios/Settings", {"Attributes": {key: wish}}) for key, wish in wishes.items())
     )
@@ -144,6 +145,7 @@ class Receiver:
 
     def __init__(self) -> None:
         self.events: list[dict[str, Any]] = []
+        self.senders: set[str | None] = set()
         self.refuse = 0
         self.url = ""
 
@@ -153,6 +155,7 @@ class Receiver:
                 self.refuse -= 1
                 return web.Response(status=500)
             self.events.append(await request.json())
+            self.senders.add(request.remote)
             return web.Response(status=204)
 
         application = web.Application()
@@ -200,6 +203,28 @@ async def test_a_subscriber_is_told_also_when_it_was_away_for_a_moment(rack: Rac
 
     await rack.until(tested)
     assert (await rack.ask("DELETE", headers["Location"]))[0] == 204
+    await runner.cleanup()
+
+
+async def test_a_subscriber_is_told_from_where_the_bmc_lives(make_rack: MakeRack) -> None:
+    made: list[int] = []
+
+    def make(family: int, kind: int, protocol: int) -> socket.socket:
+        made.append(family)
+        return socket.socket(family, kind, protocol)
+
+    rack = await make_rack(sockets=make)
+    receiver, listeners = Receiver(), len(made)
+    runner = await receiver.start()
+    assert (await rack.ask("POST", SUBSCRIPTIONS, {"Destination": receiver.url, "Protocol": "Redfish"}))[0] == 201
+    await rack.reset("On")
+
+    async def told() -> bool:
+        return bool(receiver.events)
+
+    await rack.until(told)
+    assert receiver.senders == {rack.addresses[0]}
+    assert len(made) > listeners
     await runner.cleanup()
 
 

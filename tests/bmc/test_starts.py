@@ -7,7 +7,9 @@ from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any
 
-from rackless.bmc.chassis import Chassis, Reset
+from rackless.bmc.buttons import Reset
+from rackless.bmc.chassis import Chassis
+from rackless.bmc.disk import Disk
 from rackless.bmc.media import MediaShelf
 from rackless.bmc.starts import Pace, Starts, default_limit
 from rackless.bmc.state import JsonFile
@@ -15,10 +17,17 @@ from rackless.drivers.fake.clock import VirtualClock
 from rackless.drivers.fake.hypervisor import FakeHypervisor
 from rackless.errors import LabError
 from rackless.events import Bus
-from rackless.ports.hypervisor import Power
+from rackless.ports.hypervisor import Power, Unreachable
 from tests.bmc.conftest import MakeRack, server
 
 PACE = Pace(settle_seconds=30, longest_wait=120)
+
+
+class Instant(Disk):
+    """Takes no time: a real disk's would not pass on a virtual clock."""
+
+    async def replace(self, path: Path, content: bytes) -> None:
+        path.write_bytes(content)
 
 
 class World:
@@ -31,7 +40,7 @@ class World:
         self.starts = Starts(limit, self.clock, self.hypervisor.processor_seconds if processor else None, pace)
         shelf = MediaShelf(tmp_path)
         self.chassis = [
-            Chassis(f"server-{number}", "127.0.0.1", self.hypervisor, shelf, JsonFile(tmp_path / f"{number}.json"),
+            Chassis(f"server-{number}", "127.0.0.1", self.hypervisor, shelf, JsonFile(tmp_path / f"{number}.json", Instant()),
                     Bus(), starts=self.starts)
             for number in range(count)
         ]  # fmt: skip
@@ -161,6 +170,40 @@ async def test_redfish_says_powering_on_meanwhile(make_rack: MakeRack) -> None:
         return await rack.power(1) == "On"
 
     await rack.until(second_is_on)
+
+
+async def test_a_promised_start_is_kept_by_who_comes_after(make_rack: MakeRack) -> None:
+    first = await make_rack(3, starts=Starts(1, VirtualClock()))
+    for number in range(3):
+        assert await first.reset("On", number) == 204
+    assert await first.reset("ForceOff", 2) == 204  # what was taken back is not kept
+    await first.fleet.stop()
+    assert first.hypervisor.called("power_on") == [("power_on", "server-0")]
+
+    second = await make_rack(3, hypervisor=first.hypervisor, starts=Starts(1, VirtualClock()))
+
+    async def is_on() -> bool:
+        return await second.power(1) == "On"
+
+    await second.until(is_on)
+    assert [await second.power(number) for number in range(3)] == ["On", "On", "Off"]
+    assert second.fleet.chassis("server-1").memory.start_promised is False
+    await second.fleet.stop()
+    third = await make_rack(3, hypervisor=first.hypervisor)
+    assert third.hypervisor.called("power_on") == [("power_on", "server-0"), ("power_on", "server-1")]
+
+
+async def test_a_promised_start_waits_for_a_hypervisor_that_is_away(make_rack: MakeRack) -> None:
+    rack = await make_rack(2, starts=Starts(1, VirtualClock()))
+    for number in range(2):
+        assert await rack.reset("On", number) == 204
+    rack.hypervisor.fail_once("power_on", Unreachable("away"))
+    assert await rack.reset("ForceOff", 0) == 204  # the turn of the other, at the wrong moment
+
+    async def is_on() -> bool:
+        return bool((await rack.ask("GET", "/redfish/v1/Systems/1", number=1))[1].get("PowerState") == "On")
+
+    await rack.until(is_on)
 
 
 def test_even_a_small_machine_starts_three() -> None:

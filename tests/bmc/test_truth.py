@@ -9,8 +9,9 @@ from aiohttp import ClientConnectorError, ClientSession
 
 from rackless.bmc.fleet import Bmc
 from rackless.bmc.state import JsonFile, load_memory
+from rackless.drivers.fake.hypervisor import FakeHypervisor
 from rackless.errors import LabError
-from rackless.ports.hypervisor import Power, Unreachable
+from rackless.ports.hypervisor import BootDevice, Power, ServerState, Unreachable
 from tests.bmc.conftest import ADMIN, Files, MakeRack, Rack, server
 
 SYSTEM = "/redfish/v1/Systems/1"
@@ -33,6 +34,67 @@ async def test_changes_by_other_hands_are_seen(rack: Rack) -> None:
         return await rack.power() == "On"
 
     await rack.until(on)
+
+
+async def test_a_power_command_is_one_question_to_the_hypervisor(rack: Rack) -> None:
+    before = len(rack.hypervisor.calls)
+    for kind, state in (("On", "On"), ("ForceOff", "Off"), ("ForceOn", "On")):
+        assert await rack.reset(kind) == 204
+        assert await rack.power() == state
+    await asyncio.sleep(0.05)  # whatever the events of it cause
+    asked = [method for method, _ in rack.hypervisor.calls[before:]]
+    assert asked == ["power_on", "power_off", "power_on"]
+
+
+class Frail(FakeHypervisor):
+    """Its servers die while they are started, before it answers that it started them."""
+
+    async def power_on(self, name: str, *, boot: BootDevice | None = None) -> None:
+        await super().power_on(name, boot=boot)
+        self.guest_stops(name)
+        await asyncio.sleep(0.02)  # so that the events are there before the answer
+
+
+async def test_a_server_that_dies_while_it_starts_is_not_called_on(make_rack: MakeRack) -> None:
+    hypervisor = Frail()
+    hypervisor.define([server(0)])
+    rack = await make_rack(hypervisor=hypervisor)
+    assert await rack.reset("On") == 204
+    assert await rack.power() == "Off"
+
+
+async def test_a_look_that_was_under_way_does_not_undo_what_a_button_did(rack: Rack) -> None:
+    chassis = rack.fleet.chassis("server-0")
+    slow = OldNews(rack.hypervisor)
+    with patch.object(rack.hypervisor, "observe", slow.observe):
+        looking = asyncio.create_task(chassis.look())
+        await asyncio.sleep(0.01)
+        assert await rack.reset("On") == 204
+        await looking
+    assert await rack.power() == "On"
+    assert slow.asked == 2
+
+
+class OldNews:
+    """What is observed was so some time before it is told."""
+
+    def __init__(self, hypervisor: FakeHypervisor) -> None:
+        self._hypervisor = hypervisor
+        self.asked = 0
+
+    async def observe(self, name: str) -> ServerState | None:
+        self.asked += 1
+        found = {server.name: server for server in await self._hypervisor.servers()}.get(name)
+        await asyncio.sleep(0.05)
+        return found
+
+
+async def test_a_server_without_a_definition_is_gone_when_it_is_switched_off(make_rack: MakeRack) -> None:
+    hypervisor = FakeHypervisor()
+    hypervisor.define([server(0, power=Power.ON, lasting=False)])
+    rack = await make_rack(hypervisor=hypervisor)
+    assert await rack.reset("ForceOff") == 204
+    assert (await rack.ask("GET", SYSTEM))[0] == 404
 
 
 async def test_sixteen_parallel_patches_are_all_kept(rack: Rack) -> None:
@@ -85,8 +147,10 @@ async def test_a_server_that_is_gone_is_404_and_back_when_it_is_back(rack: Rack)
 
 
 async def test_one_call_that_was_not_answered_does_not_blind_a_bmc_for_long(rack: Rack) -> None:
-    rack.hypervisor.fail_once("observe", Unreachable("busy"))
     assert await rack.reset("On") == 204
+    rack.hypervisor.fail_once("observe", Unreachable("busy"))
+    assert await rack.reset("ForceRestart") == 204
+    assert not rack.hypervisor.faults["observe"]
 
     async def seen() -> bool:
         return (await rack.ask("GET", SYSTEM))[0] == 200

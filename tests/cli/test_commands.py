@@ -1,15 +1,20 @@
 """Commands as a person gives them, without a lab: what they print and how they end."""
 
 import json
+import os
+from collections.abc import Iterator
 from pathlib import Path
 
+import click
 import pytest
 from click.testing import CliRunner, Result
 
 from rackless.cli.commands.events import describe
 from rackless.cli.following import last_lines
+from rackless.cli.handover import run_told
 from rackless.cli.main import COMMANDS, cli
 from rackless.errors import RacklessError
+from rackless.run.ledger import Ledger
 
 
 @pytest.fixture(autouse=True)
@@ -21,6 +26,23 @@ def nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def run(*arguments: str) -> Result:
     return CliRunner().invoke(cli, arguments)
+
+
+def walk(command: click.Command, path: tuple[str, ...] = ()) -> Iterator[tuple[str, click.Command]]:
+    """Every command that does something, by its words."""
+    if not isinstance(command, click.Group):
+        yield " ".join(path), command
+        return
+    context = click.Context(command)
+    for name in command.list_commands(context):
+        inner = command.get_command(context, name)
+        assert inner is not None
+        yield from walk(inner, (*path, name))
+
+
+def test_every_command_speaks_json() -> None:
+    silent = [words for words, command in walk(cli) if not any("--json" in p.opts for p in command.params)]
+    assert silent == []
 
 
 @pytest.mark.parametrize("name", list(COMMANDS))
@@ -69,6 +91,17 @@ def test_the_doctor_has_a_fix_for_everything_it_finds_wanting() -> None:
 
 def test_completion_is_a_script() -> None:
     assert "_RACKLESS_COMPLETE" in run("completion", "bash").output
+    assert "_RACKLESS_COMPLETE" in json.loads(run("completion", "zsh", "--json").output)["script"]
+
+
+def test_a_program_run_for_a_program_is_told_with_its_output_and_its_code() -> None:
+    @click.command()
+    def probe() -> None:
+        run_told(["sh", "-c", "echo out; echo err >&2; exit 3"], {"lab": "x"})
+
+    done = CliRunner().invoke(probe)
+    assert done.exit_code == 3
+    assert json.loads(done.output) == {"lab": "x", "returncode": 3, "stdout": "out\n", "stderr": "err\n"}
 
 
 def test_uninstall_only_says_what_it_would_do_when_asked_to() -> None:
@@ -100,3 +133,58 @@ def test_explain_knows_every_field_by_its_path_and_guesses_at_others() -> None:
     assert json.loads(run("explain", "networks.cluster.routes", "--json").output)[1]["path"].endswith("routes[].to")
     error = run("explain", "networks.cluster.dhpc").exception
     assert isinstance(error, RacklessError) and error.hint == "did you mean networks.cluster.dhcp?"
+
+
+HOST_VERBS = ("inspect", "clean", "retry", "deprovision", "adopt")
+
+
+@pytest.mark.parametrize("verb", HOST_VERBS)
+def test_what_is_asked_of_a_host_needs_a_lab(verb: str) -> None:
+    error = run("host", verb, "ctrl-0").exception
+    assert isinstance(error, RacklessError) and error.what == "there is no lab named lab"
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--image", "ftp://192.0.2.1/a"], "neither an http URL nor a file"),
+        ([], "Missing option '--image'"),
+        (["--image", "a.raw", "--format", "vmdk"], "'vmdk' is not one of"),
+        (["--image", "a.raw", "--user-data", "nowhere.ign"], "does not exist"),
+    ],
+)
+def test_mistakes_in_what_a_host_should_run_are_named(options: list[str], said: str) -> None:
+    done = run("host", "provision", "ctrl-0", *options)
+    assert done.exit_code != 0
+    assert said in f"{done.output} {done.exception}"
+
+
+def test_an_image_at_a_url_needs_its_checksum(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    (tmp_path / "state").mkdir()
+    Ledger(tmp_path / "state/lab.ledger").own("folder", "x")
+    error = run("host", "provision", "ctrl-0", "--image", "http://192.0.2.1/a.raw").exception
+    assert isinstance(error, RacklessError) and error.what == "an image at a URL needs its checksum"
+
+
+def test_only_root_changes_hosts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    (tmp_path / "state").mkdir()
+    Ledger(tmp_path / "state/lab.ledger").own("folder", "x")
+    error = run("host", "retry", "ctrl-0").exception
+    assert isinstance(error, RacklessError) and error.what == "only root can change a host"
+
+
+def test_an_empty_cache_is_an_empty_list_and_nothing_to_prune_or_to_complain_about() -> None:
+    assert json.loads(run("images", "list", "--json").output) == []
+    assert json.loads(run("images", "prune", "--dry-run", "--json").output)["removed"] == []
+    assert json.loads(run("images", "verify", "--json").output.splitlines()[-1]) == []
+    assert "0 MiB would be free again" in run("images", "prune", "--dry-run").output
+
+
+def test_hosts_are_completed_by_name_and_without_a_lab_nothing_is_said() -> None:
+    environment = {"_RACKLESS_COMPLETE": "bash_complete", "COMP_WORDS": "rackless host retry ", "COMP_CWORD": "3"}
+    done = CliRunner().invoke(cli, [], prog_name="rackless", env=environment)
+    assert (done.output.strip(), done.exit_code) == ("", 0)
+    environment |= {"COMP_WORDS": "rackless host re", "COMP_CWORD": "2"}
+    assert CliRunner().invoke(cli, [], prog_name="rackless", env=environment).output == "plain,retry\n"

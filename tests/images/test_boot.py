@@ -80,7 +80,7 @@ async def test_the_agent_in_the_deploy_ramdisk_looks_itself_up_and_sends_a_heart
             "-netdev", f"user,id=n,guestfwd=tcp:10.0.2.100:6385-cmd:{answer}", "-device", "virtio-net-pci,netdev=n",
         ],
         lambda: any(one["path"].startswith("/v1/heartbeat") for one in heard()),
-        within=80,
+        within=400,
     )  # fmt: skip
 
     paths = [one["path"] for one in heard()]
@@ -114,7 +114,7 @@ async def test_a_node_is_configured_by_ignition_from_its_config_drive(cache: Pat
             "-netdev", "user,id=n", "-device", "virtio-net-pci,netdev=n",
         ],
         lambda: said("PROBE end"),
-        within=85,
+        within=400,
     )  # fmt: skip
 
     assert said("PROBE name=cp-0 hello=world ssh=active core=core sudo=0")

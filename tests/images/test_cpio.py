@@ -5,7 +5,7 @@ from pathlib import Path
 from rackless.images import cpio
 
 
-def _entries(data: bytes) -> dict[str, tuple[int, bytes, tuple[int, int]]]:
+def read_entries(data: bytes) -> dict[str, tuple[int, bytes, tuple[int, int]]]:
     """Read an archive back, the way the kernel does."""
     entries: dict[str, tuple[int, bytes, tuple[int, int]]] = {}
     at = 0
@@ -30,7 +30,7 @@ def test_an_archive_holds_the_files_links_and_folders_of_a_tree(tmp_path: Path) 
 
     cpio.write(tree, tmp_path / "out")
 
-    entries = _entries((tmp_path / "out").read_bytes())
+    entries = read_entries((tmp_path / "out").read_bytes())
     assert entries["etc/name"][:2] == (stat.S_IFREG | 0o640, b"deploy\n")
     assert entries["link"][:2] == (stat.S_IFLNK | 0o777, b"etc/name")
     assert stat.S_ISDIR(entries["etc"][0])
@@ -40,7 +40,7 @@ def test_an_archive_holds_the_files_links_and_folders_of_a_tree(tmp_path: Path) 
 def test_the_console_is_there_before_anything_is_mounted(tmp_path: Path) -> None:
     (tmp_path / "tree/dev").mkdir(parents=True)
     cpio.write(tmp_path / "tree", tmp_path / "out")
-    mode, _, device = _entries((tmp_path / "out").read_bytes())["dev/console"]
+    mode, _, device = read_entries((tmp_path / "out").read_bytes())["dev/console"]
     assert stat.S_ISCHR(mode)
     assert device == (5, 1)
 

@@ -54,6 +54,17 @@ def test_partitions_are_aligned_typed_named_and_hold_their_content(disk: Path) -
     assert data[root_first * 512 + (3 << 20) :][:512] == b"R" * 512
 
 
+def test_a_bios_finds_boot_code_and_the_partition_it_leads_to(tmp_path: Path) -> None:
+    (tmp_path / "esp").write_bytes(b"E" * 700)
+    parts = [gpt.Partition(gpt.EFI_SYSTEM, "ESP", tmp_path / "esp", bios=True)]
+    gpt.write(tmp_path / "disk", parts, "a", boot_code=b"\xfa" * 440)
+    data = (tmp_path / "disk").read_bytes()
+    assert data[:440] == b"\xfa" * 440 and data[450] == 0xEE and data[510:512] == b"\x55\xaa"
+    assert struct.unpack_from("<Q", data, 1024 + 48)[0] == 1 << 2
+    with pytest.raises(ValueError, match="441 bytes"):
+        gpt.write(tmp_path / "disk", parts, "a", boot_code=b"\xfa" * 441)
+
+
 def test_a_partition_is_found_by_its_name(disk: Path) -> None:
     with disk.open("rb") as content:
         content.seek(gpt.offset_of(disk, "root") + (3 << 20))

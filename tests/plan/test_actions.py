@@ -72,6 +72,28 @@ def test_a_new_network_means_a_new_lab() -> None:
     assert first.reason == "networks.cluster.cidr changed from 192.168.111.0/24 to 10.0.0.0/24"
 
 
+def test_another_way_to_boot_makes_the_servers_anew_and_a_new_network_for_it_the_lab() -> None:
+    groups = "servers: {{a: {{bmc: {}}}, b: {{bmc: redfish}}}}"
+    found = actions(groups.format("redfish"), groups.format("ipmi"))
+    assert found["server/a-0"] == Action(
+        "server/a-0", Verb.RECREATE, "way to boot changed from redfish to ipmi"
+    )  # fmt: skip
+    assert found["server/b-0"].verb is found["network/provisioning"].verb is Verb.KEEP
+    (first, *_) = plan_actions(parse("servers: {a: {bmc: ipmi}}", "b"), running(parse("servers: {a: {}}", "a")), STAGES)
+    assert first.verb is Verb.RECREATE
+    assert "networks.provisioning.mode changed from disabled to managed" in first.reason
+
+
 def test_another_name_is_another_lab() -> None:
     first = plan_actions(LabSpec(name="other"), running(LabSpec()), STAGES)
     assert [action.verb for action in first] == [Verb.REFUSE]
+
+
+def test_another_image_makes_the_servers_it_concerns_anew_and_leaves_the_others() -> None:
+    found = actions("", "servers: {ctrl: {role: control-plane, count: 3}, worker: {image: {url: /srv/my.raw}}}")
+    assert found["server/worker-0"].verb is Verb.RECREATE
+    assert found["server/worker-0"].reason == "image changed from the node image to /srv/my.raw"
+    assert found["server/ctrl-0"].verb is Verb.KEEP
+    found = actions("", "image: {url: /srv/my.raw}")
+    assert found["lab/lab"].verb is Verb.CHANGE
+    assert {found[f"server/ctrl-{number}"].verb for number in range(3)} == {Verb.RECREATE}

@@ -48,3 +48,11 @@ def test_a_full_disk_is_refused_and_a_slow_one_told() -> None:
 
 def test_the_profiles_for_openshift_are_large_enough_for_it() -> None:
     assert "openshift" not in levels("profile: full", Machine(256 * GIB, 250 * GIB, 64, 900 * GIB))
+
+
+def test_what_is_the_least_for_openshift_and_what_is_recommended_are_told_apart() -> None:
+    big = Machine(256 * GIB, 250 * GIB, 64, 900 * GIB)
+    least = findings("servers: {c: {role: control-plane, count: 1, memory: 12GiB, vcpus: 4, disk: 120GiB}}", big)
+    assert [f.says for f in least] == [
+        "c-0: the least for a control-plane of OpenShift; 16GiB and 4 virtual CPUs are recommended"
+    ]

@@ -1,5 +1,7 @@
 from ipaddress import IPv4Address
 
+import pytest
+
 from rackless.plan.addressing import plan_lab
 from rackless.ports.fabric import Pool
 from rackless.spec.load import parse
@@ -38,10 +40,32 @@ def test_routes_for_some_are_whole_sets_by_tag_and_routes_for_all_need_no_tag() 
     assert handed.tag == ""
 
 
-def test_the_provisioning_nic_comes_first_and_the_lab_answers_there_only_when_unmanaged() -> None:
-    for mode, answers in (("managed", False), ("unmanaged", True)):
-        plan = plan_lab(parse(f"networks: {{provisioning: {{mode: {mode}}}}}", "x"))
-        assert [nic.network for nic in plan.servers[0].nics] == ["provisioning", "cluster"]
-        assert (plan.provisioning_dhcp is not None) is answers
-        assert (plan.provisioning is not None) is not answers
+@pytest.mark.parametrize(("mode", "lab", "ironic"), [("managed", False, True), ("unmanaged", True, False)])
+def test_on_the_provisioning_network_the_lab_answers_or_its_ironic(mode: str, lab: bool, ironic: bool) -> None:
+    plan = plan_lab(parse(f"networks: {{provisioning: {{mode: {mode}}}}}", "x"))
+    assert [nic.network for nic in plan.servers[0].nics] == ["provisioning", "cluster"]
+    assert (plan.provisioning_dhcp is not None, plan.network_boot is not None) == (lab, ironic)
+    assert (plan.provisioning is not None) is ironic
+    network = plan.provisioning_dhcp or plan.network_boot
+    assert network is not None
+    assert [str(host.address) for host in network.reservations] == [f"172.22.0.{20 + n}" for n in range(4)]
+
+
+def test_without_a_provisioning_network_there_is_no_nic_for_it() -> None:
     assert [nic.network for nic in plan_lab(parse("", "x")).servers[0].nics] == ["cluster"]
+
+
+@pytest.mark.parametrize(
+    ("bmc", "url", "network"),
+    [
+        ("redfish-virtualmedia", "redfish-virtualmedia://192.168.112.20/redfish/v1/Systems/1", "cluster"),
+        ("redfish", "redfish://192.168.112.20/redfish/v1/Systems/1", "provisioning"),
+        ("ipmi", "ipmi://192.168.112.20", "provisioning"),
+    ],
+)
+def test_a_servers_scheme_says_how_its_bmc_is_written_and_which_nic_it_boots_from(
+    bmc: str, url: str, network: str
+) -> None:
+    (server,) = plan_lab(parse(f"servers: {{a: {{bmc: {bmc}}}}}", "x")).servers
+    assert (server.bmc_url, server.boot_nic.network) == (url, network)
+    assert server.boot_nic.mac in [nic.mac for nic in server.nics]

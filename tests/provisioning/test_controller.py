@@ -1,110 +1,17 @@
 import asyncio
 import itertools
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import replace
 
 import pytest
 
-from rackless.drivers.fake.clock import VirtualClock
-from rackless.drivers.fake.provisioner import FakeProvisioner, Fault
+from rackless.drivers.fake.provisioner import Fault
 from rackless.errors import ProvisioningFailed
-from rackless.events import Bus, Event, Note, StepFinished, StepStarted
-from rackless.ports.provisioner import ErrorKind, Image
-from rackless.provisioning.baremetalhost import KIND, Host, State, baremetalhost, read, secret
+from rackless.events import Note
+from rackless.ports.provisioner import ErrorKind
+from rackless.provisioning.baremetalhost import KIND, State, secret
 from rackless.provisioning.controller import HostController
-from rackless.provisioning.reconcile import BackOff
-from rackless.provisioning.waiting import until_state
-from rackless.run.resources import MemoryResources
 
-IMAGE = Image("http://192.0.2.1/node.qcow2", "ab" * 32)
-
-
-@dataclass
-class Site:
-    """A lab without metal: records, a clock and a provisioner that only pretends."""
-
-    clock: VirtualClock = field(default_factory=VirtualClock)
-    resources: MemoryResources = field(default_factory=MemoryResources)
-    bus: Bus = field(default_factory=Bus)
-    seen: list[Event] = field(default_factory=list)
-    provisioner: FakeProvisioner = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.provisioner = FakeProvisioner(self.clock)
-        self.bus.subscribe(self.seen.append)
-
-    async def add(self, *names: str, image: Image | None = IMAGE, online: bool = True) -> None:
-        await self.resources.apply(secret("bmc", {"username": "admin\n", "password": "secret"}))
-        await self.resources.apply(secret("ignition", {"userData": '{"ignition": {}}'}))
-        for number, name in enumerate(names):
-            address = f"redfish-virtualmedia://192.0.2.{number}/redfish/v1/Systems/1"
-            mac = f"02:00:00:00:00:{number:02x}"
-            await self.resources.apply(baremetalhost(name, address, "bmc", mac, image, "ignition", online))
-
-    async def change(self, name: str, **spec: Any) -> None:
-        record = await self.resources.get(KIND, name)
-        assert record
-        del record["metadata"]["resourceVersion"]
-        record["spec"].update(spec)
-        await self.resources.apply(record)
-
-    async def host(self, name: str) -> Host:
-        record = await self.resources.get(KIND, name)
-        assert record
-        return read(record)
-
-    @asynccontextmanager
-    async def controlled(self) -> AsyncIterator[None]:
-        controller = HostController(
-            self.resources,
-            self.provisioner,
-            self.clock,
-            self.bus,
-            back_off=BackOff(unit=60.0),
-            now=lambda: f"{self.clock.now():.1f}",
-            chance=lambda: 1.0,
-        )
-        running = asyncio.create_task(controller.run())
-        try:
-            yield
-        finally:
-            running.cancel()
-            await asyncio.gather(running, return_exceptions=True)
-
-    async def until(self, name: str, true: Callable[[Host], bool]) -> Host:
-        async def look() -> Host:
-            async for event in self.resources.watch(KIND):
-                host = read(event.record)
-                if host.name == name and true(host):
-                    return host
-            raise AssertionError
-
-        return await self.clock.run(look(), within=100_000)
-
-    async def until_state(self, *names: str, state: State = State.PROVISIONED, retries: int = 9) -> None:
-        await self.clock.run(until_state(self.resources, names, state, retries=retries))
-
-    async def until_gone(self, name: str) -> None:
-        async def look() -> None:
-            async for event in self.resources.watch(KIND):
-                if event.type == "DELETED" and event.record["metadata"]["name"] == name:
-                    return
-
-        await self.clock.run(look())
-
-    def work(self, name: str) -> list[str]:
-        return [work for host, work in self.provisioner.started if host == name]
-
-    def steps(self, name: str) -> list[tuple[str, str]]:
-        titles = {event.step: event.title for event in self.seen if isinstance(event, StepStarted)}
-        finished = [event for event in self.seen if isinstance(event, StepFinished)]
-        return [
-            (title.removeprefix(f"{name}: "), event.outcome)
-            for event in finished
-            if (title := titles[event.step]).startswith(f"{name}: ")
-        ]
+from .site import IMAGE, Site
 
 
 async def test_a_host_goes_all_the_way_to_provisioned() -> None:
@@ -195,6 +102,24 @@ async def test_a_failure_is_told_waited_out_and_tried_again(work: str, kind: Err
         await site.until_state("ctrl-0")
     assert (await site.host("ctrl-0")).status.error_count == 0
     assert site.work("ctrl-0").count(work) == 2
+
+
+@pytest.mark.parametrize("work", ["inspect", "prepare", "provision"])
+async def test_a_server_that_goes_off_under_its_agent_is_told_at_once_and_begun_anew(work: str) -> None:
+    site = Site()
+    await site.add("ctrl-0")
+    off = {work}
+
+    def lost(name: str) -> str:
+        begun = site.work(name)
+        return "the server went off" if begun and begun[-1] in off else ""
+
+    async with site.controlled(lost=lost):
+        failed = await site.until("ctrl-0", lambda host: host.status.error_type is not None)
+        assert failed.status.error_message == f"the server went off, while {work}"
+        off.clear()
+        await site.until_state("ctrl-0")
+    assert site.work("ctrl-0").count(work) >= 2
 
 
 async def test_waits_double_with_every_failure_in_a_row() -> None:
@@ -380,12 +305,17 @@ async def test_a_provisioned_host_follows_online() -> None:
     assert (await site.host("ctrl-0")).status.state is State.PROVISIONED
 
 
-async def annotate(site: Site, name: str, annotations: dict[str, str]) -> None:
-    record = await site.resources.get(KIND, name)
-    assert record
-    del record["metadata"]["resourceVersion"]
-    record["metadata"]["annotations"] = annotations
-    await site.resources.apply(record)
+async def test_an_available_host_is_switched_off_without_asking_and_a_provisioned_one_is_asked() -> None:
+    site = Site()
+    await site.add("spare", image=None)
+    await site.add("ctrl-0")
+    async with site.controlled():
+        await site.until("spare", lambda host: host.status.state is State.AVAILABLE and host.status.powered_on)
+        await site.until_state("ctrl-0")
+        for name in ("spare", "ctrl-0"):
+            await site.change(name, online=False)
+            await site.until(name, lambda host: not host.status.powered_on)
+    assert "spare" in site.provisioner.hard and "ctrl-0" not in site.provisioner.hard
 
 
 async def test_a_reboot_is_off_and_on_again_once() -> None:
@@ -393,7 +323,7 @@ async def test_a_reboot_is_off_and_on_again_once() -> None:
     await site.add("ctrl-0")
     async with site.controlled():
         await site.until_state("ctrl-0")
-        await annotate(site, "ctrl-0", {"reboot.metal3.io": '{"mode": "hard"}'})
+        await site.annotate("ctrl-0", {"reboot.metal3.io": '{"mode": "hard"}'})
         await site.until("ctrl-0", lambda host: not host.status.powered_on)
         host = await site.until("ctrl-0", lambda host: host.status.powered_on)
     assert not host.annotations
@@ -405,11 +335,11 @@ async def test_a_named_reboot_holds_the_host_off_until_its_name_is_taken_away() 
     await site.add("ctrl-0")
     async with site.controlled():
         await site.until_state("ctrl-0")
-        await annotate(site, "ctrl-0", {"reboot.metal3.io/repair": ""})
+        await site.annotate("ctrl-0", {"reboot.metal3.io/repair": ""})
         await site.until("ctrl-0", lambda host: not host.status.powered_on)
         await site.clock.run(site.clock.sleep(600))
         assert not site.provisioner.hosts["ctrl-0"].powered_on
-        await annotate(site, "ctrl-0", {})
+        await site.annotate("ctrl-0", {})
         await site.until("ctrl-0", lambda host: host.status.powered_on)
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
+from rackless.images import gpt
+
 SECTOR = 512
 
 
@@ -69,4 +71,12 @@ def disk(folder: Path, word: str, *, uefi: bool) -> Path:
         esp(folder, efi_program(folder, word, restart=False)).rename(target)
     else:
         target.write_bytes(boot_sector(word, restart=False).ljust(1 << 20, b"\0"))
+    return target
+
+
+def partitioned_disk(folder: Path, word: str) -> Path:
+    """For UEFI: a disk with a partition table, as images are that are installed; it says the word for ever."""
+    target = folder / f"{word}.raw"
+    program = esp(folder, efi_program(folder, word, restart=False))
+    gpt.write(target, [gpt.Partition(gpt.EFI_SYSTEM, "ESP", program)], word)
     return target

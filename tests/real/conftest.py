@@ -13,6 +13,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -69,8 +70,9 @@ class PretendHost:
         for entry in Path("/proc").iterdir():
             if entry.name.isdigit() and (identity := namespaces.network_id(entry / "ns/net")) is not None:
                 if str(identity[1]) == wanted:
-                    command = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
-                    living.append((int(entry.name), command))
+                    with suppress(OSError):  # it ended meanwhile
+                        command = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+                        living.append((int(entry.name), command))
         return living
 
     def snapshot(self) -> dict[str, Any]:
@@ -98,9 +100,15 @@ class PretendHost:
         }  # fmt: skip
 
 
-def leaked_secrets(state: Path) -> list[str]:
-    """Secrets of a lab in its logs, or in a file that others than root can read."""
+def leaked_secrets(state: Path, *more: str) -> list[str]:
+    """Secrets of a lab in its logs, or in a file that others than root can read; `more` are those that only a test knows.
+
+    Secrets are the passwords made or kept for the lab, private keys, and what user data says.
+    """
     passwords = [path.read_bytes().strip() for path in (state / "secrets").glob("*.password")]
+    passwords += [line.strip() for path in (state / "secrets/user-data").glob("*") for line in path.read_bytes().split(b"\n")
+                  if len(line.strip()) >= 16]  # fmt: skip
+    passwords += [text.encode() for text in more]
     leaks = []
     for folder, _, names in os.walk(state):
         closed = any(parent.stat().st_mode & 0o001 == 0 for parent in (Path(folder), *Path(folder).parents[:-1])

@@ -1,11 +1,13 @@
 """A guest of a lab: a network namespace with a veth on one of the lab's bridges, that speaks DHCP, DNS and NTP itself.
 
-Run as a program inside the guest's namespace: `python guest.py dhcp eth0`, `dns SERVER NAME TYPE`, `ntp SERVER`.
+Run as a program inside the guest's namespace: `python guest.py dhcp eth0 6`, `dns SERVER NAME`, `ntp SERVER`,
+`tftp SERVER FILE`.
 """
 
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import json
 import os
 import signal
@@ -58,10 +60,17 @@ class Guest:
         done = self.run(sys.executable, __file__, *arguments)
         return json.loads(done.stdout)
 
-    def dhcp(self, device: str = "eth0", patience: float = 6.0) -> dict[str, Any] | None:
-        """What DHCP offers and confirms; None when nobody answers."""
-        found: dict[str, Any] | None = self.ask("dhcp", device, str(patience))
+    def dhcp(
+        self, device: str = "eth0", patience: float = 6.0, *, options: dict[int, bytes] | None = None
+    ) -> dict[str, Any] | None:
+        """What DHCP offers and confirms; None when nobody answers. `options` are those the client tells of itself."""
+        told = [f"{code}={value.hex()}" for code, value in (options or {}).items()]
+        found: dict[str, Any] | None = self.ask("dhcp", device, str(patience), *told)
         return found
+
+    def tftp(self, server: str, name: str) -> str:
+        """The SHA-256 of a file."""
+        return str(self.ask("tftp", server, name))
 
     def take(self, lease: dict[str, Any]) -> None:
         """Configure what DHCP said, as a client with option 121 does: its routes, and not the router option."""
@@ -74,8 +83,20 @@ class Guest:
         found: list[str] = self.ask("dns", server, name)
         return found
 
+    def serve(self, *arguments: str) -> None:
+        """Run one of the servers below until the guest goes."""
+        self.processes.append(launch(["nsenter", "-t", str(self.pid), "-n", "--"], *arguments))
+
     def connects(self, address: str, port: int) -> bool:
         return bool(self.ask("tcp", address, str(port)))
+
+
+def launch(inside: list[str], *arguments: str) -> subprocess.Popen[bytes]:
+    process = subprocess.Popen([*inside, sys.executable, __file__, *arguments], stdout=subprocess.PIPE)
+    assert process.stdout is not None
+    with process.stdout as said:
+        assert said.readline() == b"ready\n"
+    return process
 
 
 def run(argv: list[str], check: bool = True) -> subprocess.CompletedProcess[str]:
@@ -85,17 +106,17 @@ def run(argv: list[str], check: bool = True) -> subprocess.CompletedProcess[str]
     return done
 
 
-def dhcp(device: str, patience: float) -> dict[str, Any] | None:
+def dhcp(device: str, patience: float, told: list[tuple[int, bytes]]) -> dict[str, Any] | None:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_BROADCAST, 1)
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, device.encode())
         sock.bind(("0.0.0.0", 68))
         # asked of the kernel: /sys still shows the network it was mounted in
         mac = fcntl.ioctl(sock, 0x8927, struct.pack("256s", device.encode()))[18:24]
-        offer = _exchange(sock, mac, [(53, b"\1")], patience)
+        offer = _exchange(sock, mac, [(53, b"\1"), *told], patience)
         if offer is None:
             return None
-        request = [(53, b"\3"), (50, offer["yiaddr"]), (54, offer["options"][54])]
+        request = [(53, b"\3"), (50, offer["yiaddr"]), (54, offer["options"][54]), *told]
         final = _exchange(sock, mac, request, patience)
     if final is None or final["options"][53] != b"\5":
         return None
@@ -107,6 +128,8 @@ def dhcp(device: str, patience: float) -> dict[str, Any] | None:
         "dns": socket.inet_ntoa(options[6][:4]) if 6 in options else None,
         "ntp": socket.inet_ntoa(options[42][:4]) if 42 in options else None,
         "name": options.get(12, b"").decode(),
+        "next": socket.inet_ntoa(final["siaddr"]),
+        "file": final["file"].rstrip(b"\0").decode(),
         "routes": _routes(options.get(121, b"")),
     }
 
@@ -124,7 +147,12 @@ def _exchange(sock: socket.socket, mac: bytes, options: list[tuple[int, bytes]],
             while True:
                 data = sock.recv(4096)
                 if data[4:8] == xid and data[0] == 2:
-                    return {"yiaddr": data[16:20], "options": _options(data[240:])}
+                    return {
+                        "yiaddr": data[16:20],
+                        "siaddr": data[20:24],
+                        "file": data[108:236],
+                        "options": _options(data[240:]),
+                    }
         except TimeoutError:
             continue
     return None
@@ -188,12 +216,42 @@ def _name(data: bytes, position: int) -> tuple[str, int]:
     return ".".join(labels), end or position + 1
 
 
+def serve_dns(address: str, answer: str) -> None:
+    """A name server that knows one address for every name; says that it is ready, and serves until it is killed."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+        sock.bind((address, 53))
+        print("ready", flush=True)  # noqa: T201
+        while True:
+            data, client = sock.recvfrom(4096)
+            end = data.index(b"\0", 12) + 5
+            record = b"\xc0\x0c" + struct.pack("!HHIH", 1, 1, 60, 4) + socket.inet_aton(answer)
+            sock.sendto(data[:2] + struct.pack("!HHHHH", 0x8180, 1, 1, 0, 0) + data[12:end] + record, client)
+
+
 def ntp(server: str) -> float:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
         sock.settimeout(5)
         sock.sendto(b"\x23" + b"\0" * 47, (server, 123))
         data = sock.recv(100)
     return float(struct.unpack("!I", data[40:44])[0] - 2_208_988_800)
+
+
+def tftp(server: str, name: str) -> str:
+    digest, expected = hashlib.sha256(), 1
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+        sock.settimeout(5)
+        sock.sendto(b"\0\1" + name.encode() + b"\0octet\0", (server, 69))
+        while True:
+            data, sender = sock.recvfrom(1024)
+            kind, block = struct.unpack("!HH", data[:4])
+            if kind != 3:
+                raise AssertionError(f"{name}: {data[4:].decode(errors='replace')}")
+            if block == expected & 0xFFFF:
+                digest.update(data[4:])
+                expected += 1
+            sock.sendto(struct.pack("!HH", 4, block), sender)
+            if len(data) < 4 + 512:
+                return digest.hexdigest()
 
 
 def tcp(address: str, port: int) -> bool:
@@ -206,10 +264,15 @@ def tcp(address: str, port: int) -> bool:
 
 if __name__ == "__main__":
     match sys.argv[1:]:
-        case ["dhcp", device, patience]:
-            result: Any = dhcp(device, float(patience))
+        case ["dhcp", device, patience, *words]:
+            told = [(int(code), bytes.fromhex(value)) for code, _, value in (word.partition("=") for word in words)]
+            result: Any = dhcp(device, float(patience), told)
+        case ["tftp", server, name]:
+            result = tftp(server, name)
         case ["dns", server, name]:
             result = dns(server, name)
+        case ["serve-dns", address, answer]:
+            serve_dns(address, answer)
         case ["ntp", server]:
             result = ntp(server)
         case ["tcp", address, port]:

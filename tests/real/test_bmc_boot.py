@@ -24,7 +24,7 @@ from typing import Any
 import pytest
 
 from rackless.drivers.libvirt.binding import libvirt
-from rackless.drivers.libvirt.domain_xml import OVMF
+from rackless.drivers.libvirt.firmware_xml import OVMF
 from tests.real import bootable
 from tests.real.private_libvirtd import PrivateLibvirtd, private_libvirtd
 
@@ -68,9 +68,19 @@ class Box:
         wish = {"BootSourceOverrideTarget": "Cd", "BootSourceOverrideEnabled": "Once"}
         assert self.ask("PATCH", self.system, {"Boot": wish})[0] == 200
 
+    def text(self) -> str:
+        return self.console.read_text(errors="replace") if self.console.exists() else ""
+
+    def definition(self) -> str:
+        connection = libvirt().open(self.daemon.uri("qemu:///system"))
+        try:
+            return str(connection.lookupByName("box").XMLDesc(libvirt().VIR_DOMAIN_XML_INACTIVE))
+        finally:
+            connection.close()
+
     def words(self) -> list[str]:
         """What the guests said so far, in order."""
-        text = self.console.read_text(errors="replace") if self.console.exists() else ""
+        text = self.text()
         found = [(at, word) for word in ("FROMISO", "FROMDISK") for at in _places(text, word)]
         return [word for _, word in sorted(found)]
 
@@ -167,6 +177,7 @@ def test_a_guest_boots_from_an_inserted_image_once_and_then_from_disk(box: Box, 
     image.rename(tmp_path / "www/boot.iso")
     insert = f"{box.system}/VirtualMedia/Cd/Actions/VirtualMedia.InsertMedia"
     assert box.ask("POST", insert, {"Image": f"{files}/boot.iso"})[0] == 204
+    definition = box.definition()
     box.boot_once_from_cd()
 
     box.reset("On")
@@ -187,6 +198,7 @@ def test_a_guest_boots_from_an_inserted_image_once_and_then_from_disk(box: Box, 
     box.reset("On")
     until(lambda: len(box.words()) > 4)
     assert box.words()[4:] == ["FROMDISK"]
+    assert box.definition() == definition, "nothing of how it was started is left in the definition"
 
 
 @pytest.mark.parametrize("box", ["bios"], indirect=True)
@@ -215,3 +227,26 @@ def test_while_libvirtd_restarts_nothing_wrong_is_said(box: Box) -> None:
     box.reset("ForceOff")
     assert box.get()["PowerState"] == "Off"
     assert box.words() == ["FROMDISK"]
+
+
+@pytest.mark.parametrize("box", ["uefi"], indirect=True)
+def test_the_set_up_screen_is_shown_once_and_secure_boot_refuses_what_is_not_signed(box: Box) -> None:
+    boot = {"BootSourceOverrideTarget": "BiosSetup", "BootSourceOverrideEnabled": "Once"}
+    assert box.ask("PATCH", box.system, {"Boot": boot})[0] == 200
+    box.reset("On")
+    until(lambda: "Boot Manager" in box.text() and "Boot Maintenance" in box.text())
+    assert box.words() == []
+    box.reset("ForceRestart")
+    until(lambda: box.words() == ["FROMDISK"])
+
+    assert box.ask("PATCH", f"{box.system}/SecureBoot", {"SecureBootEnable": True})[0] == 200
+    assert box.get("/SecureBoot")["SecureBootCurrentBoot"] == "Disabled"
+    box.reset("ForceRestart")
+    assert box.get("/SecureBoot")["SecureBootCurrentBoot"] == "Enabled"
+    until(lambda: "Access Denied" in box.text() or "Security Violation" in box.text())
+    assert box.words() == ["FROMDISK"]
+
+    assert box.ask("PATCH", f"{box.system}/Bios/Settings", {"Attributes": {"SecureBoot": "Disabled"}})[0] == 200
+    box.reset("ForceRestart")
+    until(lambda: len(box.words()) > 1)
+    assert box.get("/Bios")["Attributes"]["SecureBoot"] == "Disabled"

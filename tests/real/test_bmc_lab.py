@@ -1,12 +1,20 @@
-"""The BMC of a lab's server: faults asked of the running lab, and the record of who did what."""
+"""The BMC of a lab's server: faults asked of the running lab, the record of who did what, and an image to boot from."""
 
 from __future__ import annotations
 
 import json
+import re
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.real import bootable
 from tests.real.conftest import PretendHost
 
 pytestmark = pytest.mark.real
@@ -14,11 +22,11 @@ pytestmark = pytest.mark.real
 SYSTEM = "/redfish/v1/Systems/1"
 
 
-def ask(host: PretendHost, path: str, body: Any = None) -> int:
+def ask(host: PretendHost, path: str, body: Any = None, *, method: str = "POST") -> int:
     """The status the BMC answers with; 0 when it does not answer."""
     status = host.status()["servers"][0]
     password = (host.folder / "state/lab/secrets/bmc.password").read_text().strip()
-    sending = ["-X", "POST", "-H", "Content-Type: application/json", "-d", json.dumps(body)] if body else []
+    sending = ["-X", method, "-H", "Content-Type: application/json", "-d", json.dumps(body)] if body else []
     done = host.run(
         "nsenter", f"--net={host.folder}/run/lab/net", "--", "curl", "-sk", "-o", "/dev/null", "-w", "%{http_code}",
         "-u", f"admin:{password}", *sending, f"{status['bmc']}{path}", check=False,
@@ -53,3 +61,50 @@ def test_a_lab_is_asked_for_faults_shows_them_and_writes_down_who_did_what(host:
         ("box-0", "admin", "204"),
     ]
     assert audit.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_lab_s_server_boots_from_an_inserted_image_once_and_then_from_its_disk(
+    host: PretendHost, tmp_path: Path
+) -> None:
+    if shutil.which("grub-mkstandalone") is None:
+        pytest.skip("the EFI program is made by grub-mkstandalone, which is not here")
+    (host.folder / "lab.yaml").write_text("servers: {box: {count: 1, role: spare}}\n")
+    host.rackless("up", "--until", "bmc")
+    made = tmp_path / "made"
+    made.mkdir()
+    disk = host.folder / "state/lab/disks/box-0.qcow2"
+    raw = bootable.disk(made, "FROMDISK", uefi=True)
+    host.run("qemu-img", "convert", "-n", "-f", "raw", "-O", "qcow2", str(raw), str(disk))
+    image = bootable.iso(made, "FROMISO", uefi=True)
+    bmc = host.status()["servers"][0]["bmc"].split("//")[1].split("/")[0].split(":")[0]
+    files = subprocess.Popen(
+        host.enter(
+            "nsenter", f"--net={host.folder}/run/lab/net", "--", sys.executable, "-m", "http.server", "8099",
+            "--bind", bmc, "--directory", str(made),
+        ),
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    console = host.folder / "state/lab/logs/console/box-0.log"
+
+    def words() -> list[str]:
+        text = console.read_text(errors="replace") if console.exists() else ""
+        return re.findall("FROMISO|FROMDISK", text)
+
+    def until(what: Callable[[], bool]) -> None:
+        end = time.monotonic() + 240
+        while not what():
+            assert time.monotonic() < end, words()
+            time.sleep(0.2)
+
+    try:
+        insert = f"{SYSTEM}/VirtualMedia/Cd/Actions/VirtualMedia.InsertMedia"
+        until(lambda: ask(host, insert, {"Image": f"http://{bmc}:8099/{image.name}"}) == 204)
+        once = {"BootSourceOverrideTarget": "Cd", "BootSourceOverrideEnabled": "Once"}
+        assert ask(host, SYSTEM, {"Boot": once}, method="PATCH") == 200
+        assert ask(host, f"{SYSTEM}/Actions/ComputerSystem.Reset", {"ResetType": "On"}) == 204
+        until(lambda: len(words()) > 1)  # the CD restarts the machine by itself, and stays in its drive
+        assert words() == ["FROMISO", "FROMDISK"]
+        assert ask(host, f"{SYSTEM}/Actions/ComputerSystem.Reset", {"ResetType": "ForceOff"}) == 204
+    finally:
+        files.terminate()
+        files.wait()

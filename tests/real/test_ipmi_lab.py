@@ -6,6 +6,7 @@ import os
 import pty
 import select
 import shutil
+import signal
 import time
 
 import pytest
@@ -44,7 +45,9 @@ class Terminal:
                     pytest.fail(f"it ended: {self.shown[-2000:]!r}")
 
     def close(self) -> None:
+        """Not every program ends because its terminal does."""
         os.close(self._line)
+        os.kill(self._pid, signal.SIGKILL)
         os.waitpid(self._pid, 0)
 
 
@@ -55,6 +58,10 @@ def test_a_server_is_switched_watched_and_typed_into_by_ipmi(host: PretendHost) 
     host.rackless("up", "--until", "bmc")
     tool = ipmitool(host, host.status()["servers"][0]["bmc"].split("//")[1].split("/")[0].split(":")[0])
     assert "off" in host.run(*tool, "power", "status").stdout
+    lan = host.run(*tool, "lan", "print", "1").stdout
+    assert "255.255.255.0" in lan.split("Subnet Mask", 1)[1].splitlines()[0]
+    gateway = lan.split("Default Gateway IP", 1)[1].splitlines()[0].split(":")[1].strip()
+    assert gateway in host.rackless("exec", "--", "ip", "-brief", "address").stdout.replace("/", " ").split()
     host.run(*tool, "chassis", "bootdev", "pxe", "options=efiboot")
     console = Terminal(host.enter(*tool, "sol", "activate"), host.environment)
     try:

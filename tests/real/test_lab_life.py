@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tarfile
 import time
+from collections.abc import Callable
 
 import pytest
 
@@ -30,6 +31,13 @@ def start(host: PretendHost, *arguments: str) -> subprocess.Popen[bytes]:
          sys.executable, "-P", "-m", "rackless", *arguments],
         env=host.environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
     )  # fmt: skip
+
+
+def wait_for(what: Callable[[], bool], within: float = 30) -> None:
+    deadline = time.monotonic() + within
+    while not what():
+        assert time.monotonic() < deadline, "it never came"
+        time.sleep(0.1)
 
 
 def test_up_goes_on_wherever_it_or_a_part_of_the_lab_was_killed(host: PretendHost) -> None:
@@ -130,14 +138,20 @@ def test_a_lab_is_made_whole_again_after_a_reboot_of_the_machine(host: PretendHo
     describe(host, SMALL)
     host.rackless("up", "--until", "bmc")
     host.rackless("power", "node-0", "on")
+    host.rackless("power", "node-1", "on")
+    host.rackless("power", "node-1", "off")
+    wait_for(lambda: (host.folder / "state/lab/powered").read_text() == "node-0")
     for pid, _ in host.inhabitants():
         os.kill(pid, signal.SIGKILL)
     host.run("umount", str(host.folder / "run/lab/net"))
     host.run("rm", "-r", str(host.folder / "run"))  # what a reboot does to /run
     host.rackless("up", "--until", "bmc")
+    assert {server["name"]: server["power"] for server in host.status()["servers"]} == {"node-0": "on", "node-1": "off"}
+    (labd,) = [pid for pid, command in host.inhabitants() if "rackless.daemon.labd" in command]
+    host.rackless("power", "node-0", "off")
+    os.kill(labd, signal.SIGKILL)  # that is no restart of the machine: what is off stays off
+    host.rackless("up", "--until", "bmc")
     assert {server["power"] for server in host.status()["servers"]} == {"off"}
-    host.rackless("power", "node-0", "on")
-    assert "on" in {server["power"] for server in host.status()["servers"]}
 
 
 def test_what_is_gathered_tells_much_and_no_secret(host: PretendHost) -> None:
@@ -152,6 +166,26 @@ def test_what_is_gathered_tells_much_and_no_secret(host: PretendHost) -> None:
     assert b"node-0" in texts["rackless-lab/inside/servers.txt"]
     assert b"(secret)" in texts["rackless-lab/logs/odd.log"]
     assert not any(secret.encode() in text for text in texts.values())
+
+
+def test_a_disk_that_fills_up_is_noticed_and_one_without_room_refused(host: PretendHost) -> None:
+    storage = host.folder / "small"
+    storage.mkdir()
+    host.run("mount", "-t", "tmpfs", "-o", "size=1g", "small", str(storage))
+    before = host.snapshot()
+    describe(host, f"storage: {storage}\nservers: {{node: {{count: 1}}}}\n")
+    done = host.rackless("up", "--until", "lab", check=False)
+    assert done.returncode == 3 and "1.0 GiB are free" in done.stderr and "storage:" in done.stderr
+    (host.folder / "lab.yaml").unlink()
+    assert host.snapshot() == before, "nothing half made"
+    describe(host, f"storage: {storage}\nservers: {{node: {{count: 1}}}}\n")
+    host.run("mount", "-o", "remount,size=4g", str(storage))
+    host.rackless("up", "--until", "lab")
+    assert host.status()["warnings"] == []
+    host.run("mount", "-o", "remount,size=1g", str(storage))
+    wait_for(lambda: host.status()["warnings"] != [])
+    assert "MiB are free" in host.status()["warnings"][0]
+    assert "servers pause when there is none left" in host.rackless("events").stdout
 
 
 def test_too_little_memory_is_said_before_anything_is_made(host: PretendHost) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tests.real.conftest import PretendHost
-from tests.real.guest import Guest
+from tests.real.guest import Guest, launch
 
 pytestmark = pytest.mark.real
 
@@ -109,6 +109,40 @@ def test_routed_bmcs_need_the_route_that_dhcp_hands_out_and_an_address_that_is_l
     insert_media(host)
 
 
+def test_direct_bmcs_are_open_to_listed_addresses_only_and_to_all_when_the_list_is_gone(host: PretendHost) -> None:
+    make(host, "networks: {bmc: {allow: [192.168.111.64/27]}}\nservers: {node: {count: 1}}\n", until="bmc")
+    inside = host.rackless("exec", "--", "curl", "-sk", "https://192.168.112.20/redfish/v1/").stdout
+    assert "RedfishVersion" in inside, "the lab itself is always let in"
+    with Guest(host.pin(), "baremetal", STRANGER) as guest:
+        guest.run("ip", "address", "add", "192.168.111.90/24", "dev", "eth0")
+        guest.run("ip", "route", "add", "default", "via", "192.168.111.1")
+        assert guest.connects("192.168.112.20", 443)
+        guest.run("ip", "address", "flush", "dev", "eth0")
+        guest.run("ip", "address", "add", "192.168.111.100/24", "dev", "eth0")
+        guest.run("ip", "route", "add", "default", "via", "192.168.111.1")
+        assert not guest.connects("192.168.112.20", 443), "its address is not listed"
+        assert guest.connects("192.168.111.1", 6443), "only the BMCs are closed"
+        (host.folder / "lab.yaml").write_text("servers: {node: {count: 1}}\n")
+        host.rackless("up", "--until", "bmc")
+        assert guest.connects("192.168.112.20", 443)
+
+
+def test_names_outside_the_lab_are_asked_of_the_servers_that_are_given_and_the_labs_own_never(
+    host: PretendHost,
+) -> None:
+    make(host, "networks: {dns: {forward: [192.168.111.90]}}\nservers: {node: {count: 1}}\n")
+    with Guest(host.pin(), "baremetal", STRANGER) as server, Guest(host.pin(), "baremetal", RANDOM_INSTALLER) as guest:
+        server.run("ip", "address", "add", "192.168.111.90/24", "dev", "eth0")
+        server.serve("serve-dns", "192.168.111.90", "198.51.100.7")
+        guest.run("ip", "address", "add", "192.168.111.91/24", "dev", "eth0")
+        assert guest.resolve("192.168.111.1", "www.outside.example") == ["198.51.100.7"]
+        assert guest.resolve("192.168.111.1", "nowhere.lab.rackless.test") == []
+        # the network is made anew for this; the gateway stays where its guests know it
+        (host.folder / "lab.yaml").write_text("servers: {node: {count: 1}}\n")
+        host.rackless("up", "--until", "lab")
+        assert guest.resolve("192.168.111.1", "www.outside.example") == [], "without them nothing is asked outside"
+
+
 def insert_media(host: PretendHost) -> None:
     """The lab itself reaches a routed BMC, which fetches its media from its own address."""
     (host.folder / "boot.iso").write_bytes(b"not much of an image" * 200)
@@ -180,10 +214,18 @@ def test_further_networks_tags_records_disks_and_firmware(host: PretendHost) -> 
 
 
 def test_a_tagged_network_is_reached_by_its_tag_only(host: PretendHost) -> None:
-    if host.run("ip", "link", "add", "link", "lo", "name", "v", "type", "vlan", "id", "9", check=False).returncode:
+    host.run("ip", "link", "add", "name", "probe", "type", "bridge")
+    missing = host.run(
+        "ip", "link", "add", "link", "probe", "name", "v", "type", "vlan", "id", "9", check=False
+    ).returncode
+    host.run("ip", "link", "delete", "probe")
+    if missing:
+        before = host.snapshot()
         (host.folder / "lab.yaml").write_text("networks: {extra: {tenant: {cidr: 10.56.0.0/24, vlan: 42}}}\n")
         done = host.rackless("up", "--until", "lab", check=False)
         assert done.returncode == 3 and "modprobe 8021q" in done.stderr
+        (host.folder / "lab.yaml").unlink()
+        assert host.snapshot() == before, "nothing half made"
         pytest.skip("this kernel has no VLANs; that this is said was seen")
     make(host, "networks: {extra: {tenant: {cidr: 10.56.0.0/24, vlan: 42}}}\n")
     with Guest(host.pin(), "baremetal", RANDOM_INSTALLER) as guest:
@@ -213,12 +255,20 @@ def test_a_lab_with_an_uplink_reaches_out_and_leaves_the_host_as_it_was(host: Pr
     host.run("ip", "link", "add", "out", "type", "bridge")
     host.run("ip", "address", "add", "203.0.113.7/24", "dev", "out")
     host.run("ip", "link", "set", "out", "up")
+    names = launch(host.enter(), "serve-dns", "203.0.113.7", "198.51.100.7")
+    (host.folder / "resolv.conf").write_text("nameserver 127.0.0.53\nnameserver 203.0.113.7\n")
+    host.run("mount", "--bind", str(host.folder / "resolv.conf"), "/etc/resolv.conf")
     host.run("sysctl", "-qw", "net.ipv4.ip_forward=0")
     make(host, "networks: {uplink: nat}\nservers: {node: {count: 1}}\n")
     with Guest(host.pin(), "virbr0", STRANGER) as guest:
         guest.run("ip", "address", "add", "192.168.111.90/24", "dev", "eth0")
         guest.run("ip", "route", "add", "default", "via", "192.168.111.1")
         assert guest.run("python3", "-c", PING, "203.0.113.7", check=False).returncode == 0
+        assert guest.resolve("192.168.111.1", "www.outside.example") == ["198.51.100.7"], "the host's server is asked"
+    names.kill()
+    names.wait()
+    host.run("umount", "/etc/resolv.conf")
+    (host.folder / "resolv.conf").unlink()
     assert host.run("cat", "/proc/sys/net/ipv4/ip_forward").stdout.strip() == "1"
     host.rackless("down", "--force")
     assert "rl-" not in host.run("ip", "-brief", "link").stdout

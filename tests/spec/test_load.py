@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rackless.errors import InputError, SpecError
+from rackless.spec.images import guessed_format
 from rackless.spec.lab import LabSpec, Profile, Role
 from rackless.spec.load import load, parse
 from rackless.spec.template import render
@@ -49,6 +50,46 @@ servers:
         ("servers.ctrl.memroy", 9),
         ("servers.ctrl.memory", 10),
     ]
+
+
+def test_rules_between_fields_are_told_together_with_fields_that_cannot_be_read() -> None:
+    found = problems(
+        """\
+networks:
+  cluster:
+    api_vip: 10.0.0.5
+    routes:
+      - {to: nowhere, via: 192.168.111.3}
+      - {to: 10.0.0.0/8, via: 10.1.1.1}
+servers:
+  ctrl: {role: control-plane, count: 2, memory: much}
+  "Bad Name": {}
+"""
+    )
+    assert [(path, line) for path, line, _, _ in found] == [
+        ("networks.cluster.api_vip", 3),
+        ("networks.cluster.routes.0.to", 5),
+        ("networks.cluster.routes.1.via", 6),
+        ("servers.ctrl.memory", 8),
+        ("servers.Bad Name", 9),
+    ], "the number of control planes is not known while a group is not"
+    assert ("servers", 1) in [(p, n) for p, n, *_ in problems("servers: {c: {role: control-plane, count: 2, disk: x}}")]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "networks: {cluster: {cidr: 10.0.0.0/33, api_vip: 10.0.0.5}}",
+        "networks: {cluster: {cird: 10.0.0.0/24, api_vip: 10.0.0.5}}",
+        "networks: {provisioning: {mode: on, cidr: 192.168.111.0/24}}",
+        "profile: hgue\nnetworks: {cluster: {api_vip: 192.168.111.21}}",
+        "servers: {c: {count: x}}\nnetworks: {cluster: {api_vip: 192.168.111.20}}",
+        "networks: {extra: {a: {vlan: 7}}}",
+        "networks: 7",
+    ],
+)
+def test_what_would_be_about_a_default_that_nobody_asked_for_is_not_said(text: str) -> None:
+    assert len(problems(text)) == 1
 
 
 def test_an_unknown_field_is_answered_with_the_nearest_known_one() -> None:
@@ -136,6 +177,22 @@ def test_a_rendered_size_reads_back_as_itself(size: int) -> None:
         ("servers: {a: {count: 2, first: 30}, b: {count: 1, first: 31}}", "servers.b.first", "of a-1"),
         ("servers: {a: {secure_boot: true, firmware: bios}}", "servers.a.secure_boot", "BIOS"),
         ("storage: disks", "storage", "absolute"),
+        (
+            "networks: {provisioning: {mode: unmanaged}}\nservers: {a: {bmc: ipmi}, b: {bmc: redfish}}",
+            "servers.b.bmc",
+            "redfish boots over the network, and networks.provisioning.mode is unmanaged",
+        ),
+        ("servers: {a: {bmc: redfish, secure_boot: true}}", "servers.a.secure_boot", "not signed"),
+        ("servers: {a: {bmc: pxe}}", "servers.a.bmc", "'redfish-virtualmedia', 'redfish' or 'ipmi'"),
+        ("servers: {a: {bmc: [ipmi]}}", "servers.a.bmc", "'redfish-virtualmedia', 'redfish' or 'ipmi'"),
+        (
+            "networks: {cluster: {cidr: 'fd00:7::/64'}}",
+            "networks.cluster.cidr",
+            "fd00:7::/64 is IPv6, which labs do not",
+        ),
+        ("networks: {cluster: {api_vip: 'fd00:7::5'}}", "networks.cluster.api_vip", "is IPv6"),
+        ("networks: {dns: {forward: ['2001:db8::53']}}", "networks.dns.forward.0", "is IPv6"),
+        ("networks: {bmc: {cidr: [10.0.0.0/24, 'fd00::/64']}}", "networks.bmc.cidr", "dual stack"),
     ],
 )
 def test_bad_networks_and_servers_are_told_with_their_reason(text: str, path: str, words: str) -> None:
@@ -176,3 +233,60 @@ def test_the_file_that_init_writes_is_the_profile(profile: str) -> None:
 
 def test_a_size_out_of_bounds_is_told_in_its_own_unit() -> None:
     assert problems("servers: {w: {memory: 100MiB}}")[0][2] == "at least 768MiB"
+
+
+@pytest.mark.parametrize(
+    ("text", "mode"),
+    [
+        ("servers: {a: {bmc: ipmi}}", "managed"),
+        ("servers: {a: {}, b: {bmc: redfish}}\nnetworks: {uplink: none}", "managed"),
+        ("servers: {a: {bmc: redfish}}\nnetworks: {provisioning: {cidr: 172.30.0.0/24}}", "managed"),
+        ("servers: {a: {bmc: redfish-virtualmedia}}", "disabled"),
+        ("", "disabled"),
+    ],
+)
+def test_servers_that_boot_over_the_network_bring_the_network_for_it(text: str, mode: str) -> None:
+    assert parse(text, "x").networks.provisioning.mode == mode
+
+
+IMAGE_MISTAKES = [
+    ("image: {url: http://192.0.2.1/a.qcow2}", "image.checksum: an image at a URL needs its checksum"),
+    ("image: {url: http://192.0.2.1/a.qcow2, checksum: abc}", "neither an md5, a sha256 or a sha512"),
+    ("image: {url: ftp://192.0.2.1/a.qcow2}", "neither an http URL nor a file on this machine"),
+    ("image: {url: a.raw, format: vmdk}", "image.format"),
+    ("servers: {ctrl: {image: {url: http://192.0.2.1/a.raw}}}", "servers.ctrl.image.checksum"),
+    ("provisioner: {url: 192.0.2.1:6385}", "is not the URL of an Ironic"),
+    ("provisioner: {url: https://me:secret@192.0.2.1:6385}", "a password has no place in the URL"),
+    (
+        "provisioner: {url: https://192.0.2.1:6385, credentials: {username: me}}",
+        "provisioner.credentials.password_file",
+    ),
+]
+
+
+@pytest.mark.parametrize(("text", "expected"), IMAGE_MISTAKES)
+def test_mistakes_in_images_and_provisioners_are_named(text: str, expected: str) -> None:
+    with pytest.raises(SpecError) as error:
+        parse(text, "lab.yaml")
+    assert expected in error.value.why
+
+
+def test_files_are_meant_from_where_the_description_lies(tmp_path: Path) -> None:
+    (tmp_path / "lab.yaml").write_text(
+        "image: {url: images/my.qcow2, user_data: my.ign}\n"
+        "provisioner: {url: 'https://192.0.2.1:6385', ca: /etc/ca.crt,"
+        " credentials: {username: me, password_file: password}}\n"
+    )
+    spec = load(tmp_path / "lab.yaml")
+    assert spec.image and spec.provisioner and spec.provisioner.credentials
+    assert spec.image.url == str(tmp_path / "images/my.qcow2")
+    assert spec.image.user_data == tmp_path / "my.ign"
+    assert spec.provisioner.credentials.password_file == tmp_path / "password"
+    assert spec.provisioner.ca == Path("/etc/ca.crt")
+    assert type(spec).model_validate_json(spec.model_dump_json()) == spec
+
+
+def test_a_url_goes_by_its_ending_and_a_live_iso_needs_no_checksum() -> None:
+    spec = parse("image: {url: 'http://192.0.2.1/rescue.iso'}", "lab.yaml")
+    assert spec.image and guessed_format(spec.image.url) == "live-iso"
+    assert [guessed_format(f"http://x/{name}") for name in ("a.raw", "a.qcow2", "a")] == ["raw", "qcow2", "qcow2"]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import socket
 import ssl
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,8 +15,10 @@ from urllib.parse import quote
 
 from aiohttp import web
 
+from rackless.bmc import restore
 from rackless.bmc.accounts import Account, Accounts
 from rackless.bmc.audit import Audit
+from rackless.bmc.buttons import Reset
 from rackless.bmc.chassis import Chassis
 from rackless.bmc.disk import Disk
 from rackless.bmc.faults import Faults
@@ -30,7 +32,7 @@ from rackless.bmc.redfish.service import Service
 from rackless.bmc.redfish.subscriptions import Subscriptions
 from rackless.bmc.redfish.tree import routes
 from rackless.bmc.sight import Sight
-from rackless.bmc.sockets import MakeSocket
+from rackless.bmc.sockets import Forbids, MakeSocket, no_site
 from rackless.bmc.starts import Starts
 from rackless.bmc.state import BootOverride, JsonFile
 from rackless.errors import MachineError
@@ -84,18 +86,20 @@ class Fleet:
         retry_seconds: float = 1.0,
         resync_seconds: float = 30.0,
         sockets: MakeSocket = socket.socket,
+        forbids: Forbids = no_site,
     ) -> None:
         self._bmcs = tuple(bmcs)
         self._hypervisor = hypervisor
         self._accounts = tuple(accounts)
         self._state = state
         self._sockets = sockets
+        self._forbids = forbids
         self._bus = bus
         self._tls = tls
         self._port = port
         self._trust = media_ca
         self._aggregate = aggregate
-        self._shelf = MediaShelf(media, trust=media_ca, limits=media_limits, sockets=sockets)
+        self._shelf = MediaShelf(media, trust=media_ca, limits=media_limits, sockets=sockets, forbids=forbids)
         self._starts = starts
         self.faults = faults or Faults()
         self._disk = Disk()
@@ -169,6 +173,12 @@ class Fleet:
         await self._disk.close()
         self._audit.close()
 
+    async def power_returned(self, were_on: Collection[str]) -> None:
+        """All servers were off for a while: start those that shall be on now, in turn as always."""
+        for chassis in self._chassis.values():
+            if chassis.exists and restore.starts(chassis.memory, was_on=chassis.name in were_on):
+                await chassis.reset(Reset.ON)
+
     # looking at it
 
     def observe(self) -> list[BmcState]:
@@ -205,7 +215,14 @@ class Fleet:
 
     def _service(self, address: str, systems: Mapping[str, Chassis]) -> Service:
         accounts = Accounts(self._accounts, file=self._file(f"accounts-{address}"))
-        subscriptions = Subscriptions(self._file(f"subscriptions-{address}"), self._bus, trust=self._trust)
+        subscriptions = Subscriptions(
+            self._file(f"subscriptions-{address}"),
+            self._bus,
+            trust=self._trust,
+            sockets=self._sockets,
+            source=address if address != self._aggregate else None,
+            forbids=self._forbids,
+        )
         service = Service(address, systems, accounts, subscriptions, self._port, self._tls is not None)
         for id, chassis in systems.items():
             _tell_subscribers(service, id, chassis)

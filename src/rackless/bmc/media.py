@@ -23,7 +23,7 @@ from typing import IO
 import aiohttp
 from yarl import URL
 
-from rackless.bmc.sockets import MakeSocket
+from rackless.bmc.sockets import Forbids, MakeSocket, connector, no_site
 from rackless.errors import RacklessError
 
 _CHUNK = 1 << 20
@@ -74,9 +74,11 @@ class MediaShelf:
         trust: ssl.SSLContext | None = None,
         limits: Limits | None = None,
         sockets: MakeSocket = socket.socket,
+        forbids: Forbids = no_site,
     ) -> None:
         self.directory = directory
         self._sockets = sockets
+        self._forbids = forbids
         self._trust = trust
         self._limits = limits or Limits()
         self._holders: defaultdict[Path, set[str]] = defaultdict(set)
@@ -165,11 +167,7 @@ class MediaShelf:
         if address.scheme not in ("http", "https") or not address.host:
             raise FetchFailed("unsupported", url, "only http and https are supported")
         trust: ssl.SSLContext | bool = (self._trust or True) if verify else False
-        connector = aiohttp.TCPConnector(
-            ssl=trust,
-            local_addr=(source, 0) if source else None,
-            socket_factory=lambda info: self._sockets(info[0], info[1], info[2]),
-        )
+        connected = connector(self._sockets, source, trust, self._forbids)
         timeout = aiohttp.ClientTimeout(
             total=self._limits.seconds, sock_connect=10, sock_read=self._limits.stall_seconds
         )
@@ -183,7 +181,7 @@ class MediaShelf:
             ask["If-Modified-Since"] = seen.modified
         try:
             async with (
-                aiohttp.ClientSession(connector=connector, timeout=timeout, auto_decompress=False) as client,
+                aiohttp.ClientSession(connector=connected, timeout=timeout, auto_decompress=False) as client,
                 client.get(address, headers=ask, max_redirects=5) as response,
             ):
                 if response.status == 304 and seen and seen.file in self._holders and seen.file.exists():

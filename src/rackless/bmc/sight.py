@@ -122,7 +122,8 @@ class Sight:
                     except StopAsyncIteration:
                         raise Unreachable("the hypervisor tells nothing any more") from None
                     coming = asyncio.ensure_future(anext(events))
-                if clock.time() - looked > (self._retry_seconds if self._some_blind() else self._resync_seconds):
+                age = clock.time() - looked
+                if age > self._resync_seconds or (age > self._retry_seconds and self._some_blind()):
                     await self.see_all()
                     looked = clock.time()
         finally:

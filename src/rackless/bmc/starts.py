@@ -65,6 +65,8 @@ class Starts:
 
     async def wait(self, name: str) -> None:
         """Wait in line for a slot; one over the limit is given to who waited too long."""
+        if self.take(name):
+            return
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._line.append((name, turn))
         alarm = asyncio.ensure_future(self._clock.sleep(self._pace.longest_wait))

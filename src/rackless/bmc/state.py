@@ -53,6 +53,8 @@ class Memory:
     media: InsertedMedia | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
     """Small things a client may set and read back (asset tag, LED, BIOS attributes), by name."""
+    start_promised: bool = False
+    """It was switched on, and waits for its turn to start."""
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -67,6 +69,7 @@ class Memory:
             ),
             media=InsertedMedia(**media) if media else None,
             settings=dict(value.get("settings") or {}),
+            start_promised=bool(value.get("start_promised")),
         )
 
 

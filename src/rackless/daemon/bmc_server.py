@@ -17,6 +17,8 @@ from rackless.bmc.accounts import Account
 from rackless.bmc.fleet import Bmc, Fleet
 from rackless.bmc.ipmi.sites import Ipmi
 from rackless.bmc.starts import Starts, default_limit
+from rackless.daemon.control import ControlServer
+from rackless.daemon.fault_desk import CONTROL, FaultDesk
 from rackless.daemon.local import allow_many_files
 from rackless.drivers.clock import SystemClock
 from rackless.drivers.libvirt.connection import Connection
@@ -96,14 +98,37 @@ async def serve_fleet(
         audit=settings.folder / "audit.jsonl",
     )
     await fleet.start()
+    control = _Control(settings, fleet, bus)
     try:
+        await control.start()
         following = _Following(fleet, hypervisor, settings, announce, set(servers))
         for server in servers.values():
             announce(_endpoint(settings, fleet, server))
         ready(ca)
         await following.run()
     finally:
+        await control.stop()
         await fleet.stop()
+
+
+class _Control:
+    """The socket by which faults are asked for."""
+
+    def __init__(self, settings: Settings, fleet: Fleet, bus: Bus) -> None:
+        desk = FaultDesk(fleet.faults, lambda: (bmc.server for bmc in fleet.observe()), bus)
+        path = settings.folder / CONTROL
+        self._path = path
+        self._bus = bus
+        self._server = ControlServer(path, bus, log=settings.folder / "audit.jsonl", looks=desk.looks, works=desk.works)
+
+    async def start(self) -> None:
+        try:
+            await self._server.start()
+        except OSError as error:  # the path may be longer than a socket's can be; everything else works
+            self._bus.warn(f"faults cannot be asked for: {self._path}: {error}")
+
+    async def stop(self) -> None:
+        await self._server.stop()
 
 
 class _Following:

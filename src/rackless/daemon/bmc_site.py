@@ -31,8 +31,7 @@ class BmcSite:
         plan = self._plan
         route, router = plan.bmc_route, plan.bmc_site.router
         if route is None or router is None:
-            if plan.bmc_site.allow:
-                await ensure_rules(render_lab(plan), self._processes)
+            await ensure_rules(render_lab(plan), self._processes)  # also when nothing is left of a list there was
             return
         with self._bus.step("BMC router") as step:
             if self._room is None:

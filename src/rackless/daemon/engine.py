@@ -6,32 +6,37 @@ Every stage may be run again: it makes what is missing and leaves what is there.
 from __future__ import annotations
 
 import asyncio
+import math
 import shutil
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from contextlib import suppress
 from dataclasses import replace
-from ipaddress import IPv4Address
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
 from rackless.cluster.reference.keys import Keys
 from rackless.cluster.reference.recipe import Cluster, observe_nodes
 from rackless.daemon import prepare
+from rackless.daemon.blackouts import Blackouts
 from rackless.daemon.bmc_site import BmcSite
 from rackless.daemon.doorstep import host_url
-from rackless.daemon.evidence import BootChain, read_console, read_lease
+from rackless.daemon.evidence import BootChain, read_agent, read_console, read_kernel, read_lease
 from rackless.daemon.identity import USERNAME, Identity
 from rackless.daemon.keeper import Keeper, KeptProcesses
 from rackless.daemon.lab_api import LabApi
 from rackless.daemon.lab_bmcs import LabBmcs
 from rackless.daemon.lab_hosts import LabHosts
 from rackless.daemon.migration import migrate_records
+from rackless.daemon.network_watch import NetworkWatch
+from rackless.daemon.power_memory import PowerMemory
 from rackless.daemon.report import describe_quorum, describe_servers, describe_vip
 from rackless.daemon.rest import Rest
 from rackless.daemon.stages import STAGES
 from rackless.drivers.clock import SystemClock
+from rackless.drivers.libvirt import firmware_xml
 from rackless.drivers.libvirt.connection import Connection
-from rackless.drivers.libvirt.domain_xml import OVMF, OVMF_SECURE, Platform
+from rackless.drivers.libvirt.domain_xml import Platform
 from rackless.drivers.libvirt.hypervisor import LibvirtHypervisor
 from rackless.drivers.libvirt.networks import LibvirtNetworks
 from rackless.drivers.netlink.links import NetlinkLinks
@@ -52,6 +57,8 @@ from rackless.spec.lab import LabSpec
 
 LOOK_AT_DISK = 10.0
 LOW_DISK = 2 << 30
+JUST_NOW = 5.0
+"""Seconds: what a daemon that came up has gone through by itself is not gone through again for who waited for it."""
 API_BACK_WITHIN = 20.0
 """Seconds for which a request of a person waits for an API that is being started again."""
 
@@ -70,6 +77,10 @@ class Engine:
         self.networks = LibvirtNetworks(self.connection)
         self.hypervisor = LibvirtHypervisor(self.connection, _platform(kvm=self._kvm()))
         self.libvirtd: Keeper | None = None
+        self.power_memory = PowerMemory(paths.powered, paths.awake, self.hypervisor, self.clock)
+        served = [network.name for network in (self.plan.cluster, self.plan.provisioning_dhcp) if network is not None]
+        self.network_watch = NetworkWatch(self.networks, served, self.clock, bus)
+        self._watching: list[asyncio.Task[None]] = []
         self.time = TimeServer(str(self.plan.gateway.ip))
         self.api = LabApi(paths, str(self.plan.gateway.ip), bus, self.clock)
         self.resources = self.api.open(API_BACK_WITHIN)
@@ -86,10 +97,12 @@ class Engine:
             self.clock,
             bus,
             evidence=self._evidence,
+            lost=Blackouts(self.bmcs.observe, self.clock).lost,
         )
         self.cluster = Cluster(self.plan, Keys(paths.cluster_keys), self.resources, self.clock, bus)
         self.warnings: list[str] = []
         self._busy = asyncio.Lock()
+        self._restored: dict[str, float] = {}
         self._stages: dict[str, Callable[[], Awaitable[None]]] = {
             "lab": self._lab,
             "bmc": self._bmcs,
@@ -101,7 +114,8 @@ class Engine:
     async def run_stage(self, name: str) -> None:
         """Run one stage; those before it have been run."""
         async with self._busy:
-            await self._stages[name]()
+            if self.clock.now() - self._restored.get(name, -math.inf) > JUST_NOW:
+                await self._stages[name]()
             if STAGES.index(name) > self._reached():
                 write(self.paths.goal, name)
 
@@ -110,12 +124,15 @@ class Engine:
         async with self._busy:
             for name in STAGES[: self._reached() + 1]:
                 match name:
+                    case "engine":
+                        await self.hosts.ensure_engine(checked=False)
                     case "hosts":
                         self.hosts.ensure_controller()
                     case "cluster":
                         pass
                     case _:
                         await self._stages[name]()
+                        self._restored[name] = self.clock.now()
 
     async def watch_disk(self) -> None:
         """Say it while there is still time when the disk fills up: QEMU pauses a server that cannot write."""
@@ -128,6 +145,10 @@ class Engine:
 
     async def stop(self) -> None:
         """End what we keep running; the servers run on."""
+        for task in self._watching:
+            task.cancel()
+        await asyncio.gather(*self._watching, return_exceptions=True)
+        self._watching.clear()
         await self.hosts.stop_engine()
         await self.resources.close()
         await self.api.stop()
@@ -151,6 +172,29 @@ class Engine:
         async with asyncio.TaskGroup() as together:
             together.create_task(self._ensure_api())
             together.create_task(ensure_servers(self.plan, self.paths, self.hypervisor, self.processes, self.bus))
+        await self._wake_servers()
+
+    async def _wake_servers(self) -> None:
+        """Switch on what was on before `down`, or before the machine went down; and remember it from then on.
+
+        Where there are BMCs they do it, by their policies and in turn.
+        """
+        memory = self.power_memory
+        if memory.restarted() and not self.paths.resting.exists() and (names := memory.recall()):
+            write(self.paths.resting, names)
+        if self._reached() < STAGES.index("bmc"):
+            await self._rest().end(self._switch_on)
+        memory.wake()
+        if not self._watching:
+            self._watching = [
+                asyncio.create_task(memory.watch(), name="power memory"),
+                asyncio.create_task(self.network_watch.watch(), name="networks"),
+            ]
+
+    async def _switch_on(self, names: Collection[str]) -> None:
+        for name in names:
+            if self.plan.server(name) is not None:
+                await self.hypervisor.power_on(name)
 
     async def _ensure_api(self) -> None:
         with self.bus.step("Kubernetes API") as step:
@@ -183,13 +227,16 @@ class Engine:
 
     async def _bmcs(self) -> None:
         await self.bmcs.ensure()
-        await Rest(self.paths.resting, self.hypervisor, self.clock, self.bus).end(self.plan)
+        await self._rest().end(self.bmcs.power_returned)
+
+    def _rest(self) -> Rest:
+        return Rest(self.paths.resting, self.hypervisor, self.clock, self.bus)
 
     async def rest(self, *, force: bool) -> list[str]:
         """Stop everything, the servers too, and remember which of them were on."""
         async with self._busy:
             await self.hosts.stop_engine()
-            return await Rest(self.paths.resting, self.hypervisor, self.clock, self.bus).begin(force=force)
+            return await self._rest().begin(force=force)
 
     async def retire(self, names: list[str]) -> None:
         """Take servers away for good: their hosts in good order first, when the lab provisions them."""
@@ -200,6 +247,7 @@ class Engine:
             with self.bus.step(f"{name}: taken away"):
                 async with self._busy:
                     await self.hosts.retire(name)
+                    await self.cluster.forget(name)
                     await retire_server(server, self.plan, self.paths, self.hypervisor)
                     (self.paths.bmc / f"{name}.json").unlink(missing_ok=True)
 
@@ -226,25 +274,27 @@ class Engine:
     # hosts
 
     async def _hosts(self) -> None:
-        await self.cluster.ensure_hosts(USERNAME, self.identity.password("bmc"), self.hosts.node_image())
+        await self.cluster.ensure_hosts(
+            USERNAME, self.identity.password("bmc"), self.hosts.node_image(), self.hosts.own_systems()
+        )
         self.hosts.ensure_controller()
         await self.cluster.await_hosts()
-
-    async def deprovision(self, name: str) -> None:
-        async with self._busy:
-            await self.hosts.deprovision(name)
 
     def _evidence(self, name: str) -> str:
         server = self.plan.server(name)
         if server is None:
             return ""
         bmc = self.bmcs.observe().get(name)
+        addresses = [str(nic.address) for nic in server.nics if nic.address is not None]
         return BootChain(
             power=(bmc.power if bmc else None) or "unknown",
             media=bmc.media if bmc else None,
             leased=read_lease(Path(f"/var/lib/libvirt/dnsmasq/{self.plan.cluster.bridge}.status"), server.mac),
-            fetched=self.hosts.files.fetched(str(server.address)),
+            fetched=self.hosts.files.fetched(*addresses),
             console=read_console(self.paths.console(name)),
+            boot=self.hosts.answered(server),
+            kernel=read_kernel(self.paths.console(name)),
+            agent=read_agent(self.paths.logs / "ironic.log", addresses),
         ).describe()
 
     # what is there now
@@ -279,7 +329,11 @@ class Engine:
             "servers": describe_servers(self.plan, self.bmcs.observe(), hosts, nodes),
             "api": {"inside": self.api.url, "host": host_url(self.paths.api_port)} if self.api.started else None,
             "faults": self.bmcs.faults(),
-            "parts": [keeper.describe() for keeper in self.processes.kept],
+            "parts": [
+                *(keeper.describe() for keeper in self.processes.kept),
+                *self.api.describe(),
+                *self.network_watch.describe(),
+            ],
             "warnings": list(self.warnings),
             "etcd": describe_quorum(quorum),
             "vip": describe_vip(vip),
@@ -299,16 +353,13 @@ def _with_upstream(plan: LabPlan, paths: LabPaths) -> LabPlan:
     """With an uplink, and no name servers given, the host's are asked for what the lab does not know."""
     if not paths.upstream.exists():
         return plan
-    found = tuple(IPv4Address(line) for line in paths.upstream.read_text().split())
+    found = tuple(ip_address(line) for line in paths.upstream.read_text().split())
     return replace(plan, cluster=replace(plan.cluster, forwarders=found))
 
 
 def _platform(*, kvm: bool) -> Platform:
     emulator = shutil.which("qemu-system-x86_64")
-    firmware, secure = (
-        next(((Path(code), Path(vars)) for code, vars in places if Path(code).exists() and Path(vars).exists()), None)
-        for places in (OVMF, OVMF_SECURE)
-    )
+    firmware, secure = (firmware_xml.find(places) for places in (firmware_xml.OVMF, firmware_xml.OVMF_SECURE))
     if emulator is None or firmware is None:
         raise MachineError(
             "QEMU or its UEFI firmware is not installed",

@@ -1,20 +1,29 @@
 """What a server did on its way up, for the message of a failure: a time-out alone says nothing.
 
-Power, virtual media, DHCP, files fetched and the last lines of the console are looked at where they are known: the BMC
-fleet, dnsmasq, the file server, the console's log. Only read, never asked of the server itself.
+Power, virtual media or network boot, DHCP, files fetched, the kernel, the agent's calls and the last lines of the console
+are looked at where they are known: the BMC fleet, dnsmasq, the file server, Ironic's log, the console's log. Only read,
+never asked of the server itself.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from rackless.lab.network_boot import Answered
+
 _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b[()][A-Z0-9]|[\x00-\x08\x0b-\x1f\x7f]")
 _TOKEN = re.compile(r"(agent_token=)[^\s&\"']+")
+_FIRMWARE = re.compile(r"BdsDxe: |SeaBIOS|iPXE \d|SYSLINUX|>>Start ")
+_KERNEL = "Linux version"
+_CALL = re.compile(
+    r"(?m)^\S+ (?P<time>[\d:]{8})\S* .* (?P<client>\S+) - (?:GET|POST) /v1/(?P<call>lookup|heartbeat|continue_inspection)"
+)
 _TAIL = 16384
+_LONG_TAIL = 4 << 20
 LINES = 4
 
 
@@ -26,31 +35,68 @@ class BootChain:
     """The address DHCP gave, if it gave one."""
     fetched: Sequence[str]
     console: Sequence[str]
+    boot: Answered | None = None
+    """What a server that boots over the network got there."""
+    kernel: bool = False
+    """Whether a kernel has spoken on the console since the firmware last did."""
+    agent: str | None = None
+    """The last call of the agent to Ironic, if it ever called."""
 
     def describe(self) -> str:
         parts = [
             f"power {self.power}",
-            f"virtual media {self.media}" if self.media else "no virtual media",
+            *self._way(),
             f"DHCP gave {self.leased}" if self.leased else "DHCP was not asked",
             f"fetched {', '.join(self.fetched)}" if self.fetched else "no file fetched",
+            "a kernel started" if self.kernel else "no kernel on the console",
+            f"the agent last called {self.agent}" if self.agent else "the agent never called",
         ]
         seen = "; ".join(parts)
         if not self.console:
             return f"seen so far: {seen}; nothing on the console"
         return f"seen so far: {seen}; last on the console:\n" + "\n".join(f"  {line}" for line in self.console)
 
+    def _way(self) -> list[str]:
+        """How the server was to find the agent, as far as it came on that way."""
+        if self.boot is None:
+            return [f"virtual media {self.media}" if self.media else "no virtual media"]
+        if not self.boot.asked:
+            return ["on the provisioning network DHCP was not asked"]
+        if self.boot.offered is None:
+            return ["on the provisioning network DHCP was asked and had nothing to offer"]
+        sent = f"TFTP sent {', '.join(self.boot.sent)}" if self.boot.sent else "nothing fetched by TFTP"
+        return [f"on the provisioning network DHCP offered {self.boot.offered}", sent]
+
 
 def read_console(path: Path, lines: int = LINES) -> list[str]:
     """The last lines a person could read, without colours and without the agent's tokens."""
+    text = _tail(path, _TAIL)
+    cleaned = (_TOKEN.sub(r"\1…", _ESCAPES.sub("", line)).strip() for line in re.split(r"[\r\n]+", text))
+    return [line[:200] for line in cleaned if line][-lines:]
+
+
+def read_kernel(path: Path) -> bool:
+    """Whether the last to start on this console was a kernel, and not firmware or a boot loader."""
+    return _KERNEL in _FIRMWARE.split(_tail(path, _LONG_TAIL))[-1]
+
+
+def read_agent(log: Path, addresses: Collection[str]) -> str | None:
+    """The last call of an agent at one of these addresses, out of Ironic's log: what it was, and when."""
+    last = None
+    for call in _CALL.finditer(_tail(log, _LONG_TAIL)):
+        if call["client"] in addresses:
+            last = f"{call['call'].replace('_', ' ')} at {call['time']}"
+    return last
+
+
+def _tail(path: Path, size: int) -> str:
     try:
         with path.open("rb") as file:
             file.seek(0, 2)
-            file.seek(max(0, file.tell() - _TAIL))
-            text = file.read().decode(errors="replace")
+            file.seek(max(0, file.tell() - size))
+            return file.read().decode(errors="replace")
     except FileNotFoundError:
-        return []
-    cleaned = (_TOKEN.sub(r"\1…", _ESCAPES.sub("", line)).strip() for line in re.split(r"[\r\n]+", text))
-    return [line[:200] for line in cleaned if line][-lines:]
+        return ""
 
 
 def read_lease(status: Path, mac: str) -> str | None:

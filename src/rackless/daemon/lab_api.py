@@ -38,6 +38,10 @@ class LabApi:
     def started(self) -> bool:
         return self._kept is not None
 
+    def describe(self) -> list[dict[str, Any]]:
+        """For the lab's status."""
+        return [self._kept.describe()] if self._kept is not None else []
+
     def open(self, patience: float) -> KubernetesResources:
         """The lab's records; who opens them closes them. They may be opened before the API is started."""
         pki = self._paths.pki

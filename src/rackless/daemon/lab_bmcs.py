@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import ssl
+from collections.abc import Collection
 from functools import partial
 from typing import Any
 
 from rackless.bmc.accounts import Account
-from rackless.bmc.faults import Fault, Operation, Trouble
 from rackless.bmc.fleet import Bmc, BmcState, Fleet
 from rackless.bmc.ipmi.sites import Ipmi
+from rackless.bmc.sockets import not_of_a_lab
 from rackless.bmc.starts import Starts, default_limit
 from rackless.daemon.bmc_site import BmcSite
+from rackless.daemon.fault_desk import FaultDesk
 from rackless.daemon.identity import USERNAME, Identity
 from rackless.drivers.libvirt.connection import Connection
 from rackless.drivers.libvirt.hypervisor import LibvirtHypervisor
 from rackless.drivers.libvirt.terminal import find_terminal
 from rackless.drivers.terminals import TerminalConsoles
-from rackless.errors import InputError, LabError
+from rackless.errors import LabError
 from rackless.events import Bus, count
 from rackless.plan.model import LabPlan
 from rackless.ports.clock import Clock
@@ -60,28 +62,28 @@ class LabBmcs:
             await self._fleet.stop()
             self._fleet = None
 
+    async def power_returned(self, were_on: Collection[str]) -> None:
+        if self._fleet is not None:
+            await self._fleet.power_returned(were_on)
+
     def observe(self) -> dict[str, BmcState]:
         """By server; empty while there are none."""
         return {bmc.server: bmc for bmc in self._fleet.observe()} if self._fleet else {}
 
     def faults(self) -> list[dict[str, Any]]:
         """What goes wrong because somebody asked for it."""
-        found = self._fleet.faults.list() if self._fleet else []
-        return [{**fault.to_json(), "text": fault.describe()} for fault in found]
+        return self._desk(self._fleet).list() if self._fleet else []
 
     def add_fault(self, wish: dict[str, Any]) -> dict[str, Any]:
-        servers = [server.name for server in self._plan.servers]
         if self._fleet is None:
             raise LabError("the lab has no BMCs yet", hint="`rackless up --until bmc` makes them")
-        if wish["server"] is not None and wish["server"] not in servers:
-            raise InputError(f"there is no server {wish['server']}", hint=f"there is: {', '.join(servers)}")
-        operation = Operation(wish["operation"]) if wish["operation"] else None
-        fault = self._fleet.faults.add(Fault(**{**wish, "trouble": Trouble(wish["trouble"]), "operation": operation}))
-        self._bus.info(f"fault {fault.id}: {fault.describe()}")
-        return {**fault.to_json(), "text": fault.describe()}
+        return self._desk(self._fleet).add(wish)
 
     def clear_faults(self, ids: list[int]) -> int:
-        return self._fleet.faults.clear(ids) if self._fleet else 0
+        return self._desk(self._fleet).clear(ids) if self._fleet else 0
+
+    def _desk(self, fleet: Fleet) -> FaultDesk:
+        return FaultDesk(fleet.faults, lambda: (server.name for server in self._plan.servers), self._bus)
 
     def _make(self) -> Fleet:
         authority = self._identity.authority()
@@ -97,8 +99,13 @@ class LabBmcs:
             bus=self._bus,
             tls=tls,
             media_ca=ssl.create_default_context(cafile=authority.certificate),
-            ipmi=Ipmi(consoles=TerminalConsoles(self._paths.console, partial(find_terminal, self._connection))),
+            ipmi=Ipmi(
+                mask=str(self._plan.bmc_site.network.netmask),
+                gateway=str(self._plan.bmc_site.network[1]),
+                consoles=TerminalConsoles(self._paths.console, partial(find_terminal, self._connection)),
+            ),
             starts=Starts(default_limit(), self._clock, self._hypervisor.processor_seconds),
             audit=self._paths.logs / "bmc-audit.jsonl",
             sockets=self._site.make_socket,
+            forbids=not_of_a_lab,
         )

@@ -5,31 +5,41 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
-from rackless.daemon import prepare
+from rackless.daemon import external_ironic, prepare
+from rackless.daemon.host_wishes import HostWishes
 from rackless.daemon.identity import USERNAME, Identity
 from rackless.daemon.keeper import KeptProcesses
 from rackless.daemon.lab_api import LabApi
+from rackless.daemon.user_images import UserImages
 from rackless.drivers.ironic.config import IronicConfig
-from rackless.drivers.ironic.provisioner import IronicProvisioner
+from rackless.drivers.ironic.provisioner import Guest, IronicProvisioner
 from rackless.drivers.ironic.service import IronicService
 from rackless.drivers.kubernetes.client import ApiUnreachable
 from rackless.drivers.kubernetes.resources import KubernetesResources
 from rackless.errors import LabError, RacklessError
 from rackless.events import Bus
+from rackless.images.trust import write_trusting
 from rackless.lab.files import FileServer
-from rackless.plan.model import LabPlan
+from rackless.lab.network_boot import Answered, NetworkBoot
+from rackless.plan.model import LabPlan, PlannedServer
 from rackless.ports.clock import Clock
 from rackless.ports.provisioner import Image
-from rackless.ports.resources import Record
-from rackless.provisioning.baremetalhost import KIND, State, read
+from rackless.ports.resources import Conflict, Record
+from rackless.provisioning.baremetalhost import KIND, Operational, State, System, read
 from rackless.provisioning.controller import HostController
-from rackless.provisioning.waiting import until_state
 from rackless.run.paths import LabPaths
 from rackless.run.waiting import until
+from rackless.spec.images import ImageSpec
+from rackless.spec.lab import Role
+from rackless.spec.provisioner import ProvisionerSpec, Ramdisk
 
 DEPROVISION_WITHIN = 1800.0
+PATIENCE = 4
+"""How often taking a host down may fail before its server is taken away nevertheless."""
 
 
 class LabHosts:
@@ -45,6 +55,7 @@ class LabHosts:
         bus: Bus,
         *,
         evidence: Callable[[str], str],
+        lost: Callable[[str], str],
     ) -> None:
         self._plan = plan
         self._paths = paths
@@ -55,35 +66,89 @@ class LabHosts:
         self._clock = clock
         self._bus = bus
         self._evidence = evidence
-        self.files = FileServer(paths.files, str(plan.gateway.ip))
+        self._lost = lost
+        boot = plan.network_boot if plan.provisioner is None else None
+        # where agents come over the provisioning network, all they need is there, as with Metal3
+        self._address = boot.gateway.ip if boot is not None else plan.gateway.ip
+        self.files = FileServer(paths.files, *dict.fromkeys((str(self._address), str(plan.gateway.ip))))
+        self.network_boot = (
+            NetworkBoot(boot, self.files.url, paths.run, paths.logs / "network-boot.log", processes)
+            if boot is not None
+            else None
+        )
         self._ironic: IronicService | None = None
         self._provisioner: IronicProvisioner | None = None
         self._controlled: KubernetesResources | None = None
         self._controller: asyncio.Task[None] | None = None
 
-    async def ensure_engine(self) -> None:
-        """Ironic runs, and hosts may be written down by anybody from then on."""
+    async def ensure_engine(self, *, checked: bool = True) -> None:
+        """Ironic runs, and hosts may be written down by anybody from then on.
+
+        Unless `checked`, somebody else's Ironic may be away for now: it is waited for when it is needed.
+        """
         with self._bus.step("Ironic") as step:
-            if self._ironic is not None:
+            if self._provisioner is not None:
                 step.unchanged()
                 return
             supplies = prepare.load_supplies(self._paths.supplies)
             await self.files.start()
-            config = self._ironic_config(supplies)
-            service = IronicService(config, supplies.ironic, self._processes, log=self._paths.logs / "ironic.log")
-            await service.start()
-            self._ironic = service
-            self._provisioner = IronicProvisioner(config.url, config.username, config.password, config.ca)
+            if self._plan.provisioner is not None:
+                self._provisioner = await self._open_external(self._plan.provisioner, supplies, checked)
+                step.detail = self._plan.provisioner.url
+            else:
+                self._provisioner = await self._start_own(supplies)
         self.ensure_controller()
+
+    async def _start_own(self, supplies: prepare.Supplies) -> IronicProvisioner:
+        if supplies.ironic is None:
+            raise LabError("Ironic's environment is not here", hint="`rackless up` makes it")
+        if self.network_boot is not None:
+            await self.network_boot.start()
+        config = await self._ironic_config(supplies)
+        service = IronicService(config, supplies.ironic, self._processes, log=self._paths.logs / "ironic.log")
+        await service.start()
+        self._ironic = service
+        return IronicProvisioner(
+            config.url, config.username, config.password, config.ca, network_boot=self.network_boot is not None
+        )
+
+    async def _open_external(
+        self, spec: ProvisionerSpec, supplies: prepare.Supplies, checked: bool
+    ) -> IronicProvisioner:
+        """Somebody else's Ironic, and on our file server what it boots servers with."""
+        found = external_ironic.load(spec, self._paths)
+        if checked:
+            await found.check()
+        offered = {"deploy_kernel": supplies.kernel, "deploy_ramdisk": supplies.initramfs, "bootloader": supplies.esp}
+        ramdisk = {
+            name: f"{self.files.url}/{self._offer(path, f'{name}-{path.parent.name}')}"
+            for name, path in offered.items()
+        }
+        return found.open(Guest(f"{self._plan.name}~", ramdisk if spec.ramdisk is Ramdisk.LAB else {}))
+
+    async def forget_nodes(self) -> list[str]:
+        """Take everything of this lab out of somebody else's Ironic."""
+        spec = self._plan.provisioner
+        if spec is None:
+            return []
+        await self.stop_engine()
+        async with external_ironic.load(spec, self._paths).open(Guest(f"{self._plan.name}~")) as provisioner:
+            return await provisioner.forget_all()
 
     def ensure_controller(self) -> None:
         if self._provisioner is None:
-            raise LabError("hosts cannot be provisioned before the engine runs")
+            raise LabError("nobody looks after the hosts yet", hint="`rackless up` starts the engine that does")
         if self._controller is None or self._controller.done():
             ca = self._identity.authority().certificate
             self._controlled = self._controlled or self._api.open(patience=math.inf)
             controller = HostController(
-                self._controlled, self._provisioner, self._clock, self._bus, bmc_ca=ca, evidence=self._evidence
+                self._controlled,
+                self._provisioner,
+                self._clock,
+                self._bus,
+                bmc_ca=ca,
+                evidence=self._evidence,
+                lost=self._lost,
             )
             self._controller = asyncio.create_task(self._look_after(controller), name="hosts")
 
@@ -101,16 +166,29 @@ class LabHosts:
         if self._ironic is not None:
             await self._ironic.stop()
             self._ironic = None
+        if self.network_boot is not None:
+            await self.network_boot.stop()
 
     def node_image(self) -> Image:
         """The node image, offered on the lab's file server."""
         supplies = prepare.load_supplies(self._paths.supplies)
-        name = f"node-{supplies.node_sha256[:16]}.qcow2"
+        name = self._offer(supplies.node, f"node-{supplies.node_sha256[:16]}.qcow2")
+        return Image(f"{self.files.url}/{name}", supplies.node_sha256)
+
+    def _offer(self, path: Path, name: str) -> str:
+        """Have the file server serve a file of the cache by this name."""
         link = self._paths.files / name
         if not link.exists():
             link.unlink(missing_ok=True)
-            link.symlink_to(supplies.node)
-        return Image(f"{self.files.url}/{name}", supplies.node_sha256)
+            link.symlink_to(path)
+        return name
+
+    def answered(self, server: PlannedServer) -> Answered | None:
+        """What a server got on the network it boots from; None for one that does not."""
+        nic = server.boot_nic
+        if self.network_boot is None or not server.bmc_scheme.boots_over_network:
+            return None
+        return self.network_boot.answered(nic.mac, str(nic.address))
 
     async def records(self) -> list[dict[str, Any]]:
         """The hosts as they stand in the records; BareMetalHosts, word for word."""
@@ -124,29 +202,73 @@ class LabHosts:
             self._bus.warn(str(error))
             return []
 
-    async def deprovision(self, name: str) -> None:
-        """Take the system off a host; it is cleaned and stays available."""
-        record = await self._require(name)
-        record["spec"].pop("image", None)
-        record["spec"].pop("userData", None)
-        await self._resources.apply(record)
+    def own_systems(self) -> dict[str, System]:
+        """What people want on their servers instead of the node image, by server."""
+        images = UserImages(self._paths)
+        return {
+            server.name: System(images.resolve(server.image, self.files.url), images.user_data(server.image))
+            for server in self._plan.servers
+            if server.image is not None and server.role is not Role.SPARE
+        }
+
+    async def wish(self, verb: str, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
+        """Ask something of one host, and wait for it when that is wanted."""
         self.ensure_controller()
-        await until_state(self._resources, [name], State.AVAILABLE, within=DEPROVISION_WITHIN)
+        wishes, wait = HostWishes(self._resources), arguments["wait"]
+        image = self._image(arguments.get("image"))
+        match verb:
+            case "inspect":
+                return await wishes.inspect(name, wait=wait)
+            case "clean":
+                return await wishes.clean(name, wait=wait)
+            case "retry":
+                return await wishes.retry(name, wait=wait)
+            case "deprovision":
+                return await wishes.deprovision(name, wait=wait)
+            case "adopt":
+                return await wishes.adopt(name, image, wait=wait)
+            case "provision" if image is not None:
+                system = System(image, arguments["user_data"])
+                return await wishes.provision(name, system, replace=arguments["replace"], wait=wait)
+        raise LabError(f"labd does not know how to {verb} a host", hint="it may be of another version: `rackless up`")
+
+    def _image(self, given: dict[str, Any] | None) -> Image | None:
+        if given is None:
+            return None
+        return UserImages(self._paths).resolve(ImageSpec.model_validate(given), self.files.url)
 
     async def retire(self, name: str) -> None:
-        """Delete a host in good order: what is on it is taken off first."""
+        """Delete a host: what is on it is taken off first; one that cannot be reached is let go all the same."""
         if await self._resources.get(KIND, name) is None:
             return
-        if self._ironic is None:
+        try:
             await self.ensure_engine()
-        self.ensure_controller()
-        await self._resources.delete(KIND, name)
+            self.ensure_controller()
+            await self._resources.delete(KIND, name)
+            await self._await_gone(name)
+        except RacklessError as error:
+            self._bus.warn(f"{name} is let go as it is: {error}")
+            await self._let_go(name)
 
+    async def _await_gone(self, name: str) -> None:
         async def gone() -> tuple[bool, str]:
             record = await self._resources.get(KIND, name)
-            return record is None, read(record).status.state.value if record is not None else "gone"
+            if record is None:
+                return True, "gone"
+            status = read(record).status
+            if status.operational is Operational.ERROR and status.error_count > PATIENCE:
+                raise LabError(f"it could not be taken down in good order ({status.state})", why=status.error_message)
+            return False, status.state.value
 
         await until(gone, what=f"the host {name} to be deleted", within=DEPROVISION_WITHIN, every=1, clock=self._clock)
+
+    async def _let_go(self, name: str) -> None:
+        """Without its finalizer nobody holds the record; whoever looks after hosts may be writing to it meanwhile."""
+        while (record := await self._resources.get(KIND, name)) is not None:
+            record["metadata"]["finalizers"] = []
+            with suppress(Conflict):
+                await self._resources.apply(record)
+                await self._resources.delete(KIND, name)
 
     async def keep_power(self, name: str, *, online: bool) -> None:
         """What a person did at the power button of a provisioned host is what the host should be from now on."""
@@ -155,25 +277,23 @@ class LabHosts:
             record["spec"]["online"] = online
             await self._resources.apply(record)
 
-    async def _require(self, name: str) -> Record:
-        record = await self._resources.get(KIND, name)
-        if record is None:
-            raise LabError(f"there is no host {name}", hint="`rackless host list` shows the hosts there are")
-        return record
-
     async def _look_after(self, controller: HostController) -> None:
         try:
             await controller.run()
         except* RacklessError as group:
             self._bus.warn(f"hosts are no longer looked after: {'; '.join(map(str, group.exceptions))}")
 
-    def _ironic_config(self, supplies: prepare.Supplies) -> IronicConfig:
+    async def _ironic_config(self, supplies: prepare.Supplies) -> IronicConfig:
         authority = self._identity.authority()
-        address = self._plan.gateway.ip
-        leaf = authority.ensure_leaf("ironic", [str(address)])
+        leaf = authority.ensure_leaf("ironic", [str(self._address)])
+        ramdisk = supplies.initramfs
+        if self.network_boot is not None:
+            ramdisk = self._paths.ironic / "deploy.initramfs"
+            ramdisk.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            await asyncio.to_thread(write_trusting, supplies.initramfs, authority.certificate, ramdisk)
         return IronicConfig(
             state=self._paths.ironic,
-            address=address,
+            address=self._address,
             certificate=leaf.certificate,
             key=leaf.key,
             ca=authority.certificate,
@@ -182,6 +302,6 @@ class LabHosts:
             http_url=self.files.url,
             http_root=self._paths.files,
             kernel=supplies.kernel,
-            ramdisk=supplies.initramfs,
+            ramdisk=ramdisk,
             esp=supplies.esp,
         )

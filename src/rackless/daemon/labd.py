@@ -46,8 +46,11 @@ async def serve(paths: LabPaths) -> None:
     async def stage(arguments: dict[str, Any]) -> None:
         await engine.run_stage(arguments["stage"])
 
-    async def deprovision(arguments: dict[str, Any]) -> None:
-        await engine.deprovision(arguments["host"])
+    async def wish(arguments: dict[str, Any]) -> dict[str, Any]:
+        return await engine.hosts.wish(arguments.pop("verb"), arguments.pop("host"), arguments)
+
+    async def forget_nodes(_: dict[str, Any]) -> list[str]:
+        return await engine.hosts.forget_nodes()
 
     async def faults() -> list[dict[str, Any]]:
         return engine.bmcs.faults()
@@ -86,7 +89,8 @@ async def serve(paths: LabPaths) -> None:
         },
         works={
             "stage": stage,
-            "deprovision": deprovision,
+            "host": wish,
+            "forget-nodes": forget_nodes,
             "rest": rest,
             "retire": retire,
             "power": power,

@@ -6,21 +6,24 @@ import shutil
 from collections.abc import Sequence
 from typing import Any
 
-from rackless.daemon import prepare, teardown
+from rackless.daemon import external_ironic, prepare, teardown
 from rackless.daemon.control_client import ControlClient
-from rackless.daemon.daemon_life import ensure_labd
+from rackless.daemon.daemon_life import ensure_labd, refuse_taken
+from rackless.daemon.image_operations import register_use
 from rackless.daemon.known import locked, recorded_spec, require_lab, require_root
-from rackless.daemon.sizing import refuse_poverty
+from rackless.daemon.sizing import refuse_kernel, refuse_poverty
 from rackless.daemon.stages import STAGES, TITLES
 from rackless.daemon.timeline import Phase, read_timeline
 from rackless.daemon.uplink import ensure_uplink
-from rackless.errors import LabError
+from rackless.daemon.user_images import UserImages, check_readable
+from rackless.errors import LabError, RacklessError
 from rackless.events import Bus
 from rackless.lab.libvirtd import TPM_PACKAGES
 from rackless.plan.actions import DESTRUCTIVE, Action, Observed, Verb, plan_actions
 from rackless.plan.addressing import plan_lab
 from rackless.run.ledger import Ledger
 from rackless.run.paths import LabPaths, Roots
+from rackless.spec.images import ImageSpec
 from rackless.spec.lab import LabSpec
 
 
@@ -34,10 +37,19 @@ async def up(
         stages = STAGES[: STAGES.index(goal) + 1]
         actions = await plan(spec, roots, goal=goal)
         _refuse(actions, spec.name, replace=replace)
-        refuse_poverty(spec, roots, bus)
+        refuse_taken(spec, paths)
+        refuse_poverty(spec, roots, actions, bus)
+        await refuse_kernel(spec)
+        images = list(dict.fromkeys(server.image for server in plan_lab(spec).servers if server.image is not None))
+        check_readable(images)
         packages = TPM_PACKAGES if any(group.tpm for group in spec.servers.values()) else ()
         supplies = await prepare.prepare_machine(
-            roots, bus, install=install, images="engine" in stages, packages=packages
+            roots,
+            bus,
+            install=install,
+            images="engine" in stages,
+            ironic=spec.provisioner is None,
+            packages=packages,
         )
         await _retire(actions, paths, bus)
         for stage in stages:
@@ -47,6 +59,11 @@ async def up(
                     await ensure_uplink(spec.networks.uplink, paths, bus)
                     if supplies is not None and not paths.supplies.exists():
                         prepare.save_supplies(paths.supplies, supplies)
+                    register_use(paths)
+                    if spec.provisioner is not None:
+                        external_ironic.keep(spec.provisioner, paths)
+                if stage == "hosts":
+                    await _offer(images, paths, bus)
                 await ControlClient(paths.socket).work("stage", bus, stage=stage, step=step.id)
 
 
@@ -129,8 +146,22 @@ async def destroy(name: str, roots: Roots, bus: Bus) -> bool:
         return False
     with locked(paths):
         with bus.step(f"destroy {name}"):
+            await _forget_nodes(paths, bus)
             await teardown.teardown(paths, bus)
     return True
+
+
+async def _forget_nodes(paths: LabPaths, bus: Bus) -> None:
+    """What the lab has written into somebody else's Ironic goes with it, as far as that can be reached."""
+    try:
+        spec = recorded_spec(paths)
+        if spec is None or spec.provisioner is None or not await ControlClient(paths.socket).alive():
+            return
+        with bus.step("nodes in the provisioner") as step:
+            gone = await ControlClient(paths.socket).work("forget-nodes", bus, step=step.id)
+            step.detail = ", ".join(gone) or "none"
+    except RacklessError as error:
+        bus.warn(f"nodes of this lab may be left in its provisioner: {error}")
 
 
 def shared_bytes(roots: Roots) -> int:
@@ -184,6 +215,19 @@ def _refuse(actions: Sequence[Action], name: str, *, replace: bool) -> None:
         )
 
 
+def _reached(paths: LabPaths, until: str) -> Sequence[str]:
+    """The stages this lab has been through, and always the first."""
+    reached = STAGES.index(paths.goal.read_text()) if paths.goal.exists() else 0
+    return STAGES[: min(reached, STAGES.index(until)) + 1]
+
+
+async def _offer(images: Sequence[ImageSpec], paths: LabPaths, bus: Bus) -> None:
+    if images:
+        with bus.step("your images"):
+            for image in images:
+                await UserImages(paths).offer(image)
+
+
 async def _retire(actions: Sequence[Action], paths: LabPaths, bus: Bus) -> None:
     """Take away what is to be made anew or to go: the whole lab, or single servers while their daemon still knows them."""
     losses = [action.subject for action in actions if action.verb in DESTRUCTIVE]
@@ -191,6 +235,7 @@ async def _retire(actions: Sequence[Action], paths: LabPaths, bus: Bus) -> None:
         return
     with bus.step("what is replaced"):
         if f"lab/{paths.name}" in losses:
+            await _forget_nodes(paths, bus)
             await teardown.teardown(paths, bus)
             return
         past = recorded_spec(paths)
@@ -198,6 +243,7 @@ async def _retire(actions: Sequence[Action], paths: LabPaths, bus: Bus) -> None:
         await ensure_labd(past, paths, bus)
         client = ControlClient(paths.socket)
         with bus.step("servers") as step:
-            await client.work("stage", bus, stage="lab", step=step.id)
+            for stage in _reached(paths, until="engine"):  # a host is taken down through its BMC, by the engine
+                await client.work("stage", bus, stage=stage, step=step.id)
             names = [subject.removeprefix("server/") for subject in losses]
             await client.work("retire", bus, servers=names, step=step.id)

@@ -15,7 +15,7 @@ from rackless.errors import MachineError
 from rackless.events import Bus
 from rackless.images import requirements as image_requirements
 from rackless.images.catalogue import ensure_deploy_image, ensure_node_image
-from rackless.lab import libvirtd
+from rackless.lab import libvirtd, network_boot
 from rackless.lab.acceleration import probe_kvm
 from rackless.run.files import write
 from rackless.run.paths import Roots
@@ -24,6 +24,7 @@ PACKAGES = tuple(
     dict.fromkeys(
         (
             *libvirtd.HOST_PACKAGES,
+            *network_boot.HOST_PACKAGES,
             *ironic_requirements.HOST_PACKAGES,
             *image_requirements.HOST_PACKAGES,
             "openssh-client",
@@ -37,7 +38,8 @@ PACKAGES = tuple(
 class Supplies:
     """What was made ready on the host and is used inside the lab."""
 
-    ironic: Path
+    ironic: Path | None
+    """Its virtualenv; None where somebody else's Ironic is used."""
     kernel: Path
     initramfs: Path
     esp: Path
@@ -52,26 +54,35 @@ def save_supplies(path: Path, supplies: Supplies) -> None:
 
 def load_supplies(path: Path) -> Supplies:
     found = json.loads(path.read_text())
-    folders = {name: Path(found[name]) for name in ("ironic", "kernel", "initramfs", "esp", "node")}
-    return Supplies(**folders, node_sha256=found["node_sha256"], kvm=found["kvm"])
+    folders = {name: Path(found[name]) for name in ("kernel", "initramfs", "esp", "node")}
+    ironic = Path(found["ironic"]) if found["ironic"] else None
+    return Supplies(ironic, **folders, node_sha256=found["node_sha256"], kvm=found["kvm"])
 
 
 async def prepare_machine(
-    roots: Roots, bus: Bus, *, install: bool = True, images: bool = True, packages: Sequence[str] = ()
+    roots: Roots,
+    bus: Bus,
+    *,
+    install: bool = True,
+    images: bool = True,
+    ironic: bool = True,
+    packages: Sequence[str] = (),
 ) -> Supplies | None:
-    """Packages first; then, unless only a bare lab is wanted, Ironic and the images side by side."""
+    """Packages first; then, unless only a bare lab is wanted, the images and, if it is ours to run, Ironic."""
     with bus.step("this machine"):
         await ensure_packages((*PACKAGES, *packages), bus, install=install)
         if not images:
             return None
         processes = LocalProcesses()
         async with asyncio.TaskGroup() as group:
-            ironic = group.create_task(ensure_environment(roots.cache, processes, bus))
-            deploy = group.create_task(ensure_deploy_image(roots.cache / "images", processes, bus))
-            node = group.create_task(ensure_node_image(roots.cache / "images", processes, bus))
+            venv = group.create_task(ensure_environment(roots.cache, processes, bus)) if ironic else None
+            deploy = group.create_task(ensure_deploy_image(roots.images, processes, bus))
+            node = group.create_task(ensure_node_image(roots.images, processes, bus))
         boot, disk = deploy.result(), node.result()
         kvm = await probe_kvm(boot.kernel, roots.cache, processes, bus)
-        return Supplies(ironic.result(), boot.kernel, boot.initramfs, boot.esp, disk.qcow2, disk.sha256, kvm)
+        return Supplies(
+            venv.result() if venv else None, boot.kernel, boot.initramfs, boot.esp, disk.qcow2, disk.sha256, kvm
+        )
 
 
 async def ensure_packages(wanted: Sequence[str], bus: Bus, *, install: bool) -> None:

@@ -1,14 +1,14 @@
-"""Stopping a lab's servers for a while: which were on is written down first, and they are switched on again afterwards."""
+"""Stopping a lab's servers for a while: which were on is written down first, and their BMCs switch them on again afterwards."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
 
 from rackless.errors import GaveUp
 from rackless.events import Bus
-from rackless.plan.model import LabPlan
 from rackless.ports.clock import Clock
 from rackless.ports.hypervisor import Hypervisor, Power
 from rackless.run.files import write
@@ -34,15 +34,16 @@ class Rest:
             await self.hypervisor.power_off(name)
         return running
 
-    async def end(self, plan: LabPlan) -> None:
-        """Switch on what was on before; nothing when there was no rest."""
+    async def end(self, power_returned: Callable[[Collection[str]], Awaitable[None]]) -> None:
+        """Tell the BMCs that power is back, and which servers were on before; nothing when there was no rest."""
         try:
             names = self.memory.read_text().split()
         except FileNotFoundError:
             return
-        for name in names:
-            if plan.server(name) is not None:
-                await self.hypervisor.power_on(name)
+        if names:
+            with self.bus.step("servers that were on") as step:
+                step.detail = ", ".join(names) if len(names) <= 5 else f"{len(names)} of them"
+                await power_returned(names)
         self.memory.unlink()
 
     async def _shut_down(self, name: str) -> None:

@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Sequence
+
 from rackless.daemon.known import recorded_spec
 from rackless.errors import MachineError
 from rackless.events import Bus
 from rackless.lab.machine import observe_machine
+from rackless.plan.actions import Action, Verb
 from rackless.plan.addressing import plan_lab
 from rackless.plan.budget import Finding, check_budget
 from rackless.run.paths import LabPaths, Roots
 from rackless.spec.lab import LabSpec, Profile, Role
 
 
-def budget(spec: LabSpec, roots: Roots, *, syncs: bool = False) -> list[Finding]:
-    """What the lab needs against what the machine has; other labs that run count with all their servers."""
+def budget(spec: LabSpec, roots: Roots, actions: Sequence[Action]) -> list[Finding]:
+    """What the lab needs against what the machine has; other labs that run count with all their servers.
+
+    How fast the disk syncs is measured when control planes are to be made, whose etcd will depend on it.
+    """
+    planned = plan_lab(spec)
+    syncs = any(f"server/{server.name}" in _made(actions) for server in planned.control_planes)
     others = [LabPaths(roots, name) for name in roots.labs() if name != spec.name]
     promised = sum(
         group.count * group.memory
@@ -23,7 +32,7 @@ def budget(spec: LabSpec, roots: Roots, *, syncs: bool = False) -> list[Finding]
         if group.role is not Role.SPARE
     )
     machine = observe_machine(spec.storage or roots.state, promised=promised, syncs=syncs)
-    return check_budget(spec, plan_lab(spec), machine)
+    return check_budget(spec, planned, machine)
 
 
 def choose_profile(profile: str | None, roots: Roots) -> tuple[Profile, str]:
@@ -44,14 +53,33 @@ def choose_profile(profile: str | None, roots: Roots) -> tuple[Profile, str]:
     return Profile.TINY, size
 
 
-def refuse_poverty(spec: LabSpec, roots: Roots, bus: Bus) -> None:
-    findings = budget(spec, roots)
+def refuse_poverty(spec: LabSpec, roots: Roots, actions: Sequence[Action], bus: Bus) -> None:
+    findings = budget(spec, roots, actions)
     for finding in findings:
         if finding.level == "warning":
-            bus.warn(finding.says)
+            bus.warn(finding.says + (f"; {finding.fix}" if finding.fix else ""))
+        elif finding.about == "cpu" and any(subject.startswith("server/") for subject in _made(actions)):
+            bus.info(finding.says)
     if lacking := [finding for finding in findings if finding.level == "error"]:
         raise MachineError(
             "this machine has not enough for the lab",
             why="\n".join(finding.says for finding in lacking),
             hint="; ".join(finding.fix for finding in lacking),
         )
+
+
+async def refuse_kernel(spec: LabSpec) -> None:
+    """Before anything is made: what this lab wants of the kernel, and the kernel does not have."""
+    from rackless.drivers.netlink.links import can_tag  # late: netlink takes its time to load, and few labs want tags
+
+    tagged = [name for name, extra in spec.networks.extra.items() if extra.vlan is not None]
+    if tagged and not await asyncio.to_thread(can_tag):
+        raise MachineError(
+            f"this machine's kernel has no VLANs, and the network {tagged[0]} is one",
+            why="its module 8021q is not there",
+            hint="modprobe 8021q, or give the network no vlan",
+        )
+
+
+def _made(actions: Sequence[Action]) -> set[str]:
+    return {action.subject for action in actions if action.verb in (Verb.CREATE, Verb.RECREATE)}

@@ -22,6 +22,7 @@ _KEPT = (
     # how this machine reaches its package registries
     "http_proxy", "https_proxy", "no_proxy", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY",
     "SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE",
+    "APT_CONFIG",
 )  # fmt: skip
 _KEPT_PREFIXES = ("PIP_", "DEB")
 _PR_SET_PDEATHSIG = 1

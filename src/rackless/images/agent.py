@@ -26,11 +26,6 @@ _AGENT_UNWANTED = re.compile(
 )
 
 
-async def fetch(processes: Processes, root: Path, target: Path, scratch: Path) -> None:
-    """The agent and its dependencies into `target`; `root` has the unpacked package python3-pip-whl."""
-    await python.fetch(processes, root, REQUIREMENTS, target, scratch)
-
-
 def place(selection: Selection, agent: Path) -> None:
     """Python's library and the agent into the ramdisk's tree, without what is never run there."""
     selection.take_tree(STDLIB, lambda path: not _STDLIB_UNWANTED.search(path))

@@ -43,17 +43,20 @@ class Cache:
     def entry(self, kind: str, key: str) -> Path:
         return self.root / "entries" / f"{kind}-{key}"
 
-    async def find(self, kind: str, key: str) -> Path | None:
-        """The entry, if it is whole."""
-        entry = self.entry(kind, key)
-        return entry if await asyncio.to_thread(is_whole, entry) else None
+    def lock(self, name: str) -> Path:
+        return self.root / "locks" / name
 
-    async def ensure(self, kind: str, key: str, build: Build) -> Path:
+    async def find(self, kind: str, key: str, *, thorough: bool = False) -> Path | None:
+        """The entry, if it is whole; `thorough` reads every byte of it."""
+        entry = self.entry(kind, key)
+        return entry if await asyncio.to_thread(is_whole, entry, thorough=thorough) else None
+
+    async def ensure(self, kind: str, key: str, build: Build, *, thorough: bool = False) -> Path:
         """The entry; built when it is missing or damaged. Whoever comes second waits and uses it."""
-        if found := await self.find(kind, key):
+        if found := await self.find(kind, key, thorough=thorough):
             return found
-        async with locked(self.root / "locks" / f"{kind}-{key}"):
-            if found := await self.find(kind, key):
+        async with locked(self.lock(f"{kind}-{key}")):
+            if found := await self.find(kind, key, thorough=thorough):
                 return found
             return await self._build(kind, key, build)
 
@@ -114,18 +117,30 @@ def load_manifest(entry: Path) -> dict[str, dict[str, Any]]:
     return files
 
 
-def is_whole(entry: Path) -> bool:
+def is_whole(entry: Path, *, thorough: bool = False) -> bool:
+    return not damage(entry, thorough=thorough)
+
+
+def damage(entry: Path, *, thorough: bool = True) -> str:
+    """What is wrong with an entry, in words; empty when nothing is."""
     try:
-        return all(_is_as_recorded(entry / name, record) for name, record in load_manifest(entry).items())
+        for name, record in load_manifest(entry).items():
+            if wrong := _difference(entry / name, record, thorough=thorough):
+                return f"{name} {wrong}"
     except (OSError, ValueError, KeyError, TypeError, AttributeError):  # no manifest, or not one of ours
-        return False
+        return "its manifest is missing or cannot be read"
+    return ""
 
 
-def _is_as_recorded(path: Path, record: dict[str, Any]) -> bool:
+def _difference(path: Path, record: dict[str, Any], *, thorough: bool) -> str:
+    if not path.exists():
+        return "is gone"
     status = path.stat()
     if status.st_size != record["size"]:
-        return False
-    return bool(status.st_mtime_ns == record["mtime_ns"]) or digest(path) == record["sha256"]
+        return f"has {status.st_size} bytes instead of {record['size']}"
+    if not thorough and status.st_mtime_ns == record["mtime_ns"]:
+        return ""
+    return "" if digest(path) == record["sha256"] else "has another content than was built"
 
 
 def _seal(folder: Path) -> None:

@@ -14,9 +14,10 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
+from typing import Any
 
 from rackless.events import Bus
-from rackless.images import node, nodelayer, packages, ramdisk, wheel
+from rackless.images import agent, node, nodelayer, nodepython, packages, python, ramdisk, wheel
 from rackless.images.cache import Cache, Workspace, key_of, load_manifest
 from rackless.ports.process import Processes
 
@@ -46,35 +47,36 @@ class NodeImage:
     key: str
 
 
-async def ensure_deploy_image(cache: Path, processes: Processes, bus: Bus) -> DeployImage:
-    kind = _Kind("deploy", "deploy ramdisk", ramdisk.PACKAGES, _DEPLOY_RECIPE)
+async def ensure_deploy_image(cache: Path, processes: Processes, bus: Bus, *, thorough: bool = False) -> DeployImage:
+    """`thorough` reads every byte of what is in the cache before it counts as there."""
 
     async def build(root: Path, work: Workspace, key: str) -> None:
-        await ramdisk.build(processes, root, work)
+        wheels = await python.ensure_wheels(processes, Cache(cache), root, agent.REQUIREMENTS, work.scratch)
+        await ramdisk.build(processes, root, work, wheels)
 
-    key, entry = await _ensure(cache, processes, bus, kind, build)
+    key, entry = await _ensure(cache, processes, bus, _DEPLOY, build, thorough)
     return DeployImage(entry / ramdisk.KERNEL, entry / ramdisk.INITRAMFS, entry / ramdisk.ESP, key)
 
 
-async def ensure_node_image(cache: Path, processes: Processes, bus: Bus) -> NodeImage:
+async def ensure_node_image(cache: Path, processes: Processes, bus: Bus, *, thorough: bool = False) -> NodeImage:
     """In two stages: Debian with all that packages and pins bring, and on top of it the wheel of this very rackless."""
-    kind = _Kind("node-base", "node image", node.PACKAGES, _NODE_RECIPE)
 
     async def build(root: Path, work: Workspace, key: str) -> None:
-        await node.build(processes, root, work, seed=key)
+        wheels = await python.ensure_wheels(processes, Cache(cache), root, nodepython.REQUIREMENTS, work.scratch)
+        await node.build(processes, root, work, wheels, seed=key)
 
-    base_key, base = await _ensure(cache, processes, bus, kind, build)
+    base_key, base = await _ensure(cache, processes, bus, _NODE_BASE, build, thorough)
     sources = await asyncio.to_thread(wheel.load_sources)
-    key = key_of([base_key, wheel.fingerprint(sources), *_recipe_parts(_LAYER_RECIPE)])
+    key = _layer_key(base_key, sources)
 
     async def build_layer(work: Workspace) -> None:
         await nodelayer.build(processes, base / node.QCOW2, sources, work, node.QCOW2)
 
     with bus.step("node image: our own wheel") as step:
         store = Cache(cache)
-        if await store.find("node", key):
+        if await store.find(NODE, key, thorough=thorough):
             step.unchanged("in the cache")
-        entry = await store.ensure("node", key, build_layer)
+        entry = await store.ensure(NODE, key, build_layer, thorough=thorough)
     record = load_manifest(entry)[node.QCOW2]
     qcow2 = entry / node.QCOW2
     return NodeImage(qcow2, record["sha256"], virtual_size(qcow2), key)
@@ -94,16 +96,62 @@ class _Kind:
     recipe: Sequence[str]
 
 
+_DEPLOY = _Kind("deploy", "deploy ramdisk", ramdisk.PACKAGES, _DEPLOY_RECIPE)
+_NODE_BASE = _Kind("node-base", "node image", node.PACKAGES, _NODE_RECIPE)
+NODE = "node"
+TITLES = {
+    _DEPLOY.name: _DEPLOY.title,
+    _NODE_BASE.name: "node base image",
+    NODE: "node image",
+    python.WHEELS: "Python packages",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Current:
+    """What the recipes of this version make on this machine now, as far as that was found out before."""
+
+    entries: frozenset[str]
+    """Names of entries."""
+    lookups: frozenset[str]
+    """Names of the files that say so."""
+    packages: frozenset[str] | None
+    """The package files that go into them; None when that is not known."""
+    unknown: frozenset[str]
+    """Kinds whose packages have not been resolved since apt's lists changed."""
+
+
+def current(cache: Path) -> Current:
+    entries = {python.wheels_name(requirements) for requirements in (agent.REQUIREMENTS, nodepython.REQUIREMENTS)}
+    lookups, files, unknown = set(), set(), set()
+    complete = True
+    for kind in (_DEPLOY, _NODE_BASE):
+        lookup = _lookup(cache, kind)
+        found = _load_lookup(lookup)
+        if "key" not in found:
+            unknown |= {kind.name, NODE} if kind is _NODE_BASE else {kind.name}
+            complete = False
+            continue
+        entries.add(f"{kind.name}-{found['key']}")
+        if kind is _NODE_BASE:
+            entries.add(f"{NODE}-{_layer_key(found['key'], wheel.load_sources())}")
+        lookups.add(lookup.name)
+        complete = complete and "packages" in found
+        files |= set(found.get("packages", ()))
+    return Current(frozenset(entries), frozenset(lookups), frozenset(files) if complete else None, frozenset(unknown))
+
+
 _BuildFromRoot = Callable[[Path, Workspace, str], Awaitable[None]]
 
 
-async def _ensure(place: Path, processes: Processes, bus: Bus, kind: _Kind, build: _BuildFromRoot) -> tuple[str, Path]:
+async def _ensure(
+    place: Path, processes: Processes, bus: Bus, kind: _Kind, build: _BuildFromRoot, thorough: bool
+) -> tuple[str, Path]:
     store = Cache(place)
     with bus.step(kind.title) as step:
-        recipe = key_of([*kind.packages, *_recipe_parts(kind.recipe)])
-        lookup = place / "resolved" / f"{kind.name}-{key_of([recipe, packages.lists_identity()])}.json"
-        known = _load_known_key(lookup)
-        if known and (entry := await store.find(kind.name, known)):
+        lookup = _lookup(place, kind)
+        known = _load_lookup(lookup).get("key")
+        if known and (entry := await store.find(kind.name, known, thorough=thorough)):
             step.unchanged("in the cache")
             return known, entry
 
@@ -111,7 +159,7 @@ async def _ensure(place: Path, processes: Processes, bus: Bus, kind: _Kind, buil
         step.progress("resolving packages")
         with tempfile.TemporaryDirectory(prefix="rackless-apt-") as scratch:
             found = await packages.resolve(processes, kind.packages, Path(scratch))
-        key = key_of([recipe, *(f"{package.name}={package.version}" for package in found)])
+        key = key_of([_recipe(kind), *(f"{package.name}={package.version}" for package in found)])
 
         async def build_entry(work: Workspace) -> None:
             root = work.scratch / "root"
@@ -123,9 +171,22 @@ async def _ensure(place: Path, processes: Processes, bus: Bus, kind: _Kind, buil
             step.progress("building")
             await build(root, work, key)
 
-        entry = await store.ensure(kind.name, key, build_entry)
-        await asyncio.to_thread(_remember_key, lookup, key)
+        entry = await store.ensure(kind.name, key, build_entry, thorough=thorough)
+        await asyncio.to_thread(_remember, lookup, key, [package.file for package in found])
         return key, entry
+
+
+def _layer_key(base: str, sources: dict[str, bytes]) -> str:
+    return key_of([base, wheel.fingerprint(sources), *_recipe_parts(_LAYER_RECIPE)])
+
+
+def _recipe(kind: _Kind) -> str:
+    return key_of([*kind.packages, *_recipe_parts(kind.recipe)])
+
+
+def _lookup(place: Path, kind: _Kind) -> Path:
+    """Where it is remembered what this recipe makes of apt's lists as they are."""
+    return place / "resolved" / f"{kind.name}-{key_of([_recipe(kind), packages.lists_identity()])}.json"
 
 
 def _recipe_parts(names: Sequence[str]) -> list[bytes]:
@@ -140,16 +201,16 @@ def _recipe_parts(names: Sequence[str]) -> list[bytes]:
     return parts
 
 
-def _load_known_key(lookup: Path) -> str | None:
+def _load_lookup(lookup: Path) -> dict[str, Any]:
     try:
-        key = json.loads(lookup.read_text())["key"]
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
-    return key if isinstance(key, str) else None
+        found = json.loads(lookup.read_text())
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) and isinstance(found.get("key"), str) else {}
 
 
-def _remember_key(lookup: Path, key: str) -> None:
+def _remember(lookup: Path, key: str, files: list[str]) -> None:
     lookup.parent.mkdir(parents=True, exist_ok=True)
     written = lookup.with_suffix(".new")
-    written.write_text(json.dumps({"key": key}) + "\n")
+    written.write_text(json.dumps({"key": key, "packages": files}) + "\n")
     written.rename(lookup)

@@ -20,9 +20,12 @@ _ALIGN = (1 << 20) // SECTOR
 _ENTRIES, _ENTRY_SIZE = 128, 128
 _TABLE_SECTORS = _ENTRIES * _ENTRY_SIZE // SECTOR
 _HEADER = struct.Struct("<8sIIIIQQQQ16sQIII")
+_BOOT_CODE = 440
+_LEGACY_BIOS_BOOTABLE = 1 << 2
 _NAMESPACE = uuid.UUID("6b1a4a3c-6f0e-4a34-9a5b-4e3f3d0f6d52")
 
 EFI_SYSTEM = uuid.UUID("C12A7328-F81F-11D2-BA4B-00A0C93EC93B")
+LINUX_DATA = uuid.UUID("0fc63daf-8483-4772-8e79-3d69d8477de4")
 LINUX_ROOT_X86_64 = uuid.UUID("4F68BCE3-E8CD-4DB1-96E7-FBCAF984B709")
 
 
@@ -31,6 +34,8 @@ class Partition:
     type: uuid.UUID
     name: str
     content: Path
+    bios: bool = False
+    """Where a BIOS finds its boot loader, led there by the boot code in front of the table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +45,8 @@ class _Placed:
     last: int
 
 
-def write(disk: Path, partitions: Sequence[Partition], seed: str) -> int:
-    """Write `disk`; returns its size in bytes."""
+def write(disk: Path, partitions: Sequence[Partition], seed: str, boot_code: bytes = b"") -> int:
+    """Write `disk`; returns its size in bytes. `boot_code` is what a BIOS runs."""
     placed = _place(partitions)
     total = _align_up(placed[-1].last + 1 + _TABLE_SECTORS + 1)
     table = b"".join(_entry(one, seed) for one in placed).ljust(_ENTRIES * _ENTRY_SIZE, b"\0")
@@ -49,7 +54,7 @@ def write(disk: Path, partitions: Sequence[Partition], seed: str) -> int:
     backup_table = total - 1 - _TABLE_SECTORS
     with disk.open("wb") as out:
         out.truncate(total * SECTOR)
-        out.write(_protective_mbr(total))
+        out.write(_protective_mbr(total, boot_code))
         out.write(_header(1, total - 1, 2, total, table, disk_id) + table)
         out.seek(backup_table * SECTOR)
         out.write(table + _header(total - 1, 1, backup_table, total, table, disk_id))
@@ -88,7 +93,8 @@ def _entry(placed: _Placed, seed: str) -> bytes:
     partition = placed.partition
     own = uuid.uuid5(_NAMESPACE, f"{seed}/{partition.name}")
     name = partition.name.encode("utf-16-le").ljust(72, b"\0")
-    return partition.type.bytes_le + own.bytes_le + struct.pack("<QQQ", placed.first, placed.last, 0) + name
+    flags = _LEGACY_BIOS_BOOTABLE if partition.bios else 0
+    return partition.type.bytes_le + own.bytes_le + struct.pack("<QQQ", placed.first, placed.last, flags) + name
 
 
 def _header(own: int, other: int, table_at: int, total: int, table: bytes, disk: uuid.UUID) -> bytes:
@@ -103,9 +109,11 @@ def _header(own: int, other: int, table_at: int, total: int, table: bytes, disk:
     return pack(zlib.crc32(pack(0))).ljust(SECTOR, b"\0")
 
 
-def _protective_mbr(total: int) -> bytes:
+def _protective_mbr(total: int, boot_code: bytes) -> bytes:
+    if len(boot_code) > _BOOT_CODE:
+        raise ValueError(f"{len(boot_code)} bytes of boot code do not fit in front of a partition table")
     whole_disk = struct.pack("<BBBBBBBBII", 0, 0, 2, 0, 0xEE, 0xFF, 0xFF, 0xFF, 1, min(total - 1, 0xFFFFFFFF))
-    return b"\0" * 446 + whole_disk + b"\0" * 48 + b"\x55\xaa"
+    return boot_code.ljust(446, b"\0") + whole_disk + b"\0" * 48 + b"\x55\xaa"
 
 
 def _copy(source: Path, out: BinaryIO, offset: int) -> None:

@@ -1,7 +1,9 @@
 """The node image: Debian 12 with systemd, sshd, etcd, keepalived, haproxy, Python; configured at first boot by Ignition.
 
-A whole disk: systemd-boot with kernel and initrd on the EFI system partition, and a root that is grown to its disk at
-first boot. The qcow2 is not compressed, because unpacking it costs a slow server more than the larger download.
+A whole disk: kernel and initrd on the EFI system partition, with systemd-boot for UEFI and syslinux for a BIOS; a place for
+the config drive, which saves the deploy agent half a dozen slow changes of the partition table; and a root that is grown
+to its disk at first boot. The qcow2 is not compressed, because unpacking it costs a slow server more than the larger
+download.
 """
 
 from __future__ import annotations
@@ -9,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import os
 import re
+from dataclasses import dataclass
 from pathlib import Path
 
 from rackless.images import cpio, fat, gpt, modules, nodepython, noderoot
@@ -18,7 +21,7 @@ from rackless.images.python import PIP_PACKAGE
 from rackless.ports.process import Processes
 
 PACKAGES = (
-    "linux-image-cloud-amd64", "systemd-boot-efi",
+    "linux-image-cloud-amd64", "systemd-boot-efi", "syslinux",
     "base-files", "base-passwd", "bash", "coreutils", "dash", "debianutils", "diffutils", "findutils", "grep",
     "libc-bin", "mawk", "sed", "tar", "gzip", "hostname", "util-linux", "mount", "login", "passwd", "libpam-modules",
     "libpam-runtime", "ncurses-bin", "systemd", "systemd-sysv", "libpam-systemd", "libnss-systemd",
@@ -29,10 +32,14 @@ PACKAGES = (
 
 QCOW2 = "node.qcow2"
 LABEL = "node-root"
+CONFIG_DRIVE = "config-2"
 SYSTEMD_BOOT = "usr/lib/systemd/boot/efi/systemd-bootx64.efi"
+SYSLINUX = "usr/bin/syslinux"
+SYSLINUX_BOOT_CODE = "usr/lib/SYSLINUX/gptmbr.bin"
 
 _MIB = 1 << 20
 _SPARE = 64 * _MIB  # room before the root is grown
+_CONFIG_DRIVE_ROOM = 16
 _INITRD_MODULES = (
     "virtio_pci", "virtio_blk", "virtio_scsi", "virtio_net", "sd_mod", "sr_mod", "nvme", "ext4", "isofs", "vfat",
     "nls_cp437", "nls_ascii", "nls_iso8859-1", "qemu_fw_cfg", "af_packet",
@@ -46,32 +53,51 @@ _ROOT_MODULES = re.compile(
 )
 
 
-async def build(processes: Processes, root: Path, work: Workspace, seed: str) -> None:
-    """Out of `root`, the unpacked packages, which becomes the node's own root."""
-    kernel, image, loader = await asyncio.to_thread(_take_boot_files, root, work.scratch)
+async def build(processes: Processes, root: Path, work: Workspace, wheels: Path, seed: str) -> None:
+    """Out of `root`, the unpacked packages, which becomes the node's own root, and `wheels`, the API's libraries."""
+    kernel, boot = await asyncio.to_thread(_take_boot_files, root, work.scratch)
     initrd = work.scratch / "initrd.img"
     await _build_initrd(processes, root, kernel, work.scratch, initrd)
     await asyncio.to_thread(modules.place, kernel, _root_modules(kernel), root)
     await noderoot.configure(processes, root, kernel)
-    await nodepython.install_python(processes, root, work.scratch)
+    await nodepython.install_python(processes, root, wheels, work.scratch)
 
-    file_system, esp, disk = work.scratch / "root.ext4", work.scratch / "esp.vfat", work.scratch / "disk.raw"
+    names = ("root.ext4", "esp.vfat", "config-drive.vfat", "disk.raw")
+    file_system, esp, drive, disk = (work.scratch / name for name in names)
     await _build_file_system(processes, root, file_system)
-    await _build_esp(processes, esp, {"vmlinuz": image, "initrd.img": initrd, "EFI/BOOT/BOOTX64.EFI": loader})
-    parts = [gpt.Partition(gpt.EFI_SYSTEM, "ESP", esp), gpt.Partition(gpt.LINUX_ROOT_X86_64, "root", file_system)]
-    await asyncio.to_thread(gpt.write, disk, parts, seed)
+    await _build_esp(
+        processes, esp, {"vmlinuz": boot.kernel, "initrd.img": initrd, "EFI/BOOT/BOOTX64.EFI": boot.systemd_boot}
+    )
+    await processes.run([boot.syslinux, "--install", esp], env=fat.ENVIRONMENT)
+    await fat.ensure(processes, drive, {}, label=CONFIG_DRIVE, bits=16, room=_CONFIG_DRIVE_ROOM)
+    parts = [
+        gpt.Partition(gpt.EFI_SYSTEM, "ESP", esp, bios=True),
+        gpt.Partition(gpt.LINUX_DATA, CONFIG_DRIVE, drive),
+        gpt.Partition(gpt.LINUX_ROOT_X86_64, "root", file_system),
+    ]
+    await asyncio.to_thread(gpt.write, disk, parts, seed, boot.boot_code.read_bytes())
     await processes.run(["qemu-img", "convert", "-f", "raw", "-O", "qcow2", disk, work.out / QCOW2])
 
 
-def _take_boot_files(root: Path, scratch: Path) -> tuple[modules.Kernel, Path, Path]:
-    """Move kernel, modules and boot loader out of the root: they go to the ESP, or come back as a selection."""
+@dataclass(frozen=True, slots=True)
+class _BootFiles:
+    kernel: Path
+    systemd_boot: Path
+    syslinux: Path
+    """The program that makes a FAT file system one a BIOS boots from."""
+    boot_code: Path
+
+
+def _take_boot_files(root: Path, scratch: Path) -> tuple[modules.Kernel, _BootFiles]:
+    """Move kernel, modules and boot loaders out of the root: they go to the ESP, or come back as a selection."""
     release = modules.of_root(root).release
-    tree, image, loader = scratch / "modules" / release, scratch / "vmlinuz", scratch / "systemd-boot.efi"
+    tree = scratch / "modules" / release
     tree.parent.mkdir()
     (root / "usr/lib/modules" / release).rename(tree)
-    (root / f"boot/vmlinuz-{release}").rename(image)
-    (root / SYSTEMD_BOOT).rename(loader)
-    return modules.Kernel(tree), image, loader
+    taken = []
+    for name in (f"boot/vmlinuz-{release}", SYSTEMD_BOOT, SYSLINUX, SYSLINUX_BOOT_CODE):
+        taken.append((root / name).rename(scratch / Path(name).name))
+    return modules.Kernel(tree), _BootFiles(*taken)
 
 
 def _root_modules(kernel: modules.Kernel) -> list[Path]:
@@ -121,4 +147,14 @@ async def _build_esp(processes: Processes, image: Path, files: dict[str, Path]) 
     for name, place in (("loader-entry.conf", "loader/entries/node.conf"), ("loader.conf", "loader/loader.conf")):
         install(f"node/{name}", image.parent / name, 0o644)
         files[place] = image.parent / name
+    syslinux = files["syslinux.cfg"] = image.parent / "syslinux.cfg"
+    syslinux.write_text(syslinux_config((image.parent / "loader-entry.conf").read_text()))
     await fat.ensure(processes, image, files, label="ESP", bits=16)
+
+
+def syslinux_config(entry: str) -> str:
+    """A loader entry for UEFI in the words of syslinux, which says on the serial console what it does."""
+    words = {"linux": "LINUX", "initrd": "INITRD", "options": "APPEND"}
+    given = dict(line.split(maxsplit=1) for line in entry.splitlines() if line.strip())
+    lines = [f"  {word} {given[name]}" for name, word in words.items()]
+    return "\n".join(["SERIAL 0", "DEFAULT node", "LABEL node", *lines, ""])

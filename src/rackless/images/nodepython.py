@@ -25,9 +25,9 @@ _STDLIB_UNWANTED = (
 )  # fmt: skip
 
 
-async def install_python(processes: Processes, root: Path, scratch: Path) -> None:
+async def install_python(processes: Processes, root: Path, wheels: Path, scratch: Path) -> None:
     target = scratch / "api"
-    await python.fetch(processes, root, REQUIREMENTS, target, scratch)
+    await python.install_wheels(processes, root, REQUIREMENTS, wheels, target, scratch)
     await asyncio.to_thread(_place, target, root)
     await python.compile(processes, root, (LIBRARIES, python.STDLIB))
     install("node/rackless", root / "usr/bin/rackless", 0o755)

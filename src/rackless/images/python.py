@@ -11,31 +11,58 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rackless.errors import RacklessError
-from rackless.images.files import install
+from rackless.images.cache import Cache, Workspace, key_of
+from rackless.images.files import install, read
 from rackless.ports.process import Processes
 
 PYTHON = "python3.11"
 HOST_PYTHON = "/usr/bin/python3"
 STDLIB = f"usr/lib/{PYTHON}"
 PIP_PACKAGE = "python3-pip-whl"
-_WHEELS = "usr/share/python-wheels"
+WHEELS = "wheels"
+"""The kind of a cache entry: what a file of ours pins, as it was fetched."""
+_PIP = "usr/share/python-wheels"
+_PINNED = ("--no-deps", "--require-hashes", "--only-binary=:all:", "--python-version", "3.11")
 
 
-async def fetch(processes: Processes, root: Path, requirements: str, target: Path, scratch: Path) -> None:
-    """What a file of ours pins, by hash, into `target`; `root` has the unpacked package with pip."""
-    wheels = sorted((root / _WHEELS).glob("pip-*.whl"))
-    if not wheels:
+def wheels_key(requirements: str) -> str:
+    return key_of([read(requirements), *_PINNED])
+
+
+def wheels_name(requirements: str) -> str:
+    """Of the cache's entry."""
+    return f"{WHEELS}-{wheels_key(requirements)}"
+
+
+async def ensure_wheels(processes: Processes, store: Cache, root: Path, requirements: str, scratch: Path) -> Path:
+    """A stage of its own: an image that is built again fetches nothing from the package index."""
+
+    async def fetch(work: Workspace) -> None:
+        await run_pip(processes, root, requirements, scratch, "download", "--dest", work.out)
+
+    return await store.ensure(WHEELS, wheels_key(requirements), fetch)
+
+
+async def install_wheels(
+    processes: Processes, root: Path, requirements: str, wheels: Path, target: Path, scratch: Path
+) -> None:
+    """What a file of ours pins, by hash, into `target`."""
+    where = ("--no-index", "--find-links", wheels, "--no-compile", "--target", target)
+    await run_pip(processes, root, requirements, scratch, "install", *where)
+
+
+async def run_pip(
+    processes: Processes, root: Path, requirements: str, scratch: Path, verb: str, *options: str | Path
+) -> None:
+    """`root` has the unpacked package with pip. Index, proxy and certificates are as pip is configured here."""
+    found = sorted((root / _PIP).glob("pip-*.whl"))
+    if not found:
         raise RacklessError("the unpacked packages have no pip", why=f"the package {PIP_PACKAGE} should bring it")
     pinned = scratch / Path(requirements).name
     install(requirements, pinned, 0o644)
-    await processes.run(
-        [
-            HOST_PYTHON, wheels[0] / "pip", "install", "--quiet", "--no-input", "--disable-pip-version-check",
-            "--no-deps", "--require-hashes", "--only-binary=:all:", "--no-compile",
-            "--python-version", "3.11", "--target", target, "--requirement", pinned,
-        ],
-        within=900,
-    )  # fmt: skip
+    quiet = ("--quiet", "--no-input", "--disable-pip-version-check")
+    words = [HOST_PYTHON, found[0] / "pip", verb, *quiet, *_PINNED, *options, "--requirement", pinned]
+    await processes.run(words, within=900)
 
 
 async def compile(processes: Processes, tree: Path, folders: Sequence[str]) -> None:

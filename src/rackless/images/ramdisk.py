@@ -15,7 +15,7 @@ import re
 import shutil
 from pathlib import Path
 
-from rackless.images import agent, cpio, esp, modules
+from rackless.images import agent, cpio, esp, modules, python
 from rackless.images.cache import Workspace
 from rackless.images.files import install
 from rackless.images.selection import Selection
@@ -68,6 +68,9 @@ _SCRIPTS = {
     "reboot": "usr/sbin/reboot",
 }
 _SETTINGS = {
+    # Tools here say themselves when the partitions are to be read again; udev's own guess, at every close of a disk that was
+    # open for writing, took an emulated server longer than writing the image.
+    "usr/lib/udev/rules.d/61-no-watch.rules": 'SUBSYSTEM=="block", OPTIONS+="nowatch"\n',
     "etc/passwd": "root:x:0:0:root:/root:/bin/sh\n",
     "etc/group": "root:x:0:\ntty:x:5:\ndisk:x:6:\nkmem:x:15:\ndialout:x:20:\ncdrom:x:24:\nvideo:x:44:\ninput:x:101:\n",
     "etc/nsswitch.conf": "passwd: files\ngroup: files\nhosts: files dns\n",
@@ -76,13 +79,14 @@ _SETTINGS = {
 }
 
 
-async def build(processes: Processes, root: Path, work: Workspace) -> None:
-    """Out of `root`, the unpacked packages."""
+async def build(processes: Processes, root: Path, work: Workspace, wheels: Path) -> None:
+    """Out of `root`, the unpacked packages, and `wheels`, the agent's."""
     root, tree, fetched = root.resolve(), work.scratch.resolve() / "tree", work.scratch / "agent"
     tree.mkdir()
     kernel = modules.of_root(root)
     _, selection = await asyncio.gather(
-        agent.fetch(processes, root, fetched, work.scratch), asyncio.to_thread(_select, root, tree)
+        python.install_wheels(processes, root, agent.REQUIREMENTS, wheels, fetched, work.scratch),
+        asyncio.to_thread(_select, root, tree),
     )
     await asyncio.to_thread(modules.place, kernel, kernel.closure(_MODULES), tree)
     await asyncio.to_thread(agent.place, selection, fetched)

@@ -12,16 +12,18 @@ PORT = 6180
 
 
 class FileServer:
-    def __init__(self, root: Path, address: str, port: int = PORT) -> None:
+    """At all of `addresses`; the first is the one that is told."""
+
+    def __init__(self, root: Path, *addresses: str, port: int = PORT) -> None:
         self._root = root
-        self.address = address
+        self.addresses = addresses
         self.port = port
         self._runner: web.AppRunner | None = None
         self._fetched: dict[str, dict[str, None]] = {}
 
     @property
     def url(self) -> str:
-        return f"http://{self.address}:{self.port}"
+        return f"http://{self.addresses[0]}:{self.port}"
 
     async def start(self) -> None:
         if self._runner is not None:
@@ -31,11 +33,12 @@ class FileServer:
         app.router.add_static("/", self._root, follow_symlinks=True)
         self._runner = web.AppRunner(app, access_log=None)
         await self._runner.setup()
-        await web.TCPSite(self._runner, self.address, self.port).start()
+        for address in self.addresses:
+            await web.TCPSite(self._runner, address, self.port).start()
 
-    def fetched(self, client: str) -> list[str]:
-        """The files this client asked for, in the order it first did."""
-        return list(self._fetched.get(client, {}))
+    def fetched(self, *clients: str) -> list[str]:
+        """The files a client with these addresses asked for, in the order it first did."""
+        return [path for client in clients for path in self._fetched.get(client, {})]
 
     @web.middleware
     async def _note(self, request: web.Request, handler: Handler) -> web.StreamResponse:

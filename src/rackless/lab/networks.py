@@ -39,6 +39,7 @@ async def _ensure_network(network: Network, links: Links, networks: Networks, me
     if await networks.differs(network):
         write(note, "\n".join(sorted(await links.ports(network.bridge))))
     changed = await networks.ensure_network(network)
+    changed |= await networks.revive(network.name)
     if note.exists():
         await links.plug(network.bridge, note.read_text().split())
         note.unlink()

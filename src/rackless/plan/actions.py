@@ -59,9 +59,11 @@ _SERVER_FIELDS: Mapping[str, tuple[Verb, str]] = {
     "fqdn": (Verb.RECREATE, "name"),
     "disks": (Verb.RECREATE, "disks"),
     "nics": (Verb.RESTART, "NICs"),
+    "bmc_scheme": (Verb.RECREATE, "way to boot"),
     "firmware": (Verb.RECREATE, "firmware"),
     "secure_boot": (Verb.RECREATE, "secure boot"),
     "tpm": (Verb.RECREATE, "TPM"),
+    "image": (Verb.RECREATE, "image"),
 }
 
 
@@ -86,7 +88,7 @@ def plan_actions(wanted: LabSpec, observed: Observed, stages: Sequence[str]) -> 
 
 
 def _concerns_all(change: FieldChange) -> bool:
-    return change.change is Change.RECREATE and not change.path.startswith("servers.")
+    return change.change is Change.RECREATE and not change.path.startswith(("servers.", "image"))
 
 
 def _daemon(wanted: LabSpec, observed: Observed, changes: Sequence[FieldChange]) -> Action:
@@ -155,7 +157,9 @@ def _differences(old: PlannedServer, new: PlannedServer) -> Iterator[tuple[Verb,
         if name == "nics" and old.address != new.address:
             continue  # the address says it already
         if before != after:
-            shown = "" if isinstance(before, tuple) else f" from {before} to {after}"
+            if name == "image":
+                before, after = (image.url if image else "the node image" for image in (old.image, new.image))
+            shown = "" if isinstance(before, tuple) or before == after else f" from {before} to {after}"
             yield verb, f"{words} changed{shown}"
 
 

@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 import hashlib
-from ipaddress import IPv4Interface
+from ipaddress import ip_interface
 from uuid import UUID, uuid5
 
-from rackless.plan.model import CLUSTER_BRIDGE, BmcSite, LabPlan, PlannedNic, PlannedServer, interface, with_prefix
+from rackless.plan.model import (
+    CLUSTER_BRIDGE,
+    BmcSite,
+    LabPlan,
+    PlannedNic,
+    PlannedServer,
+    interface,
+    local_mac,
+    with_prefix,
+)
 from rackless.plan.networks import plan_cluster, plan_provisioning
 from rackless.ports.fabric import Bridge, Veth, Vlan
 from rackless.ports.hypervisor import Firmware
@@ -48,18 +57,20 @@ def plan_lab(spec: LabSpec) -> LabPlan:
         cluster=plan_cluster(spec, domain, servers, bootstrap_mac, site),
         baremetal=Bridge("baremetal"),
         cable=Veth("baremetal-up", "baremetal-down", bridge=CLUSTER_BRIDGE, peer_bridge="baremetal"),
-        bmc=Bridge("bmc", (interface(site.network, 1), *(IPv4Interface(f"{s.bmc_address}/32") for s in servers))),
+        bmc=Bridge("bmc", (interface(site.network, 1), *(ip_interface(s.bmc_address) for s in servers))),
         bmc_site=site,
         provisioning=Bridge("provisioning", (interface(wanted.provisioning.cidr, 1),))
         if provisioning is Provisioning.MANAGED
         else None,
         provisioning_dhcp=plan_provisioning(spec, domain, servers) if provisioning is Provisioning.UNMANAGED else None,
+        network_boot=plan_provisioning(spec, domain, servers) if provisioning is Provisioning.MANAGED else None,
         extra=tuple(Bridge(n, (interface(e.cidr, 1),)) for n, e in wanted.extra.items() if e.vlan is None),
         vlans=tuple(
             Vlan(n, CLUSTER_BRIDGE, e.vlan, interface(e.cidr, 1)) for n, e in wanted.extra.items() if e.vlan is not None
         ),
         uplink=wanted.uplink,
         storage=spec.storage,
+        provisioner=spec.provisioner,
     )
 
 
@@ -87,9 +98,11 @@ def _servers(spec: LabSpec, domain: str) -> list[PlannedServer]:
                     disks=(group.disk, *group.extra_disks),
                     nics=nics,
                     fqdn=f"{name}.{domain}",
+                    bmc_scheme=group.bmc,
                     firmware=Firmware(group.firmware.value),
                     secure_boot=group.secure_boot,
                     tpm=group.tpm,
+                    image=group.image or spec.image,
                 )
             )
     return servers
@@ -106,7 +119,7 @@ def _nics(spec: LabSpec, group: ServerGroup, name: str, number: int, macs: set[s
     nics: list[PlannedNic] = []
     provisioning = spec.networks.provisioning
     if provisioning.mode is not Provisioning.DISABLED:
-        address = provisioning.cidr[number] if provisioning.mode is Provisioning.UNMANAGED else None
+        address = provisioning.cidr[number]
         nics.append(PlannedNic("provisioning", mac(f"{name}/provisioning"), "provisioning", address))
     nics.append(PlannedNic("cluster", mac(name), CLUSTER_BRIDGE, spec.networks.cluster.cidr[number]))
     for index in range(group.extra_nics):
@@ -124,11 +137,7 @@ def derive_bootstrap_mac(lab: str) -> str:
 
 
 def _mac(lab: str, name: str, taken: set[str]) -> str:
-    """Locally administered, and never 52:54:00, the prefix of installer-made VMs."""
     attempt = 0
-    while True:
-        digest = hashlib.sha256(f"{lab}/{name}/{attempt}".encode()).digest()
-        mac = ":".join(f"{byte:02x}" for byte in (0x02, *digest[:5]))
-        if mac not in taken:
-            return mac
+    while (mac := local_mac(f"{lab}/{name}/{attempt}")) in taken:
         attempt += 1
+    return mac

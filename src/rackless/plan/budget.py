@@ -21,6 +21,8 @@ SLOW_FSYNC = 0.010
 
 OPENSHIFT = {Role.CONTROL_PLANE: (12 * GIB, 4), Role.WORKER: (8 * GIB, 2)}
 """The least a role needs for OpenShift: memory, virtual CPUs."""
+RECOMMENDED = {Role.CONTROL_PLANE: (16 * GIB, 4), Role.WORKER: (8 * GIB, 2)}
+"""What its documentation asks for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,15 +109,33 @@ def _disk(plan: LabPlan, machine: Machine) -> Iterator[Finding]:
 
 
 def _openshift(plan: LabPlan) -> Iterator[Finding]:
-    for role, (memory, vcpus) in OPENSHIFT.items():
-        small = [s.name for s in plan.servers if s.role is role and (s.memory_mib * MIB < memory or s.vcpus < vcpus)]
+    for role, least in OPENSHIFT.items():
+        small = [s for s in plan.servers if s.role is role and not _has(s, least)]
         if small:
             yield Finding(
                 "info",
                 "openshift",
-                f"{', '.join(small[:3])}{' …' if len(small) > 3 else ''}: enough for the reference cluster; as a "
-                f"{role} of OpenShift it needs {render_size(memory)} and {vcpus} virtual CPUs",
+                f"{_some(small)}: enough for the reference cluster; as a {role} of OpenShift it needs {_both(least)}",
             )
+        modest = [s for s in plan.servers if s.role is role and _has(s, least) and not _has(s, RECOMMENDED[role])]
+        if modest:
+            yield Finding(
+                "info",
+                "openshift",
+                f"{_some(modest)}: the least for a {role} of OpenShift; {_both(RECOMMENDED[role])} are recommended",
+            )
+
+
+def _has(server: PlannedServer, size: tuple[int, int]) -> bool:
+    return server.memory_mib * MIB >= size[0] and server.vcpus >= size[1]
+
+
+def _both(size: tuple[int, int]) -> str:
+    return f"{render_size(size[0])} and {size[1]} virtual CPUs"
+
+
+def _some(servers: list[PlannedServer]) -> str:
+    return ", ".join(server.name for server in servers[:3]) + (" …" if len(servers) > 3 else "")
 
 
 def _round(size: int) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rackless.plan.model import CLUSTER_BRIDGE, BmcSite, PlannedServer, interface
+from rackless.plan.model import CLUSTER_BRIDGE, BmcSite, PlannedServer, interface, local_mac
 from rackless.ports.fabric import HandedRoutes, Network, Pool, Record, Reservation, Route, Tag
 from rackless.spec.check import API_VIP, BOOTSTRAP, INGRESS_VIP, RANGE
 from rackless.spec.lab import LabSpec
@@ -26,6 +26,7 @@ def plan_cluster(
     return Network(
         name="cluster",
         bridge=CLUSTER_BRIDGE,
+        mac=local_mac(f"{spec.name}/network/cluster"),
         gateway=gateway,
         domain=domain,
         reservations=(
@@ -50,10 +51,11 @@ def plan_cluster(
 
 
 def plan_provisioning(spec: LabSpec, domain: str, servers: Sequence[PlannedServer]) -> Network:
-    """Where the lab itself answers DHCP for those who boot by network."""
+    """Who gets which address on the network for PXE; whether the lab or its Ironic answers there is decided elsewhere."""
     return Network(
         name="provisioning",
         bridge="provisioning",
+        mac=local_mac(f"{spec.name}/network/provisioning"),
         gateway=interface(spec.networks.provisioning.cidr, 1),
         domain=f"provisioning.{domain}",
         reservations=tuple(

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from ipaddress import IPv4Address, IPv4Interface, IPv4Network
 from pathlib import Path
 from typing import Protocol
+
+from rackless.spec.address import Ip, IpInterface, IpNetwork
 
 
 @dataclass(frozen=True, slots=True)
 class Bridge:
     name: str
-    addresses: tuple[IPv4Interface, ...] = ()
+    addresses: tuple[IpInterface, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +33,7 @@ class Vlan:
     name: str
     bridge: str
     tag: int
-    address: IPv4Interface
+    address: IpInterface
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,28 +44,28 @@ class Leg:
     bridge: str
     inside: str
     """What the far end is called in the other namespace."""
-    address: IPv4Interface
-    gateway: IPv4Address | None = None
+    address: IpInterface
+    gateway: Ip | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    to: IPv4Network
-    via: IPv4Address
+    to: IpNetwork
+    via: Ip
 
 
 @dataclass(frozen=True, slots=True)
 class Reservation:
     mac: str
     name: str
-    address: IPv4Address
+    address: Ip
 
 
 @dataclass(frozen=True, slots=True)
 class Record:
     """One address and the names that lead to it; a name may start with `*.`."""
 
-    address: IPv4Address
+    address: Ip
     names: tuple[str, ...]
 
 
@@ -80,8 +81,8 @@ class Tag:
 class Pool:
     """Addresses that DHCP gives away; with a tag, to its clients only."""
 
-    first: IPv4Address
-    last: IPv4Address
+    first: Ip
+    last: Ip
     tag: str = ""
 
 
@@ -99,14 +100,16 @@ class Network:
 
     name: str
     bridge: str
-    gateway: IPv4Interface
+    mac: str
+    """The gateway's; who knows it must not have to learn another when the network is made anew."""
+    gateway: IpInterface
     domain: str
     reservations: tuple[Reservation, ...]
     records: tuple[Record, ...]
     tags: tuple[Tag, ...] = ()
     pools: tuple[Pool, ...] = ()
     routes: tuple[HandedRoutes, ...] = ()
-    forwarders: tuple[IPv4Address, ...] = ()
+    forwarders: tuple[Ip, ...] = ()
     ntp: bool = False
     """Tell the clients that the gateway knows the time."""
     router: bool = True
@@ -146,6 +149,14 @@ class Networks(Protocol):
 
     async def ensure_bridge_network(self, name: str, bridge: str) -> bool:
         """Show an existing bridge under `name`, for installers that ask libvirt for their bridges."""
+        ...
+
+    async def revive(self, name: str) -> bool:
+        """Start what answers DHCP and DNS on an active network again; False when it runs, or the network does not."""
+        ...
+
+    def server_pid(self, name: str) -> int | None:
+        """The process that answers DHCP and DNS on a network."""
         ...
 
     async def active(self) -> set[str]: ...

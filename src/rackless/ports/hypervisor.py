@@ -24,11 +24,21 @@ class BootDevice(StrEnum):
     DISK = "disk"
     CDROM = "cdrom"
     NETWORK = "network"
+    REMOVABLE = "removable"
+    """A USB disk or a floppy, where it has one."""
+    SETUP = "setup"
+    """No device: the firmware's set-up screen, on the serial console too."""
 
 
 class Firmware(StrEnum):
     UEFI = "uefi"
     BIOS = "bios"
+
+
+@dataclass(frozen=True, slots=True)
+class FirmwareChoice:
+    kind: Firmware
+    secure_boot: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +85,17 @@ class ServerState:
     disks: tuple[Disk, ...]
     media: Path | None
     boot_first: BootDevice
+    lasting: bool = True
+    """False when it has no definition: it is gone when it is off."""
+    secure_boot: bool = False
+    offers: frozenset[FirmwareChoice] = frozenset()
+    """What its firmware can be made."""
+    setup_screen: bool = False
+    """Whether `BootDevice.SETUP` leads somewhere."""
+
+    @property
+    def choice(self) -> FirmwareChoice:
+        return FirmwareChoice(self.firmware, self.secure_boot)
 
 
 class Change(StrEnum):
@@ -116,7 +137,8 @@ class Hypervisor(Protocol):
     async def observe(self, name: str) -> ServerState | None: ...
 
     async def power_on(self, name: str, *, boot: BootDevice | None = None) -> None:
-        """Start; `boot` puts that device first for this start only, never in the definition.
+        """Start; `boot` puts that device first for this start only, never in the definition. A server that has no such
+        device starts from the next in its order.
 
         With `boot` given, a reboot by the guest itself already uses the defined order again.
         """
@@ -140,6 +162,10 @@ class Hypervisor(Protocol):
 
     async def set_boot_first(self, name: str, device: BootDevice) -> None:
         """Change the boot order in the definition; it counts from the next start."""
+        ...
+
+    async def set_firmware(self, name: str, choice: FirmwareChoice) -> None:
+        """Change the firmware in the definition, to one the server offers; it counts from the next start."""
         ...
 
     async def processor_seconds(self, name: str) -> float:

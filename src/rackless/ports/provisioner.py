@@ -34,11 +34,13 @@ class Again:
     """Under way; ask again `after` seconds. `doing` says what is being done, for people.
 
     `busy` says that the engine was occupied or away, so that what was asked for has not begun: ask the same again.
+    `agent` says that all waits for the host itself to call, which it can only do while it is on.
     """
 
     after: float
     doing: str = ""
     busy: bool = False
+    agent: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +75,8 @@ class HostAccess:
     boot_mode: str = "UEFI"
     root_device: Mapping[str, Any] = field(default_factory=dict)
     """Which disk gets the system, as Metal3's `rootDeviceHints`; empty leaves it to the engine."""
+    clean: bool = True
+    """Whether its disks' metadata is erased before it is given away and after it is taken back."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +108,7 @@ class Provisioner(Protocol):
         ...
 
     async def prepare(self, host: HostAccess, *, restart: bool = False) -> Result:
-        """Clean, so that the host can be given away."""
+        """Clean, so that the host can be given away; with `restart` also one that is clean already."""
         ...
 
     async def provision(self, host: HostAccess, image: Image, config: ConfigDrive, *, restart: bool = False) -> Result:

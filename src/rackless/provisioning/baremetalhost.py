@@ -16,12 +16,20 @@ from rackless.ports.provisioner import ErrorKind, Image
 from rackless.ports.resources import Record
 
 KIND = "BareMetalHost"
+HARDWARE_DATA = "HardwareData"
+"""What inspection found, in a record of its own with the host's name."""
 API_VERSION = "metal3.io/v1alpha1"
 FINALIZER = "baremetalhost.metal3.io"
 PAUSED = "baremetalhost.metal3.io/paused"
 INSPECT = "inspect.metal3.io"
 REBOOT = "reboot.metal3.io"
 """Alone: off and on again. With `/` and a name: off until whoever wrote it takes it away."""
+RETRY = "rackless.test/retry"
+"""Try what has failed at once, as if it had failed for the first time; taken away when it is begun."""
+CLEAN = "rackless.test/clean"
+"""Clean a host that is available once more; taken away when it is begun."""
+BY_HAND = "rackless.test/by-hand"
+"""A person has said what this host runs: `up` leaves that alone."""
 
 
 class State(StrEnum):
@@ -66,6 +74,7 @@ class Spec:
     meta_data_name: str = ""
     network_data_name: str = ""
     inspect: bool = True
+    clean: bool = True
     externally_provisioned: bool = False
 
     @property
@@ -114,6 +123,19 @@ class Host:
     status: Status
 
 
+@dataclass(frozen=True, slots=True)
+class System:
+    """What a person wants a host to run: an image, and what it is told at its first boot."""
+
+    image: Image
+    user_data: str = field(default="", repr=False)
+
+
+def own_user_data(host: str) -> str:
+    """The Secret with what a person wants their own image to be told."""
+    return f"{host}-own-user-data"
+
+
 def baremetalhost(
     name: str,
     bmc_address: str,
@@ -122,6 +144,7 @@ def baremetalhost(
     image: Image | None = None,
     user_data_name: str = "",
     online: bool = True,
+    boot_mode: str = "",
 ) -> Record:
     """A host as it is wanted, ready to be applied."""
     spec: Record = {
@@ -129,11 +152,24 @@ def baremetalhost(
         "bmc": {"address": bmc_address, "credentialsName": credentials_name},
         "bootMACAddress": boot_mac,
     }
+    if boot_mode:
+        spec["bootMode"] = boot_mode
     if image is not None:
-        spec["image"] = _image_record(image)
+        spec["image"] = image_record(image)
     if user_data_name:
         spec["userData"] = {"name": user_data_name}
     return {"apiVersion": API_VERSION, "kind": KIND, "metadata": {"name": name}, "spec": spec}
+
+
+def hardware_data(host: Host, hardware: Mapping[str, Any]) -> Record:
+    """What was found in a host, as Metal3 keeps it beside the host; it goes when the host goes."""
+    owner = {"apiVersion": API_VERSION, "kind": KIND, "name": host.name, "uid": host.uid, "controller": True}
+    return {
+        "apiVersion": API_VERSION,
+        "kind": HARDWARE_DATA,
+        "metadata": {"name": host.name, "ownerReferences": [owner]},
+        "spec": {"hardware": dict(hardware)},
+    }
 
 
 def secret(name: str, data: Mapping[str, str | bytes]) -> Record:
@@ -198,6 +234,7 @@ def _read_spec(spec: Record) -> Spec:
         meta_data_name=(spec.get("metaData") or {}).get("name") or "",
         network_data_name=(spec.get("networkData") or {}).get("name") or "",
         inspect=spec.get("inspectionMode") != "disabled",
+        clean=spec.get("automatedCleaningMode") != "disabled",
         externally_provisioned=bool(spec.get("externallyProvisioned", False)),
     )
 
@@ -252,7 +289,7 @@ def status_record(status: Status, credentials_name: str = "") -> Record:
     }
     record.update({name: value for name, value in optional.items() if value is not None})
     if status.image is not None:
-        record["provisioning"]["image"] = _image_record(status.image)
+        record["provisioning"]["image"] = image_record(status.image)
     if status.boot_mode:
         record["provisioning"]["bootMode"] = status.boot_mode
     return record
@@ -269,7 +306,7 @@ def _read_image(image: Record | None) -> Image | None:
     )
 
 
-def _image_record(image: Image) -> Record:
+def image_record(image: Image) -> Record:
     return {
         "url": image.url,
         "checksum": image.checksum,

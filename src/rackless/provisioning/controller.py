@@ -20,17 +20,32 @@ from rackless.ports.provisioner import Again, ErrorKind, Failed, HostAccess, Pro
 from rackless.ports.resources import Conflict, Record, RecordEvent, Refused, Resources
 from rackless.provisioning.baremetalhost import (
     FINALIZER,
+    HARDWARE_DATA,
     KIND,
     PAUSED,
+    RETRY,
     BadRecord,
     Host,
     Operational,
     State,
+    hardware_data,
     read,
     status_record,
 )
 from rackless.provisioning.credentials import Incomplete, host_access
-from rackless.provisioning.machine import STEPS, UNREGISTERED, WHEN_DELETED, Gone, Move, Outcome, Stay, Turn
+from rackless.provisioning.machine import (
+    DEADLINES,
+    OTHERWISE,
+    STEPS,
+    UNREGISTERED,
+    WHEN_DELETED,
+    Gone,
+    Move,
+    Outcome,
+    Stay,
+    Turn,
+    escape,
+)
 from rackless.provisioning.progress import Progress
 from rackless.provisioning.reconcile import BackOff, settle
 
@@ -56,6 +71,8 @@ class _Known:
 
     access: tuple[HostAccess, str] | None = None
     """With this access the engine has confirmed the host."""
+    waiting: tuple[State, ErrorKind, float] | None = None
+    """What is waited for, and since when."""
 
 
 @dataclass
@@ -68,6 +85,8 @@ class HostController:
     """Whom to trust at the BMCs' end."""
     evidence: Callable[[str], str] = lambda _: ""
     """What can be seen of a host from outside the engine, for the message of a failure."""
+    lost: Callable[[str], str] = lambda _: ""
+    """Why a host that should call will not; empty while it may. Asked so that nobody waits out the engine's patience."""
     back_off: BackOff = field(default_factory=BackOff)
     now: Callable[[], str] = _wall_clock
     chance: Callable[[], float] = random.random
@@ -152,13 +171,44 @@ class HostController:
             return 0.0
         if host.status.operational is not Operational.ERROR:
             progress.at(host.status.state)
+        if RETRY in host.annotations:
+            await self._forgive(host)
+            return 0.0
         outcome, version = await self._step(host, known)
+        outcome = escape(host, self._in_time(host, known, outcome))
         if isinstance(outcome, Failed) and (seen := self.evidence(host.name)):
             outcome = Failed(outcome.kind, f"{outcome.message}\n{seen}")
         if isinstance(outcome, Gone):
             await self._release(record)
             return None
         return await self._write(host, outcome, version, progress)
+
+    async def _forgive(self, host: Host) -> None:
+        """Forget how often it has failed, not that it has: the next step begins anew, at once."""
+        status = replace(host.status, error_count=0, provisioning_fail_count=0)
+        if status != host.status:
+            record = status_record(status, host.spec.credentials_name)
+            await self.resources.patch_status(KIND, host.name, record, resource_version=host.resource_version)
+        await self._drop_annotation(host.name, RETRY)
+
+    def _in_time(self, host: Host, known: _Known, outcome: Outcome) -> Outcome:
+        """What has been waited for too long has failed; what the engine was at last is part of the message."""
+        if not isinstance(outcome, Stay) or outcome.waits is None:
+            known.waiting = None
+            return outcome
+        state, now = host.status.state, self.clock.now()
+        if outcome.agent and (why := self.lost(host.name)):
+            known.waiting = None
+            return Failed(outcome.waits, f"{why}, while {outcome.doing or 'it was waited for'}")
+        if known.waiting is None or known.waiting[:2] != (state, outcome.waits):
+            known.waiting = (state, outcome.waits, now)
+        limit = DEADLINES.get(state, OTHERWISE)
+        left = known.waiting[2] + limit - now
+        if left > 0:
+            return replace(outcome, after=min(outcome.after or 0.0, left))
+        known.waiting = None
+        last = f", which was last at: {outcome.doing}" if outcome.doing else ""
+        return Failed(outcome.waits, f"{limit / 60:.0f} minutes were not enough for the engine{last}")
 
     async def _step(self, host: Host, known: _Known) -> tuple[Outcome, str]:
         state = host.status.state
@@ -188,7 +238,8 @@ class HostController:
         result = await self.provisioner.register(turn.access, restart=turn.failed_before(ErrorKind.REGISTRATION))
         match result:
             case Again(after, doing, busy):
-                return Stay(after, doing, cleared=not busy and turn.failed_before(ErrorKind.REGISTRATION))
+                over = not busy and turn.failed_before(ErrorKind.REGISTRATION)
+                return Stay(after, doing, cleared=over, waits=ErrorKind.REGISTRATION)
             case Failed():
                 return result
         return None
@@ -203,6 +254,8 @@ class HostController:
             progress.at(status.state)
         if isinstance(outcome, Stay):
             progress.doing(outcome.doing)
+        if isinstance(outcome, Move) and status.hardware is not None and "hardware" in outcome.changes:
+            await self.resources.apply(hardware_data(host, status.hardware))
         if status != host.status:
             await self.resources.patch_status(
                 KIND,
@@ -221,6 +274,7 @@ class HostController:
             await self.resources.apply(record)
 
     async def _release(self, record: Record) -> None:
+        await self.resources.delete(HARDWARE_DATA, record["metadata"]["name"])
         kept = [name for name in record["metadata"].get("finalizers") or () if name != FINALIZER]
         record["metadata"]["finalizers"] = kept
         await self.resources.apply(record)

@@ -38,7 +38,7 @@ async def host_access(resources: Resources, host: Host, ca: Path | None) -> tupl
         _require(record, f"the BMC secret {spec.credentials_name} is not there")
         _require(username and password, f"the BMC secret {spec.credentials_name} needs a username and a password")
     bmc = BmcAccess(spec.bmc_address, username, password, ca, spec.verify_certificate)
-    return HostAccess(host.name, host.uid, bmc, spec.boot_mac, spec.boot_mode, spec.root_device), version
+    return HostAccess(host.name, host.uid, bmc, spec.boot_mac, spec.boot_mode, spec.root_device, spec.clean), version
 
 
 def _require(value: object, message: str) -> None:

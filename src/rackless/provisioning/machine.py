@@ -4,6 +4,7 @@
     registering → inspecting → preparing → available → provisioning → provisioned → deprovisioning
                                               ↑                └─ failed ─────────────────→ │
                                               └────────────────────────────────────────────┘
+    available → inspecting, preparing (on demand), externally provisioned → provisioned
     when deleted: … → deprovisioning → powering off before delete → deleting → gone
 
 A step reads records and calls the provisioner; it writes nothing. `reconcile` turns its outcome into a status and a
@@ -16,9 +17,9 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from rackless.ports.provisioner import Again, Done, ErrorKind, Failed, HostAccess, Provisioner
+from rackless.ports.provisioner import Again, Done, ErrorKind, Failed, HostAccess, Provisioner, Result
 from rackless.ports.resources import Resources
-from rackless.provisioning.baremetalhost import INSPECT, REBOOT, Host, State
+from rackless.provisioning.baremetalhost import CLEAN, INSPECT, REBOOT, Host, State
 from rackless.provisioning.config_drive import config_drive
 from rackless.provisioning.hardware import hardware
 
@@ -26,13 +27,24 @@ POWER_POLL = 60.0
 ESCAPE_AFTER = 3
 """How often taking a host down may fail before it is let go anyway."""
 MAX_PROVISIONING_FAILURES = 5
+DEADLINES: Mapping[State, float] = {
+    State.REGISTERING: 600.0,
+    State.INSPECTING: 1800.0,
+    State.PREPARING: 1800.0,
+    State.PROVISIONING: 3600.0,
+    State.DEPROVISIONING: 3600.0,
+}
+"""Seconds a phase may take before it counts as failed; longer than the engine's own, which know better why …"""
+OTHERWISE = 600.0
+"""… and for all else that is waited for: power, adoption, letting go."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stay:
     """Come back `after` seconds; None waits for a change of the record. `cleared`: an error told before is over.
 
-    `answered` is an annotation that is thereby done.
+    `answered` is an annotation that is thereby done. `waits` is what it is called when it does not come to an end in
+    time; None is rest, which has no end. `agent`: the host itself is to call.
     """
 
     after: float | None
@@ -40,6 +52,8 @@ class Stay:
     cleared: bool = True
     changes: Mapping[str, Any] = field(default_factory=dict)
     answered: str = ""
+    waits: ErrorKind | None = None
+    agent: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +100,7 @@ async def unmanaged(turn: Turn) -> Outcome:
 async def register(turn: Turn) -> Outcome:
     result = await turn.provisioner.register(turn.access, restart=turn.failed_before(ErrorKind.REGISTRATION))
     if not isinstance(result, Done):
-        return _pending(result)
+        return _pending(result, ErrorKind.REGISTRATION)
     changes = {"id": result.detail.get("id", "")}
     if turn.host.spec.externally_provisioned:
         return Move(State.EXTERNALLY_PROVISIONED, changes)
@@ -96,13 +110,13 @@ async def register(turn: Turn) -> Outcome:
 async def inspect(turn: Turn) -> Outcome:
     result = await turn.provisioner.inspect(turn.access, restart=turn.failed_before(ErrorKind.INSPECTION))
     if not isinstance(result, Done):
-        return _pending(result)
+        return _pending(result, ErrorKind.INSPECTION)
     return Move(State.PREPARING, {"hardware": hardware(result.detail, turn.host.spec.boot_mac)})
 
 
 async def prepare(turn: Turn) -> Outcome:
     result = await turn.provisioner.prepare(turn.access, restart=turn.failed_before(ErrorKind.PREPARATION))
-    return Move(State.AVAILABLE) if isinstance(result, Done) else _pending(result)
+    return Move(State.AVAILABLE) if isinstance(result, Done) else _pending(result, ErrorKind.PREPARATION)
 
 
 async def available(turn: Turn) -> Outcome:
@@ -110,10 +124,12 @@ async def available(turn: Turn) -> Outcome:
     if spec.externally_provisioned:
         return Move(State.EXTERNALLY_PROVISIONED)
     if turn.host.annotations.get(INSPECT) == "":
-        return await _inspect_again(turn)
+        return await _anew(turn, INSPECT, ErrorKind.INSPECTION, turn.provisioner.inspect, State.INSPECTING)
+    if CLEAN in turn.host.annotations:
+        return await _anew(turn, CLEAN, ErrorKind.PREPARATION, turn.provisioner.prepare, State.PREPARING)
     if spec.online and spec.image is not None:
         return Move(State.PROVISIONING, {"image": spec.image, "boot_mode": spec.boot_mode})
-    return await _power(turn)
+    return await _power(turn, hard=True)  # an agent may still run there, which does not listen to a power button
 
 
 async def provision(turn: Turn) -> Outcome:
@@ -129,7 +145,7 @@ async def provision(turn: Turn) -> Outcome:
         return config
     result = await turn.provisioner.provision(turn.access, status.image, config)
     if not isinstance(result, Done):
-        return _pending(result)
+        return _pending(result, ErrorKind.PROVISIONING)
     return Move(State.PROVISIONED, {"powered_on": True, "provisioning_fail_count": 0})
 
 
@@ -139,7 +155,7 @@ async def provisioned(turn: Turn) -> Outcome:
         return Move(State.DEPROVISIONING)
     # an engine that has lost its memory learns what is there; nothing is installed again
     result = await turn.provisioner.adopt(turn.access, image, restart=turn.failed_before(ErrorKind.ADOPTION))
-    return await _power(turn) if isinstance(result, Done) else _pending(result)
+    return await _power(turn) if isinstance(result, Done) else _pending(result, ErrorKind.ADOPTION)
 
 
 async def externally_provisioned(turn: Turn) -> Outcome:
@@ -151,22 +167,20 @@ async def externally_provisioned(turn: Turn) -> Outcome:
 async def deprovision(turn: Turn) -> Outcome:
     after = State.POWERING_OFF if turn.host.deleting else State.AVAILABLE
     result = await turn.provisioner.deprovision(turn.access, restart=turn.failed_before(ErrorKind.PROVISIONING))
-    if isinstance(result, Failed) and turn.host.deleting and turn.host.status.error_count >= ESCAPE_AFTER:
-        return Move(after, {"image": None})
-    return Move(after, {"image": None}) if isinstance(result, Done) else _pending(result)
+    return Move(after, {"image": None}) if isinstance(result, Done) else _pending(result, ErrorKind.PROVISIONING)
 
 
 async def power_off(turn: Turn) -> Outcome:
     restart = turn.failed_before(ErrorKind.POWER)
     result = await turn.provisioner.power(turn.access, False, hard=True, restart=restart)
-    if isinstance(result, Failed) and turn.host.status.error_count >= ESCAPE_AFTER:
-        return Move(State.DELETING)
-    return Move(State.DELETING, {"powered_on": False}) if isinstance(result, Done) else _pending(result)
+    return (
+        Move(State.DELETING, {"powered_on": False}) if isinstance(result, Done) else _pending(result, ErrorKind.POWER)
+    )
 
 
 async def delete(turn: Turn) -> Outcome:
     result = await turn.provisioner.delete(turn.access)
-    return Gone() if isinstance(result, Done) else _pending(result)
+    return Gone() if isinstance(result, Done) else _pending(result, ErrorKind.REGISTRATION)
 
 
 STEPS: Mapping[State, Step] = {
@@ -197,31 +211,61 @@ WHEN_DELETED: Mapping[State, State] = {
 }
 """Where a host goes on when its record is deleted; states that are not here are already on that way."""
 
+ESCAPES: Mapping[State, State] = {
+    State.DEPROVISIONING: State.POWERING_OFF,
+    State.POWERING_OFF: State.DELETING,
+}
+"""Where a host that is deleted goes on although this keeps failing."""
+
+MOVES: Mapping[State, tuple[State, ...]] = {
+    State.NONE: (State.REGISTERING, State.UNMANAGED),
+    State.UNMANAGED: (State.REGISTERING,),
+    State.REGISTERING: (State.INSPECTING, State.PREPARING, State.EXTERNALLY_PROVISIONED),
+    State.INSPECTING: (State.PREPARING,),
+    State.PREPARING: (State.AVAILABLE,),
+    State.AVAILABLE: (State.PROVISIONING, State.INSPECTING, State.PREPARING, State.EXTERNALLY_PROVISIONED),
+    State.PROVISIONING: (State.PROVISIONED, State.DEPROVISIONING),
+    State.PROVISIONED: (State.DEPROVISIONING,),
+    State.EXTERNALLY_PROVISIONED: (State.PROVISIONED,),
+    State.DEPROVISIONING: (State.AVAILABLE, State.POWERING_OFF),
+    State.POWERING_OFF: (State.DELETING,),
+    State.DELETING: (),
+}
+"""Where each step may lead; with `WHEN_DELETED` these are all the ways there are."""
+
 UNREGISTERED = (State.NONE, State.UNMANAGED, State.REGISTERING, State.DELETING)
 """States in which the host need not be known to the engine before the step is taken."""
 
 
-async def _inspect_again(turn: Turn) -> Outcome:
-    """Only a new inspection counts, so the host is inspecting once the engine has begun one."""
-    result = await turn.provisioner.inspect(turn.access, restart=True)
+def escape(host: Host, outcome: Outcome) -> Outcome:
+    """Nobody holds on to a host that is to go: what has failed too often is left undone."""
+    state, failures = host.status.state, host.status.error_count
+    if isinstance(outcome, Failed) and host.deleting and state in ESCAPES and failures >= ESCAPE_AFTER:
+        return Move(ESCAPES[state])
+    return outcome
+
+
+async def _anew(turn: Turn, wish: str, kind: ErrorKind, begin: Callable[..., Awaitable[Result]], to: State) -> Outcome:
+    """Only what begins now answers the wish: the host is in its next state once the engine has begun."""
+    result = await begin(turn.access, restart=True)
     if isinstance(result, Again) and not result.busy:
-        return Move(State.INSPECTING, answered=INSPECT)
-    return _pending(result) if not isinstance(result, Done) else Stay(0.0)
+        return Move(to, answered=wish)
+    return _pending(result, kind) if not isinstance(result, Done) else Stay(0.0)
 
 
-async def _power(turn: Turn) -> Outcome:
+async def _power(turn: Turn, *, hard: bool = False) -> Outcome:
     reboots = [name for name in turn.host.annotations if name.partition("/")[0] == REBOOT]
     want = turn.host.spec.online and not reboots
-    hard = any('"hard"' in turn.host.annotations[name] for name in reboots)
+    hard = hard or any('"hard"' in turn.host.annotations[name] for name in reboots)
     result = await turn.provisioner.power(turn.access, want, hard=hard, restart=turn.failed_before(ErrorKind.POWER))
     if not isinstance(result, Done):
-        return _pending(result)
+        return _pending(result, ErrorKind.POWER)
     if REBOOT in reboots:  # it is off, which was the first half of it
         return Stay(0.0, changes={"powered_on": want}, answered=REBOOT)
     return Stay(POWER_POLL, changes={"powered_on": want})
 
 
-def _pending(result: Again | Failed) -> Outcome:
+def _pending(result: Again | Failed, kind: ErrorKind) -> Outcome:
     if isinstance(result, Failed):
         return result
-    return Stay(result.after, result.doing, cleared=not result.busy)
+    return Stay(result.after, result.doing, cleared=not result.busy, waits=kind, agent=result.agent)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 
-from rackless.errors import GaveUp, ProvisioningFailed
+from rackless.errors import GaveUp, LabError, ProvisioningFailed
 from rackless.ports.resources import Resources
-from rackless.provisioning.baremetalhost import KIND, BadRecord, Host, State, read
+from rackless.provisioning.baremetalhost import KIND, RETRY, BadRecord, Host, State, read
 
 
 async def until_state(
@@ -29,6 +29,33 @@ async def until_state(
     except TimeoutError as error:
         last = ", ".join(f"{name} is {what}" for name, what in sorted(waiting.items()))
         raise GaveUp(f"hosts to be {state}", within or 0.0, last) from error
+
+
+async def until_host(
+    resources: Resources, name: str, reached: Callable[[Host], bool], *, what: str, within: float
+) -> Host:
+    """The host, when it is as wanted; `what` says that in words.
+
+    Raises ProvisioningFailed at its next failure, GaveUp after `within` seconds. A failure from before does not count,
+    when a retry was asked for: it is forgotten with the answer.
+    """
+    last = "not there"
+    try:
+        async with asyncio.timeout(within):
+            async for event in resources.watch(KIND):
+                if event.record["metadata"]["name"] != name:
+                    continue
+                if event.type == "DELETED":
+                    raise LabError(f"the host {name} was deleted meanwhile")
+                host = read(event.record)
+                if reached(host):
+                    return host
+                last = host.status.state.value or "new"
+                if RETRY not in host.annotations and host.status.error_count > 0:
+                    _check(host, retries=0)
+    except TimeoutError as error:
+        raise GaveUp(f"host {name} to be {what}", within, last) from error
+    raise AssertionError("a watch has no end")
 
 
 async def _watch(resources: Resources, waiting: dict[str, str], state: State, retries: int) -> None:

@@ -35,6 +35,15 @@ class Roots:
             "RACKLESS_CACHE": str(self.cache),
         }
 
+    @property
+    def images(self) -> Path:
+        return self.cache / "images"
+
+    @property
+    def uses(self) -> Path:
+        """Which labs use what of the cache, also labs whose state is kept elsewhere."""
+        return self.cache / "uses"
+
     def labs(self) -> list[str]:
         """The labs that own something on this machine."""
         return sorted(path.stem for path in self.state.glob("*.ledger"))
@@ -81,6 +90,11 @@ class LabPaths:
     def holder_pid(self) -> Path:
         return self.run / "holder.pid"
 
+    @property
+    def awake(self) -> Path:
+        """There since the servers that were on when the machine went down are on again."""
+        return self.run / "awake"
+
     # in state
 
     @property
@@ -108,9 +122,19 @@ class LabPaths:
         return self.state / "resting"
 
     @property
+    def powered(self) -> Path:
+        """Which servers are on; after a restart of the machine they are switched on again by the next `up`."""
+        return self.state / "powered"
+
+    @property
     def supplies(self) -> Path:
         """Which images and which Ironic this lab uses: made on the host, read by labd."""
         return self.state / "supplies.json"
+
+    @property
+    def offered(self) -> Path:
+        """Images of a person's own that the file server offers: their names there, and their checksums."""
+        return self.state / "offered.json"
 
     @property
     def libvirt(self) -> Path:

@@ -11,9 +11,11 @@ from typing import Annotated, Any, Literal
 from pydantic import PlainSerializer, model_validator
 
 from rackless.spec.change import Change, setting
-from rackless.spec.networks import NetworksSpec
+from rackless.spec.images import ImageSpec
+from rackless.spec.networks import NetworksSpec, Provisioning
 from rackless.spec.profiles import PROFILES, Profile
-from rackless.spec.servers import GIB, MIB, Role, ServerGroup
+from rackless.spec.provisioner import ProvisionerSpec
+from rackless.spec.servers import GIB, MIB, BmcScheme, Role, ServerGroup
 from rackless.spec.units import DomainName, GroupName, LabName
 from rackless.spec.value import Value
 
@@ -46,6 +48,14 @@ class LabSpec(Value):
         Change.LIVE,
         default_factory=lambda: dict(PROFILES[Profile.TINY]),
     )
+    image: ImageSpec | None = setting(
+        "An image of your own for all servers that are not spare; without it the node image of the reference cluster.",
+        Change.RECREATE,
+        default=None,
+    )
+    provisioner: ProvisionerSpec | None = setting(
+        "An Ironic that runs already, instead of one of the lab's own.", Change.RECREATE, default=None
+    )
     storage: Folder | None = setting(
         "Folder for the disks, made when it is missing; without it they are in the lab's own.",
         Change.RECREATE,
@@ -59,3 +69,25 @@ class LabSpec(Value):
         if isinstance(given, dict) and given.get("profile") in list(Profile) and given.get("servers") is None:
             return {**given, "servers": PROFILES[Profile(given["profile"])]}
         return given
+
+    @model_validator(mode="before")
+    @classmethod
+    def _bring_a_network_to_boot_from(cls, given: Any) -> Any:
+        """Groups that boot over the network have the network for it, unless the lab says otherwise."""
+        if not isinstance(given, dict) or not isinstance(groups := given.get("servers"), dict):
+            return given
+        networks = given.get("networks", {})
+        provisioning = networks.get("provisioning", {}) if isinstance(networks, dict) else None
+        if (
+            not isinstance(provisioning, dict)
+            or "mode" in provisioning
+            or not any(map(_boots_over_network, groups.values()))
+        ):
+            return given
+        managed = {**networks, "provisioning": {**provisioning, "mode": Provisioning.MANAGED}}
+        return {**given, "networks": managed}
+
+
+def _boots_over_network(group: Any) -> bool:
+    scheme = group.bmc if isinstance(group, ServerGroup) else group.get("bmc") if isinstance(group, dict) else None
+    return scheme in list(BmcScheme) and BmcScheme(scheme).boots_over_network

@@ -14,6 +14,7 @@ from rackless.errors import InputError, Problem, SpecError
 from rackless.spec import check
 from rackless.spec.explain import inner_model
 from rackless.spec.lab import LabSpec
+from rackless.spec.salvage import Salvage, salvage
 from rackless.spec.units import render_size
 
 _BOUNDS = {"greater_than_equal": "ge", "less_than_equal": "le"}
@@ -29,10 +30,11 @@ def load(path: Path | None, *, name: str | None = None) -> LabSpec:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"cannot read {path}", why=str(error), hint="name the lab's file with -f FILE") from error
-    return parse(text, str(path), name=name)
+    return parse(text, str(path), name=name, folder=path.absolute().parent)
 
 
-def parse(text: str, source: str, *, name: str | None = None) -> LabSpec:
+def parse(text: str, source: str, *, name: str | None = None, folder: Path | None = None) -> LabSpec:
+    """`folder` is where relative paths in the text begin; without it, where we are."""
     try:
         node = yaml.compose(text, Loader=yaml.SafeLoader)
         tree = yaml.safe_load(text)
@@ -53,17 +55,21 @@ def parse(text: str, source: str, *, name: str | None = None) -> LabSpec:
     ]
     if name is not None:
         tree = {**tree, "name": name}
+    context = {"folder": folder or Path.cwd()}
+    rest: Salvage | None
     try:
-        spec = LabSpec.model_validate(tree)
+        rest = Salvage(LabSpec.model_validate(tree, context=context))
     except ValidationError as error:
         problems += [_problem(detail, lines) for detail in error.errors()]
-    else:
-        problems += [
-            Problem(p.path, p.message, _line(lines, tuple(p.path.split("."))), p.hint)
-            for p in check.find_problems(spec)
-        ]
+        rest = salvage(tree, error, context)
+        if rest is not None:
+            rest.unsure |= set(_meant(error))
+    if rest is not None:
+        for found in check.find_problems(rest.spec, rest.unsure):
+            where = rest.former(found.path)
+            problems.append(Problem(where, found.message, _line(lines, tuple(where.split("."))), found.hint))
         if not problems:
-            return spec
+            return rest.spec
     raise SpecError(source, sorted(problems, key=lambda p: (p.line or 0, p.path)))
 
 
@@ -97,6 +103,15 @@ def _line(lines: Lines, path: Sequence[str]) -> int | None:
         if (line := lines.get(tuple(path[:end]))) is not None:
             return line
     return None
+
+
+def _meant(error: ValidationError) -> Iterator[tuple[str, ...]]:
+    """The fields that were probably meant by unknown ones: what they should be is not known."""
+    for detail in error.errors():
+        if detail["type"] == "extra_forbidden":
+            *above, word = detail["loc"]
+            for close in difflib.get_close_matches(str(word), _fields_at(tuple(above)), n=1):
+                yield (*(str(part) for part in above if not isinstance(part, int)), close)
 
 
 def _problem(detail: Any, lines: Lines) -> Problem:

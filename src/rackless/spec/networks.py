@@ -89,8 +89,9 @@ class ClusterNetwork(Value):
 
 class ProvisioningNetwork(Value):
     mode: Provisioning = setting(
-        "`disabled`: hosts boot by virtual media. `managed`: a bridge without DHCP, which the installer brings. "
-        "`unmanaged`: a bridge where the lab answers DHCP.",
+        "`disabled`: hosts boot by virtual media. `managed`: whoever provisions the hosts brings DHCP and TFTP; that is "
+        "the lab's Ironic once it runs, or an installer when the lab is made `--until bmc`. `unmanaged`: the lab answers "
+        "DHCP, and nobody can boot from it. Without it: `managed` when a group boots over the network, else `disabled`.",
         Change.RECREATE,
         default=Provisioning.DISABLED,
     )

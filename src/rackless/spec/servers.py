@@ -5,6 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 
 from rackless.spec.change import Change, setting
+from rackless.spec.images import ImageSpec
 from rackless.spec.units import Size
 from rackless.spec.value import Value
 
@@ -21,6 +22,18 @@ class Role(StrEnum):
 class Firmware(StrEnum):
     UEFI = "uefi"
     BIOS = "bios"
+
+
+class BmcScheme(StrEnum):
+    """Metal3's schemes of BMC addresses: each says how a server is driven, and how it boots."""
+
+    REDFISH_VIRTUALMEDIA = "redfish-virtualmedia"
+    REDFISH = "redfish"
+    IPMI = "ipmi"
+
+    @property
+    def boots_over_network(self) -> bool:
+        return self is not BmcScheme.REDFISH_VIRTUALMEDIA
 
 
 class ServerGroup(Value):
@@ -68,8 +81,18 @@ class ServerGroup(Value):
         ge=0,
         le=8,
     )
+    bmc: BmcScheme = setting(
+        "How the lab's Ironic drives the servers and boots its agent on them: `redfish-virtualmedia` from an ISO in the "
+        "BMC's drive; `redfish` and `ipmi` over the network, by PXE and iPXE on the provisioning network. The BMCs "
+        "answer both protocols in any case.",
+        Change.RECREATE,
+        default=BmcScheme.REDFISH_VIRTUALMEDIA,
+    )
     firmware: Firmware = setting("UEFI (OVMF) or BIOS (SeaBIOS).", Change.RECREATE, default=Firmware.UEFI)
     secure_boot: bool = setting(
         "Firmware that starts only what is signed; with Microsoft's keys enrolled.", Change.RECREATE, default=False
+    )
+    image: ImageSpec | None = setting(
+        "An image of your own for these servers, instead of the lab's.", Change.RECREATE, default=None
     )
     tpm: bool = setting("A TPM 2.0 (swtpm).", Change.RECREATE, default=False)

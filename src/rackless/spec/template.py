@@ -15,14 +15,16 @@ def render(name: str, profile: Profile, why: str) -> str:
         for prefix, group in PROFILES[profile].items()
     )
     networks = default.networks
-    return f"""\
+    return _aligned(f"""\
 # A rackless lab. Every field may be left out; `rackless explain lab` tells of all of them.
 # Profile {profile}: {why}
 version: 1
 name: {name}
 domain: {default.domain}          # servers are NAME.{name}.{default.domain}
 
-servers:                        # groups by name; role: control-plane, worker or spare
+# Groups by name; role: control-plane, worker or spare. They boot by virtual media; `bmc: redfish` or `bmc: ipmi` boots
+# them over the network, by iPXE on a managed provisioning network.
+servers:
 {groups}
 
 networks:
@@ -37,4 +39,13 @@ networks:
   uplink: {networks.uplink}                  # or nat: the lab reaches the outside through this machine
   # dns:
   #   records: {{registry: {networks.cluster.cidr[1]}}}
-"""
+""")
+
+
+def _aligned(text: str) -> str:
+    """Comments behind values begin in one column."""
+    lines = []
+    for line in text.splitlines():
+        value, hash, comment = line.partition(" # ")
+        lines.append(f"{value.rstrip():<32}# {comment}" if hash and value.strip() else line)
+    return "\n".join(lines) + "\n"

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
-from ipaddress import IPv4Address, IPv4Network
+from ipaddress import ip_address, ip_network
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, PlainSerializer, WithJsonSchema
+
+from rackless.spec.address import Ip, IpNetwork
 
 _SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]i?B?|B)?\s*", re.IGNORECASE)
 _FACTORS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
@@ -56,18 +58,32 @@ def _parse_cidr(value: Any) -> Any:
     if not isinstance(value, str):
         return value
     try:
-        return IPv4Network(value)
+        found = ip_network(value)
     except ValueError as error:
         raise ValueError(f"{value!r} is not an IPv4 network, such as 192.168.111.0/24 ({error})") from error
+    return _only_four(found)
 
 
 def _parse_address(value: Any) -> Any:
     if not isinstance(value, str):
         return value
     try:
-        return IPv4Address(value)
+        found = ip_address(value)
     except ValueError as error:
         raise ValueError(f"{value!r} is not an IPv4 address, such as 192.168.111.5") from error
+    return _only_four(found)
+
+
+def _only_four(found: Ip | IpNetwork) -> Ip | IpNetwork:
+    if found.version == 6:
+        raise ValueError(f"{found} is IPv6, which labs do not have yet; give an IPv4 one")
+    return found
+
+
+def _refuse_several(value: Any) -> Any:
+    if isinstance(value, list | tuple):
+        raise ValueError("several networks (dual stack) are not possible yet; give one IPv4 network")
+    return value
 
 
 def _parse_range(value: Any) -> Any:
@@ -78,8 +94,8 @@ def _parse_range(value: Any) -> Any:
         value = (first.strip(), last.strip())
     if not isinstance(value, tuple | list) or len(value) != 2:
         raise ValueError("a range has a first and a last address, such as 192.168.111.10-192.168.111.19")
-    begin, end = (IPv4Address(_parse_address(part)) for part in value)
-    if end < begin:
+    begin, end = (ip_address(str(_parse_address(part))) for part in value)
+    if int(end) < int(begin):
         raise ValueError(f"the range ends at {end}, before it starts at {begin}")
     return begin, end
 
@@ -110,13 +126,16 @@ LabName = Annotated[str, _check_name(32)]
 GroupName = Annotated[str, _check_name(24)]
 DomainName = Annotated[str, AfterValidator(_check_domain)]
 Cidr = Annotated[
-    IPv4Network, BeforeValidator(_parse_cidr), WithJsonSchema({"type": "string", "examples": ["192.168.111.0/24"]})
+    IpNetwork,
+    BeforeValidator(_parse_cidr),
+    BeforeValidator(_refuse_several),
+    WithJsonSchema({"type": "string", "examples": ["192.168.111.0/24"]}),
 ]
 Address = Annotated[
-    IPv4Address, BeforeValidator(_parse_address), WithJsonSchema({"type": "string", "examples": ["192.168.111.5"]})
+    Ip, BeforeValidator(_parse_address), WithJsonSchema({"type": "string", "examples": ["192.168.111.5"]})
 ]
 AddressRange = Annotated[
-    tuple[IPv4Address, IPv4Address],
+    tuple[Ip, Ip],
     BeforeValidator(_parse_range),
     PlainSerializer(lambda pair: f"{pair[0]}-{pair[1]}", return_type=str),
     WithJsonSchema({"type": "string", "examples": ["192.168.111.10-192.168.111.19"]}),

@@ -98,7 +98,18 @@ async def test_no_override_takes_the_override_away(desk: Desk) -> None:
     assert desk.chassis.memory.boot == BootOverride()
 
 
-@pytest.mark.parametrize("selector", [0x3, 0x4, 0x6, 0xF])
+@pytest.mark.parametrize(("selector", "device"), [(0x6, BootDevice.SETUP), (0xF, BootDevice.REMOVABLE)])
+async def test_the_set_up_screen_and_removable_media_are_set_and_read_back(
+    make_desk: MakeDesk, selector: int, device: BootDevice
+) -> None:
+    desk = await make_desk(setup_screen=True)
+    client = await desk.admin()
+    await client.get(*SET_BOOT, bytes((5, 0xA0, selector << 2, 0, 0, 0)))
+    assert desk.chassis.memory.boot.device is device
+    assert (await client.get(*GET_BOOT, b"\x05\x00\x00"))[2:4] == bytes((0xA0, selector << 2))
+
+
+@pytest.mark.parametrize("selector", [0x3, 0x4, 0x6, 0xB])
 async def test_a_device_the_server_does_not_have_is_refused_not_forgotten(desk: Desk, selector: int) -> None:
     client = await desk.admin()
     assert (await client.ask(*SET_BOOT, bytes((5, 0xA0, selector << 2, 0, 0, 0))))[0] == 0xCC
@@ -119,8 +130,9 @@ async def test_the_lamp_goes_out_by_itself(desk: Desk) -> None:
     await client.get(0x00, 0x04, b"\x00\x01")
     assert (await client.get(*STATUS))[2] & 0x30 == 0x20
     await desk.controller.identify(0.01)
-    await asyncio.sleep(0.05)
-    assert desk.chassis.memory.settings["locate"] is False
+    async with asyncio.timeout(10):
+        while desk.chassis.memory.settings["locate"]:  # noqa: ASYNC110 - it goes out by a timer and a disk
+            await asyncio.sleep(0.01)
 
 
 async def test_the_restore_policy_is_kept(desk: Desk) -> None:

@@ -22,13 +22,16 @@ from rackless.bmc.ipmi import wire
 from rackless.bmc.ipmi.sites import Ipmi
 from rackless.bmc.ipmi.suites import SUITES
 from rackless.drivers.fake.consoles import FakeConsoles
+from rackless.drivers.fake.hypervisor import FakeHypervisor
 from rackless.drivers.terminals import TerminalConsoles
 from rackless.ports.hypervisor import BootDevice, Power
-from tests.bmc.conftest import MakeRack, Rack
+from tests.bmc.conftest import MakeRack, Rack, server
 
 pytestmark = pytest.mark.real
 
 ACCOUNTS = (Account("admin", "password"), Account("twenty", "p" * 20), Account("view", "password", "ReadOnly"))
+
+RESET = "/redfish/v1/Systems/1/Actions/ComputerSystem.Reset"
 
 IPMITOOL: tuple[tuple[str, str], ...] = (
     ("chassis power on", "Up/On"),
@@ -43,8 +46,12 @@ IPMITOOL: tuple[tuple[str, str], ...] = (
     ("chassis bootparam get 5", "BIOS EFI boot"),
     ("chassis bootdev cdrom", "Set Boot Device to cdrom"),
     ("chassis bootparam get 5", "Force Boot from CD/DVD"),
-    ("chassis bootdev bios", "failed: Invalid data field"),
+    ("chassis bootdev bios", "Set Boot Device to bios"),
+    ("chassis bootparam get 5", "Force Boot into BIOS Setup"),
+    ("chassis bootdev floppy", "Set Boot Device to floppy"),
+    ("chassis bootparam get 5", "Force Boot from Floppy/primary removable media"),
     ("chassis bootdev safe", "failed: Invalid data field"),
+    ("chassis bootdev diag", "failed: Invalid data field"),
     ("chassis bootdev none", "Set Boot Device to none"),
     ("chassis bootparam get 5", "Boot Flag Invalid"),
     ("chassis bootparam get 0", "set complete"),
@@ -85,7 +92,7 @@ IPMITOOL: tuple[tuple[str, str], ...] = (
     ("fru print", "Product Serial        : 00000000-0000-0000-0000-000000abc000"),
     ("sol info 1", "Enabled                         : true"),
     ("session info active", "IPMIv2/RMCP+"),
-    ("dcmi power reading", "6 Watts"),
+    ("dcmi power reading", "8 Watts"),
     ("dcmi discover", "Power management available"),
     ("dcmi set_asset_tag rack7", "rack7"),
     ("dcmi asset_tag", "rack7"),
@@ -116,7 +123,7 @@ FREEIPMI: tuple[tuple[str, str], ...] = (
     ("ipmi-sensors --quiet-cache", "Inlet Temp"),
     ("ipmi-sel --quiet-cache", "Power State"),
     ("ipmi-fru --quiet-cache", "virtual server"),
-    ("ipmi-dcmi --get-system-power-statistics", "6 Watts"),
+    ("ipmi-dcmi --get-system-power-statistics", "8 Watts"),
     ("bmc-device --get-sel-time", "SEL Time"),
 )
 
@@ -145,7 +152,9 @@ async def bench(make_rack: MakeRack) -> AsyncIterator[Bench]:
         pytest.skip("ipmitool or FreeIPMI is not installed")
     # FreeIPMI's console takes the upper half of the ports for a part of the host's name
     consoles, port = FakeConsoles({"server-0"}, echo=True), random.randrange(20000, 30000)
-    rack = await make_rack(1, accounts=ACCOUNTS, ipmi=Ipmi(port=port, consoles=consoles))
+    hypervisor = FakeHypervisor()
+    hypervisor.define([server(0, setup_screen=True)])
+    rack = await make_rack(hypervisor=hypervisor, accounts=ACCOUNTS, ipmi=Ipmi(port=port, consoles=consoles))
     yield Bench(rack, consoles, port)
 
 
@@ -394,3 +403,33 @@ async def test_pyghmi_logs_in_and_drives_the_server(bench: Bench) -> None:
     assert "'bootdev': 'network'" in output
     assert "Inlet Temp" in output
     assert bench.rack.fleet.chassis("server-0").server().power is Power.ON
+
+
+async def test_both_protocols_show_the_same_sensors(bench: Bench) -> None:
+    for kind in ("ForceOff", "On"):
+        assert (await bench.rack.ask("POST", RESET, {"ResetType": kind}, as_=ACCOUNTS[0]))[0] == 204
+        code, text = await run(*bench.ipmitool(17), "sdr", "elist", "full")
+        assert code == 0
+        ipmi = {line.split("|")[0].strip(): line.split("|")[4].strip() for line in text.splitlines()}
+        members = (await bench.rack.get("/redfish/v1/Chassis/1/Sensors", as_=ACCOUNTS[0]))["Members"]
+        redfish = [await bench.rack.get(member["@odata.id"], as_=ACCOUNTS[0]) for member in members]
+        units = {"Cel": "degrees C", "{rev}/min": "RPM", "W": "Watts"}
+        assert ipmi == {
+            one["Name"]: "No Reading"
+            if one["Reading"] is None
+            else f"{one['Reading']:.0f} {units[one['ReadingUnits']]}"
+            for one in redfish
+        }
+        thermal = await bench.rack.get("/redfish/v1/Chassis/1/Thermal", as_=ACCOUNTS[0])
+        shown = [one["ReadingCelsius"] for one in thermal["Temperatures"]] + [one["Reading"] for one in thermal["Fans"]]
+        power = (await bench.rack.get("/redfish/v1/Chassis/1/Power", as_=ACCOUNTS[0]))["PowerControl"][0][
+            "PowerConsumedWatts"
+        ]
+        assert [*shown, power] == [one["Reading"] for one in redfish]
+
+
+async def test_a_client_of_ipmi_1_5_is_told_that_there_is_none(bench: Bench) -> None:
+    where = ["-H", bench.address, "-p", str(bench.port), "-U", "admin", "-P", "password"]
+    for kind in ([], ["-A", "MD5"], ["-A", "NONE"]):
+        code, said = await run("ipmitool", "-I", "lan", *kind, *where, "power", "status")
+        assert code == 1 and f"Authentication type {kind[-1] if kind else 'NONE'} not supported" in said

@@ -6,7 +6,7 @@ from ipaddress import IPv4Address
 
 import pytest
 
-from rackless.bmc.chassis import Cause
+from rackless.bmc.buttons import Cause
 from rackless.bmc.ipmi import sdr
 from rackless.bmc.ipmi.sdr import Analog
 from rackless.errors import LabError
@@ -137,7 +137,7 @@ async def test_dcmi_reads_the_power_of_the_model(make_desk: MakeDesk) -> None:
         client = await (await make_desk(power=power)).admin()
         answer = await client.get(0x2C, 0x02, b"\xdc\x01\x00\x00")
         readings.append(struct.unpack_from("<H", answer, 1)[0])
-    assert readings == [6, 55]
+    assert readings == [8, 56]
 
 
 async def test_the_asset_tag_is_the_one_redfish_shows(desk: Desk) -> None:

@@ -47,6 +47,20 @@ def test_every_release_takes_every_kind_of_provisioning(release: Release, mode: 
         assert made["hosts"][0]["bootMACAddress"] == plan.servers[0].nics[0].mac
 
 
+@pytest.mark.parametrize(
+    ("bmc", "scheme", "address"),
+    [
+        ("redfish-virtualmedia", "", "redfish-virtualmedia+https://192.168.112.20/redfish/v1/Systems/1"),
+        ("redfish", "", "redfish+https://192.168.112.20/redfish/v1/Systems/1"),
+        ("ipmi", "", "ipmi://192.168.112.20"),
+        ("ipmi", "redfish", "redfish://192.168.112.20/redfish/v1/Systems/1"),
+    ],
+)
+def test_the_bmc_address_is_the_one_of_the_servers_group_unless_it_is_said(bmc: str, scheme: str, address: str) -> None:
+    made = written(ROOMY.replace("disk: 100GiB}", f"disk: 100GiB, bmc: {bmc}}}"), Options(scheme=scheme))
+    assert made["platform"]["baremetal"]["hosts"][0]["bmc"]["address"] == address
+
+
 def test_a_server_can_take_another_part_for_two_nodes_with_an_arbiter() -> None:
     made = written(ROOMY, Options(roles={"ctrl-2": "arbiter", "worker-0": "none", "worker-1": "none"}))
     roles = [host["role"] for host in made["platform"]["baremetal"]["hosts"]]

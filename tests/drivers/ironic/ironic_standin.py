@@ -1,11 +1,12 @@
 """Ironic's API without Ironic: one node in the state a test puts it in, and what was asked of it."""
 
+import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from aiohttp import web
+from aiohttp import encode_basic_auth, web
 
 NODE: dict[str, Any] = {
     "uuid": "node-1",
@@ -20,8 +21,12 @@ NODE: dict[str, Any] = {
     "fault": None,
     "instance_uuid": None,
     "instance_info": {},
+    "driver": "redfish",
+    "boot_interface": "redfish-virtual-media",
     "driver_info": {},
     "extra": {},
+    "deploy_interface": "direct",
+    "automated_clean": True,
     "deploy_step": {},
     "clean_step": {},
 }
@@ -31,6 +36,7 @@ NODE: dict[str, Any] = {
 class IronicStandIn:
     node: dict[str, Any] | None = None
     inventory: dict[str, Any] | None = None
+    history: list[dict[str, str]] | None = None
     ports: list[dict[str, str]] = field(default_factory=list)
     answer: tuple[int, str] | None = None
     """Answer every change with this status and text instead of doing it."""
@@ -39,12 +45,17 @@ class IronicStandIn:
     """Every change that was asked for: `PUT provision manage`, `PATCH instance_info`, …"""
     bodies: list[Any] = field(default_factory=list)
     url: str = ""
+    account: tuple[str, str] | None = None
+    """Who may come in; None lets everybody."""
+    drivers: tuple[str, ...] = ("redfish",)
 
     def put(self, **fields: Any) -> None:
         self.node = {**NODE, **(self.node or {}), **fields}
 
     @web.middleware
     async def _changes(self, request: web.Request, handler: Any) -> web.StreamResponse:
+        if self.account and request.headers.get("Authorization") != encode_basic_auth(*self.account):
+            return web.json_response({"error_message": "Authorization required"}, status=401)
         if request.method != "GET" and self.answer:
             status, text = self.answer
             return web.json_response({"error_message": f'{{"faultstring": "{text}"}}'}, status=status)
@@ -54,6 +65,9 @@ class IronicStandIn:
         if self.node is None or request.match_info["node"] not in (self.node["name"], self.node["uuid"]):
             return web.json_response({"error_message": "not here"}, status=404)
         return web.json_response(self.node)
+
+    async def _list(self, request: web.Request) -> web.Response:
+        return web.json_response({"nodes": [self.node] if self.node else []})
 
     async def _create(self, request: web.Request) -> web.Response:
         body = await request.json()
@@ -99,6 +113,11 @@ class IronicStandIn:
             return web.json_response({"error_message": "none"}, status=404)
         return web.json_response({"inventory": self.inventory, "plugin_data": {}})
 
+    async def _history(self, request: web.Request) -> web.Response:
+        if self.history is None:
+            return web.json_response({"error_message": "none"}, status=404)
+        return web.json_response({"history": self.history})
+
     async def _validate(self, request: web.Request) -> web.Response:
         return web.json_response(self.validation)
 
@@ -111,18 +130,24 @@ class IronicStandIn:
         self.asked.append(what)
         self.bodies.append(body)
 
+    async def _drivers(self, request: web.Request) -> web.Response:
+        return web.json_response({"drivers": [{"name": name} for name in self.drivers]})
+
     @asynccontextmanager
-    async def serving(self) -> AsyncIterator[str]:
+    async def serving(self, tls: ssl.SSLContext | None = None) -> AsyncIterator[str]:
         app = web.Application(middlewares=[self._changes])
         node = "/v1/nodes/{node}"
         app.add_routes([
             web.post("/v1/nodes", self._create),
+            web.get("/v1/nodes", self._list),
             web.post("/v1/ports", self._create_port),
             web.get("/v1/ports", self._list_ports),
+            web.get("/v1/drivers", self._drivers),
             web.get(node, self._get_node),
             web.patch(node, self._patch),
             web.delete(node, self._delete),
             web.get(f"{node}/inventory", self._inventory),
+            web.get(f"{node}/history", self._history),
             web.get(f"{node}/validate", self._validate),
             web.put(f"{node}/states/provision", self._provision),
             web.put(f"{node}/states/power", self._power),
@@ -131,9 +156,9 @@ class IronicStandIn:
         ])  # fmt: skip
         runner = web.AppRunner(app, access_log=None)
         await runner.setup()
-        site = web.TCPSite(runner, "127.0.0.1", 0)
+        site = web.TCPSite(runner, "127.0.0.1", 0, ssl_context=tls)
         await site.start()
         try:
-            yield f"http://127.0.0.1:{runner.addresses[0][1]}"
+            yield f"{'https' if tls else 'http'}://127.0.0.1:{runner.addresses[0][1]}"
         finally:
             await runner.cleanup()

@@ -1,9 +1,12 @@
 from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from rackless.drivers.ironic.provisioner import IronicProvisioner, _fingerprint
+from rackless.drivers.ironic.node import fingerprint
+from rackless.drivers.ironic.provisioner import Guest, IronicProvisioner
 from rackless.ports.provisioner import (
     Again,
     BmcAccess,
@@ -22,7 +25,7 @@ BMC = BmcAccess("redfish-virtualmedia://192.0.2.1/redfish/v1/Systems/1", "admin"
 HOST = HostAccess("ctrl-0", "uid-1", BMC, "02:00:00:00:00:01")
 IMAGE = Image("http://192.0.2.1/node.qcow2", "ab" * 32)
 CONFIG = ConfigDrive('{"ignition": {}}', {"role": "control-plane"})
-KNOWN = {"extra": {"uid": HOST.uid, "access": _fingerprint(HOST)}}
+KNOWN = {"extra": {"uid": HOST.uid, "access": fingerprint(HOST, {})}}
 HELD = {"instance_info": {"image_source": IMAGE.url, "image_os_hash_value": IMAGE.checksum}}
 
 Call = Callable[[IronicProvisioner, bool], Awaitable[Result]]
@@ -31,6 +34,7 @@ CALLS: dict[str, Call] = {
     "inspect": lambda ironic, restart: ironic.inspect(HOST, restart=restart),
     "prepare": lambda ironic, restart: ironic.prepare(HOST, restart=restart),
     "provision": lambda ironic, restart: ironic.provision(HOST, IMAGE, CONFIG, restart=restart),
+    "adopt": lambda ironic, restart: ironic.adopt(HOST, IMAGE, restart=restart),
     "deprovision": lambda ironic, restart: ironic.deprovision(HOST, restart=restart),
     "power on": lambda ironic, restart: ironic.power(HOST, True, restart=restart),
     "power off": lambda ironic, restart: ironic.power(HOST, False, restart=restart),
@@ -41,6 +45,7 @@ KINDS = {
     "inspect": ErrorKind.INSPECTION,
     "prepare": ErrorKind.PREPARATION,
     "provision": ErrorKind.PROVISIONING,
+    "adopt": ErrorKind.ADOPTION,
     "deprovision": ErrorKind.PROVISIONING,
     "power on": ErrorKind.POWER,
 }
@@ -80,6 +85,11 @@ TABLE: list[tuple[str, str, type, list[str]]] = [
     ("provision", "deploying", Again, []),
     ("provision", "wait call-back", Again, []),
     ("provision", "active", Again, ["PUT provision deleted"]),
+    ("adopt", "enroll", Again, ["PUT provision manage"]),
+    ("adopt", "available", Again, ["PUT provision manage"]),
+    ("adopt", "manageable", Again, ["PATCH instance_uuid instance_info", "PUT provision adopt"]),
+    ("adopt", "adopting", Again, []),
+    ("adopt", "active", Done, []),
     ("deprovision", "active", Again, ["PUT provision deleted"]),
     ("deprovision", "deploy failed", Again, ["PUT provision deleted"]),
     ("deprovision", "wait call-back", Again, ["PUT provision deleted"]),
@@ -113,6 +123,7 @@ FAILURES = [
     ("inspect", "inspect failed", ["PUT provision inspect"]),
     ("prepare", "clean failed", ["DELETE maintenance", "PUT provision manage"]),
     ("provision", "deploy failed", ["PATCH instance_uuid instance_info", "PUT provision active"]),
+    ("adopt", "adopt failed", ["PATCH instance_uuid instance_info", "PUT provision adopt"]),
     ("deprovision", "clean failed", ["DELETE maintenance", "PUT provision manage"]),
     ("deprovision", "error", ["PUT provision deleted"]),
     ("power on", "active", ["PUT power power on"]),
@@ -234,6 +245,65 @@ async def test_an_image_that_is_already_there_is_done(api: IronicStandIn, ironic
     assert api.asked == []
 
 
+ANEW = [
+    ("inspect", "inspect wait", ["PUT provision abort"], True),
+    ("prepare", "clean wait", ["PUT provision abort"], True),
+    ("prepare", "available", ["PATCH automated_clean", "PUT provision manage"], False),
+]
+
+
+@pytest.mark.parametrize(("what", "state", "asked", "busy"), ANEW)
+async def test_what_is_to_begin_anew_is_first_brought_to_an_end(
+    api: IronicStandIn, ironic: IronicProvisioner, what: str, state: str, asked: list[str], busy: bool
+) -> None:
+    api.put(provision_state=state, **KNOWN)
+    result = await CALLS[what](ironic, True)
+    assert isinstance(result, Again) and result.busy == busy
+    assert api.asked == asked
+
+
+async def test_a_host_that_is_not_to_be_cleaned_is_not_but_for_a_cleaning_on_demand(
+    api: IronicStandIn, ironic: IronicProvisioner
+) -> None:
+    host = replace(HOST, clean=False)
+    await ironic.register(host)
+    assert api.bodies[0]["automated_clean"] is False
+    api.put(provision_state="available", automated_clean=False, **KNOWN)
+    assert isinstance(await ironic.prepare(host, restart=True), Again)
+    assert api.node and api.node["automated_clean"] is True
+    assert await ironic.prepare(host) == Done()  # it is available again, and as it was before
+    assert api.node["automated_clean"] is False
+
+
+async def test_whether_a_host_is_cleaned_when_it_is_taken_back_is_what_its_record_says_then(
+    api: IronicStandIn, ironic: IronicProvisioner
+) -> None:
+    api.put(provision_state="active", automated_clean=True, **KNOWN)
+    await ironic.deprovision(replace(HOST, clean=False))
+    assert api.asked == ["PATCH automated_clean", "PUT provision deleted"]
+
+
+LIVE = Image("http://192.0.2.1/rescue.iso", "", format="live-iso")
+
+
+async def test_a_live_iso_is_booted_from_where_it_is_and_nothing_is_written(
+    api: IronicStandIn, ironic: IronicProvisioner
+) -> None:
+    api.put(provision_state="available", **KNOWN)
+    assert isinstance(await ironic.provision(HOST, LIVE, ConfigDrive("")), Again)
+    assert api.node and api.node["deploy_interface"] == "ramdisk"
+    assert api.node["instance_info"] == {"boot_iso": LIVE.url, "capabilities": {"boot_mode": "uefi"}}
+    assert "configdrive" not in api.bodies[-1]
+    api.put(provision_state="active")
+    assert await ironic.provision(HOST, LIVE, ConfigDrive("")) == Done()
+
+
+async def test_after_a_live_iso_an_image_is_written_again(api: IronicStandIn, ironic: IronicProvisioner) -> None:
+    api.put(provision_state="available", deploy_interface="ramdisk", **KNOWN)
+    await ironic.provision(HOST, IMAGE, CONFIG)
+    assert api.node and api.node["deploy_interface"] == "direct"
+
+
 async def test_new_credentials_are_sent_and_tried(api: IronicStandIn, ironic: IronicProvisioner) -> None:
     api.put(provision_state="enroll", last_error="401", extra={"uid": HOST.uid, "access": "older"})
     assert isinstance(await ironic.register(HOST), Again)
@@ -265,3 +335,79 @@ async def test_a_bad_address_is_a_registration_error_without_asking_ironic_for_a
     result = await ironic.register(access)
     assert isinstance(result, Failed) and result.kind is ErrorKind.REGISTRATION
     assert api.asked == []
+
+
+NETWORK_BOOT = [
+    ("redfish://192.0.2.1/redfish/v1/Systems/1", "redfish", "redfish", "redfish_address"),
+    ("ipmi://192.0.2.1", "ipmi", "ipmitool", "ipmi_address"),
+]
+
+
+@pytest.mark.parametrize(("address", "driver", "tool", "told"), NETWORK_BOOT)
+async def test_a_host_that_boots_over_the_network_is_enrolled_with_ipxe_and_its_boot_mac(
+    api: IronicStandIn, address: str, driver: str, tool: str, told: str
+) -> None:
+    host = replace(HOST, bmc=replace(BMC, address=address), boot_mode="legacy")
+    async with IronicProvisioner(api.url, "admin", "secret", None, network_boot=True) as ironic:
+        assert isinstance(await ironic.register(host), Again)
+    assert api.asked == ["POST node", "POST port"]
+    node, port = api.bodies
+    assert (node["driver"], node["boot_interface"], node["power_interface"]) == (driver, "ipxe", tool)
+    assert told in node["driver_info"] and node["properties"]["capabilities"] == "boot_mode:bios"
+    assert port == {"node_uuid": "node-1", "address": HOST.boot_mac, "pxe_enabled": True}
+
+
+async def test_network_boot_is_refused_where_there_is_no_network_for_it_or_no_mac(api: IronicStandIn) -> None:
+    host = replace(HOST, bmc=replace(BMC, address="redfish://192.0.2.1"))
+    async with IronicProvisioner(api.url, "admin", "secret", None) as ironic:
+        result = await ironic.register(host)
+    assert isinstance(result, Failed) and result.kind is ErrorKind.REGISTRATION
+    assert "there is none to boot from" in result.message and "redfish-virtualmedia://" in result.message
+    async with IronicProvisioner(api.url, "admin", "secret", None, network_boot=True) as ironic:
+        result = await ironic.register(replace(host, boot_mac=""))
+    assert isinstance(result, Failed) and "needs the host's bootMACAddress" in result.message
+    assert api.asked == []
+
+
+async def test_a_new_scheme_changes_driver_and_boot_and_forgets_the_old_access(api: IronicStandIn) -> None:
+    api.put(provision_state="enroll", driver_info={"redfish_address": "https://192.0.2.1", "kept": 1}, **KNOWN)
+    host = replace(HOST, bmc=replace(BMC, address="ipmi://192.0.2.1"))
+    async with IronicProvisioner(api.url, "admin", "secret", None, network_boot=True) as ironic:
+        await ironic.register(host)
+    assert api.node is not None
+    assert (api.node["driver"], api.node["boot_interface"]) == ("ipmi", "ipxe")
+    assert api.node["driver_info"]["kept"] == 1 and "redfish_address" not in api.node["driver_info"]
+
+
+async def test_in_an_ironic_that_is_not_ours_nodes_have_the_labs_name_its_ramdisk_and_no_file_of_ours(
+    api: IronicStandIn,
+) -> None:
+    guest = Guest("lab~", {"deploy_kernel": "http://192.0.2.1/kernel"})
+    host = replace(HOST, bmc=replace(BMC, ca=Path("/lab/ca.crt")))
+    async with IronicProvisioner(api.url, "", "", None, guest) as theirs:
+        await theirs.register(host)
+        node: Any = api.bodies[0]
+        assert node["name"] == "lab~ctrl-0"
+        assert node["driver_info"]["deploy_kernel"] == "http://192.0.2.1/kernel"
+        assert node["driver_info"]["redfish_verify_ca"] is False
+        assert isinstance(await theirs.register(host), Again)
+        assert api.asked == ["POST node", "POST port", "PUT provision manage"]
+
+        assert await theirs.forget_all() == ["lab~ctrl-0"]
+        assert api.node is None
+        api.put(name="other~ctrl-0")
+        assert await theirs.forget_all() == []
+
+
+async def test_an_error_that_ironic_forgot_is_found_in_its_history(
+    api: IronicStandIn, ironic: IronicProvisioner
+) -> None:
+    api.put(provision_state="deploy failed", last_error=None, **KNOWN, **HELD)
+    result = await ironic.provision(HOST, IMAGE, CONFIG)
+    assert result == Failed(ErrorKind.PROVISIONING, "Ironic says only: deploy failed")
+    api.history = [
+        {"created_at": "2026-01-01T00:00:02", "severity": "ERROR", "event": "The newer one."},
+        {"created_at": "2026-01-01T00:00:01", "severity": "ERROR", "event": "The older one."},
+        {"created_at": "2026-01-01T00:00:03", "severity": "INFO", "event": "Nothing."},
+    ]
+    assert await ironic.provision(HOST, IMAGE, CONFIG) == Failed(ErrorKind.PROVISIONING, "The newer one.")

@@ -3,24 +3,41 @@
 import asyncio
 import ctypes
 import os
+import signal
 import ssl
 import subprocess
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import replace
 from ipaddress import IPv4Address
 from pathlib import Path
+from typing import Any
 
 import aiohttp
 import pytest
 import pytest_asyncio
 
-from rackless.drivers.ironic.client import IronicClient, Refused
+from rackless.daemon.keeper import KeptProcesses
+from rackless.drivers.ironic.client import IronicClient, Refused, Unreachable
 from rackless.drivers.ironic.config import IronicConfig
 from rackless.drivers.ironic.environment import ensure_environment
-from rackless.drivers.ironic.provisioner import IronicProvisioner
+from rackless.drivers.ironic.provisioner import Guest, IronicProvisioner
 from rackless.drivers.ironic.service import IronicService
 from rackless.drivers.process import LocalProcesses
 from rackless.events import Bus
-from rackless.ports.provisioner import Again, BmcAccess, Done, ErrorKind, Failed, HostAccess, Result
+from rackless.lab.files import FileServer
+from rackless.ports.process import Completed
+from rackless.ports.provisioner import (
+    Again,
+    BmcAccess,
+    ConfigDrive,
+    Done,
+    ErrorKind,
+    Failed,
+    HostAccess,
+    Image,
+    Result,
+)
 from rackless.run.paths import Roots
 
 from .certificates import write_certificates
@@ -86,7 +103,9 @@ async def ironic(venv: Path, network: None, config: IronicConfig) -> AsyncIterat
     service = IronicService(config, venv, LocalProcesses())
     await service.start()
     try:
-        async with IronicProvisioner(config.url, config.username, config.password, config.ca) as provisioner:
+        async with IronicProvisioner(
+            config.url, config.username, config.password, config.ca, network_boot=True
+        ) as provisioner:
             yield provisioner
     finally:
         await service.stop()
@@ -147,18 +166,21 @@ async def test_a_bmc_that_refuses_connections_is_a_registration_error_with_its_a
     assert f"https://{ADDRESS}:8444" in result.message
 
 
+async def inspection_started(provisioner: IronicProvisioner, access: HostAccess, bmc: StandIn) -> None:
+    assert isinstance(await registered(provisioner, access), Done)
+    async with asyncio.timeout(60):
+        while bmc.power != "On":
+            assert isinstance(await provisioner.inspect(access), Again)
+            await asyncio.sleep(0.2)
+
+
 async def test_inspection_boots_an_iso_that_carries_the_labs_ca_and_takes_what_the_agent_found(
     ironic: IronicProvisioner, config: IronicConfig, tmp_path: Path
 ) -> None:
     bmc = StandIn()
     access = host("inspected", 4, config.ca)
     async with bmc.serving(ADDRESS, 8443, config.certificate, config.key):
-        assert isinstance(await registered(ironic, access), Done)
-        async with asyncio.timeout(60):
-            while bmc.power != "On":
-                assert isinstance(await ironic.inspect(access), Again)
-                await asyncio.sleep(0.2)
-
+        await inspection_started(ironic, access, bmc)
         assert bmc.media and bmc.media.startswith(f"{config.http_url}/redfish/")
         assert bmc.boot["BootSourceOverrideTarget"] == "Cd"
         iso = config.http_root / bmc.media.removeprefix(f"{config.http_url}/")
@@ -179,6 +201,43 @@ async def test_inspection_boots_an_iso_that_carries_the_labs_ca_and_takes_what_t
         assert bmc.power == "Off"
         assert await until_not_again(lambda _: ironic.delete(access)) == Done()
         assert await ironic.delete(access) == Done()
+
+
+async def test_a_bios_gets_an_iso_it_can_start(ironic: IronicProvisioner, config: IronicConfig, tmp_path: Path) -> None:
+    bmc = StandIn()
+    bmc.boot["BootSourceOverrideMode"] = "Legacy"
+    access = replace(host("with-a-bios", 6, config.ca), boot_mode="legacy")
+    async with bmc.serving(ADDRESS, 8443, config.certificate, config.key):
+        await inspection_started(ironic, access, bmc)
+        assert bmc.media and bmc.boot["BootSourceOverrideMode"] == "Legacy"
+        iso = config.http_root / bmc.media.removeprefix(f"{config.http_url}/")
+        assert f"ipa-api-url={config.url}" in from_iso(iso, "/isolinux/isolinux.cfg", tmp_path)
+        report = (await LocalProcesses().run(["xorriso", "-indev", iso, "-report_el_torito", "plain"])).stdout
+        assert "BIOS" in report and "/isolinux/isolinux.bin" in report
+        assert await until_not_again(lambda _: ironic.delete(access)) == Done()
+
+
+async def test_over_the_network_inspection_boots_the_script_of_the_hosts_mac(
+    ironic: IronicProvisioner, config: IronicConfig
+) -> None:
+    bmc = StandIn()
+    access = host("over-network", 7, config.ca)
+    access = replace(access, bmc=replace(access.bmc, address=f"redfish://{ADDRESS}:8443/redfish/v1/Systems/1"))
+    async with bmc.serving(ADDRESS, 8443, config.certificate, config.key):
+        await inspection_started(ironic, access, bmc)
+        assert bmc.media is None and bmc.boot["BootSourceOverrideTarget"] == "Pxe"
+        by_mac = access.boot_mac.replace(":", "-")
+        assert "pxelinux.cfg/" in (config.http_root / "boot.ipxe").read_text()
+        script = (config.http_root / "pxelinux.cfg" / by_mac).read_text()
+        assert f"ipa-api-url={config.url}" in script and "ipa-insecure" not in script
+        for name, origin in (("deploy_kernel", config.kernel), ("deploy_ramdisk", config.ramdisk)):
+            (url,) = {word for word in script.split() if word.startswith("http://") and word.endswith(name)}
+            served = config.http_root / url.removeprefix(f"{config.http_url}/")
+            assert served.read_bytes() == origin.read_bytes()
+
+        await report_as_an_agent(config, config.ca, access.boot_mac)
+        assert isinstance(await until_not_again(lambda restart: ironic.inspect(access, restart=restart)), Done)
+        assert await until_not_again(lambda _: ironic.delete(access)) == Done()
 
 
 async def report_as_an_agent(config: IronicConfig, ca: Path, mac: str) -> None:
@@ -209,3 +268,123 @@ async def test_the_api_is_closed_to_who_has_no_password(ironic: IronicProvisione
     async with IronicClient(config.url, config.username, "another", config.ca) as client:
         with pytest.raises(Refused):
             await client.drivers()
+
+
+async def test_a_live_iso_is_put_into_the_bmcs_drive_and_booted_and_taken_out_again(
+    ironic: IronicProvisioner, config: IronicConfig
+) -> None:
+    (config.http_root / "rescue.iso").write_bytes(b"an ISO")
+    image = Image(f"{config.http_url}/rescue.iso", "", "auto", "live-iso")
+    access = replace(host("live", 5, config.ca), clean=False)
+    bmc = StandIn()
+    async with bmc.serving(ADDRESS, 8443, config.certificate, config.key), files(config):
+        assert isinstance(await registered(ironic, access), Done)
+        result = await until_not_again(lambda _: ironic.provision(access, image, ConfigDrive("")))
+        assert result == Done()
+        assert (bmc.power, bmc.boot["BootSourceOverrideTarget"]) == ("On", "Cd")
+        assert (
+            bmc.media and (config.http_root / bmc.media.removeprefix(f"{config.http_url}/")).read_bytes() == b"an ISO"
+        )
+        assert await until_not_again(lambda _: ironic.deprovision(access)) == Done()
+        assert not bmc.media
+        assert await until_not_again(lambda _: ironic.delete(access)) == Done()
+
+
+@asynccontextmanager
+async def files(config: IronicConfig) -> AsyncIterator[None]:
+    server = FileServer(config.http_root, ADDRESS, port=8080)
+    await server.start()
+    try:
+        yield
+    finally:
+        await server.stop()
+
+
+async def test_an_adopted_host_is_active_and_was_not_touched(ironic: IronicProvisioner, config: IronicConfig) -> None:
+    access = host("adopted", 6, config.ca)
+    (config.http_root / "disk.raw").write_bytes(b"a disk")
+    image = Image(f"{config.http_url}/disk.raw", "ab" * 32, "sha256", "raw")
+    bmc = StandIn()
+    async with bmc.serving(ADDRESS, 8443, config.certificate, config.key), files(config):
+        assert isinstance(await registered(ironic, access), Done)
+        assert await until_not_again(lambda restart: ironic.adopt(access, image, restart=restart)) == Done()
+        assert not bmc.media and bmc.power == "Off"
+        async with IronicClient(config.url, config.username, config.password, config.ca) as client:
+            node = await client.node("adopted")
+        assert node and node["provision_state"] == "active"
+        assert await until_not_again(lambda _: ironic.delete(access)) == Done()
+
+
+async def test_as_a_guest_we_register_switch_and_go_without_meeting_the_others(
+    ironic: IronicProvisioner, config: IronicConfig
+) -> None:
+    bmc = StandIn()
+    access, theirs = host("ctrl-0", 7, config.ca), host("ctrl-0", 8, config.ca)
+    guest = Guest("mylab~", {"deploy_kernel": f"{config.http_url}/kernel"})
+    async with (
+        bmc.serving(ADDRESS, 8443, config.certificate, config.key),
+        IronicProvisioner(config.url, config.username, config.password, config.ca, guest) as ours,
+    ):
+        assert isinstance(await registered(ironic, theirs), Done)
+        assert isinstance(await registered(ours, access), Done)
+        for on in (True, False):
+            step = lambda restart, on=on: ours.power(access, on, hard=True, restart=restart)  # noqa: E731
+            assert await until_not_again(step) == Done({"powered_on": on})
+            assert bmc.power == ("On" if on else "Off")
+        assert await ours.forget_all() == ["mylab~ctrl-0"]
+        async with IronicClient(config.url, config.username, config.password, config.ca) as client:
+            names = set(await client.nodes())
+        assert "ctrl-0" in names and "mylab~ctrl-0" not in names
+        assert await until_not_again(lambda _: ironic.delete(theirs)) == Done()
+
+
+class Recorded(KeptProcesses):
+    """Keeps programs running, and keeps the command lines of those that are only run."""
+
+    def __init__(self, run: Path) -> None:
+        super().__init__(run, Bus())
+        self.ran: list[str] = []
+
+    async def run(self, argv: Sequence[str | Path], **more: Any) -> Completed:
+        self.ran.append(" ".join(map(str, argv)))
+        return await super().run(argv, **more)
+
+
+async def test_a_killed_ironic_comes_back_and_a_newer_one_takes_the_database_over(
+    venv: Path, network: None, config: IronicConfig, tmp_path: Path
+) -> None:
+    other = replace(config, state=tmp_path / "state", http_root=tmp_path / "http", port=6399)
+    processes = Recorded(tmp_path)
+    service = IronicService(other, venv, processes)
+    await service.start()
+    try:
+        async with IronicClient(other.url, other.username, other.password, other.ca) as client:
+            await client.create_node({"name": "kept", "driver": "redfish"})
+            first = service.pid
+            assert first
+            os.killpg(first, signal.SIGKILL)
+            async with asyncio.timeout(90):
+                while service.pid in (None, 0, first) or not await answers(client):  # noqa: ASYNC110
+                    await asyncio.sleep(0.2)
+            assert "kept" in await client.nodes()
+        assert not any("ironic-dbsync" in line for line in processes.ran)
+        await service.stop()
+
+        (other.state / "schema").write_text("an older one")
+        service = IronicService(other, venv, processes)
+        await service.start()
+        async with IronicClient(other.url, other.username, other.password, other.ca) as client:
+            assert "kept" in await client.nodes()
+        (upgrade,) = [line for line in processes.ran if "ironic-dbsync" in line]
+        assert upgrade.endswith(" upgrade")
+        assert (other.state / "schema").read_text() == venv.name
+    finally:
+        await service.stop()
+
+
+async def answers(client: IronicClient) -> bool:
+    try:
+        await client.drivers()
+    except Unreachable:
+        return False
+    return True

@@ -17,7 +17,8 @@ from uuid import UUID, uuid5
 from rackless.bmc import audit
 from rackless.bmc.accounts import Account, Accounts
 from rackless.bmc.audit import Audit
-from rackless.bmc.chassis import Cause, Chassis, Reset
+from rackless.bmc.buttons import Cause, Reset
+from rackless.bmc.chassis import Chassis
 from rackless.bmc.faults import Faults, Operation, Trouble
 from rackless.bmc.ipmi import sdr
 from rackless.bmc.ipmi.ontime import OnTime

@@ -6,11 +6,11 @@ Pure, and the same for every BMC.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from rackless.bmc.ipmi.readings import Readings
+from rackless.bmc import readings
+from rackless.bmc.readings import Figure, Readings
 
 VERSION: Final = 0x51
 _OWNER: Final = b"\x20\x00"
@@ -23,19 +23,27 @@ _PROCESSOR, _BOARD, _SUPPLY, _FAN, _CONTROLLER, _DRIVES, _INLET = 3, 7, 10, 29, 
 
 @dataclass(frozen=True)
 class Analog:
-    """A figure with limits. `limits` are the lower and the upper critical one; None where there is none."""
+    """One of the figures that Redfish shows too."""
 
     number: int
-    name: str
+    figure: Figure
     type: int
     unit: int
     step: int
     """What one count of the raw byte is worth."""
     entity: int
     instance: int
-    nominal: float
-    limits: tuple[float | None, float | None]
-    read: Callable[[Readings], float | None]
+
+    @property
+    def name(self) -> str:
+        return self.figure.name
+
+    @property
+    def limits(self) -> tuple[float | None, float | None]:
+        return self.figure.low, self.figure.high
+
+    def read(self, readings: Readings) -> float | None:
+        return self.figure.read(readings)
 
     def raw(self, value: float) -> int:
         return max(0, min(255, round(value / self.step)))
@@ -62,7 +70,7 @@ class Analog:
         body += bytes(4) + bytes((self.readable, 0))  # no events; thresholds can be read
         body += bytes((0x00, self.unit, 0x00, 0x00, self.step & 0xFF, self.step >> 2 & 0xC0))
         body += bytes((0, 0, 0, 0))  # B, accuracy, exponents
-        nominal = self.raw(self.nominal)
+        nominal = self.raw(self.figure.nominal)
         body += bytes((0x01, nominal, nominal, nominal, 0xFF, 0x00))
         body += bytes((0, high, 0, 0, low, 0, 0, 0, 0, 0, 0))
         return _OWNER + body + _text(self.name)
@@ -91,11 +99,11 @@ def _text(text: str) -> bytes:
 
 
 SENSORS: Final[tuple[Analog | Discrete, ...]] = (
-    Analog(0x01, "Inlet Temp", TEMPERATURE, CELSIUS, 1, _INLET, 1, 23, (None, 45), lambda r: r.inlet_celsius),
-    Analog(0x02, "CPU Temp", TEMPERATURE, CELSIUS, 1, _PROCESSOR, 1, 45, (None, 95), lambda r: r.cpu_celsius),
-    Analog(0x10, "Fan 1", FAN, RPM, 40, _FAN, 1, 5200, (600, None), lambda r: r.fan_rpm[0]),
-    Analog(0x11, "Fan 2", FAN, RPM, 40, _FAN, 2, 5200, (600, None), lambda r: r.fan_rpm[1]),
-    Analog(0x20, "Power", OTHER, WATTS, 4, _SUPPLY, 1, 60, (None, None), lambda r: r.watts),
+    Analog(0x01, readings.INLET, TEMPERATURE, CELSIUS, 1, _INLET, 1),
+    Analog(0x02, readings.CPU, TEMPERATURE, CELSIUS, 1, _PROCESSOR, 1),
+    Analog(0x10, readings.FANS[0], FAN, RPM, readings.RPM_STEP, _FAN, 1),
+    Analog(0x11, readings.FANS[1], FAN, RPM, readings.RPM_STEP, _FAN, 2),
+    Analog(0x20, readings.POWER, OTHER, WATTS, readings.WATTS_STEP, _SUPPLY, 1),
     Discrete(0x30, "Power State", ACPI, _BOARD, 0x0021),
     Discrete(0x31, "CD Drive", DRIVE, _DRIVES, 0x0001),
     Discrete(0x32, "Watchdog", WATCHDOG, _CONTROLLER, 0x000F),

@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
-from rackless.bmc.chassis import PoweredOff
+from rackless.bmc.buttons import PoweredOff
 from rackless.bmc.ipmi.command import Call, Code, Command, Refused, Table
 from rackless.bmc.ipmi.controller import Controller
 from rackless.bmc.ipmi.endpoint import Endpoint

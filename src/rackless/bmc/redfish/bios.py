@@ -14,14 +14,14 @@ _BIOS = f"{ROOT}/Systems/{{system}}/Bios"
 
 
 def attributes(scope: Scope) -> Json:
-    scope.chassis.server()
+    server = scope.chassis.server()
     return {
         "@odata.id": scope.path,
         "@odata.type": SCHEMAS["Bios"],
         "Id": "Bios",
         "Name": "BIOS Attributes",
         "AttributeRegistry": REGISTRY,
-        "Attributes": bios.current(scope.chassis.memory),
+        "Attributes": bios.current(scope.chassis.memory, server),
         "@Redfish.Settings": {
             "@odata.type": "#Settings.v1_3_5.Settings",
             "SettingsObject": link(f"{scope.path}/Settings"),
@@ -32,25 +32,25 @@ def attributes(scope: Scope) -> Json:
 
 
 def settings(scope: Scope) -> Json:
-    scope.chassis.server()
-    memory = scope.chassis.memory
+    server = scope.chassis.server()
     return {
         "@odata.id": scope.path,
         "@odata.type": SCHEMAS["Bios"],
         "Id": "Settings",
         "Name": "BIOS Attributes of the Next Start",
         "AttributeRegistry": REGISTRY,
-        "Attributes": bios.current(memory) | bios.pending(memory),
+        "Attributes": bios.coming(scope.chassis.memory, server),
     }
 
 
 def _writable(scope: Scope) -> Shape:
-    kinds: dict[str, Kind] = {attribute.name: OneOf(attribute.values) for attribute in bios.ATTRIBUTES}
+    kinds: dict[str, Kind] = {name: OneOf(values) for name, values in bios.writable(scope.chassis.server()).items()}
     return {"Attributes": kinds}
 
 
 async def wish(scope: Scope, values: Json) -> Answer:
-    await scope.chassis.update(lambda memory: bios.with_pending(memory, values["Attributes"]))
+    server = scope.chassis.server()
+    await scope.chassis.update(lambda memory: bios.with_wishes(memory, server, values["Attributes"]))
     return None
 
 
@@ -73,16 +73,21 @@ def registry() -> Json:
                 {
                     "AttributeName": attribute.name,
                     "DisplayName": attribute.title,
-                    "Type": "Enumeration",
-                    "ReadOnly": False,
-                    "ResetRequired": True,
-                    "DefaultValue": attribute.default,
-                    "Value": [{"ValueName": value, "ValueDisplayName": value} for value in attribute.values],
+                    "ReadOnly": not attribute.values,
+                    "ResetRequired": bool(attribute.values),
+                    **_type(attribute),
                 }
                 for attribute in bios.ATTRIBUTES
             ]
         },
     }
+
+
+def _type(attribute: bios.Attribute) -> Json:
+    if not attribute.values:
+        return {"Type": "Integer"}
+    values = [{"ValueName": value, "ValueDisplayName": value} for value in attribute.values]
+    return {"Type": "Enumeration", "DefaultValue": attribute.default, "Value": values}
 
 
 RESOURCES = (

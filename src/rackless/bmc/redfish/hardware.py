@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from rackless.bmc.redfish.body import Anything
+from rackless.bmc import firmware
+from rackless.bmc.redfish.body import Anything, Flag
 from rackless.bmc.redfish.messages import Json, Refusal, message, missing
 from rackless.bmc.redfish.resource import ROOT, Answer, Resource, Scope, collection, link, status
 from rackless.bmc.redfish.root import VENDOR
 from rackless.bmc.redfish.schemas import SCHEMAS
-from rackless.ports.hypervisor import Disk, Firmware, Power
+from rackless.bmc.state import Memory
+from rackless.ports.hypervisor import Disk, Firmware, FirmwareChoice, Power
 
 _SYSTEM = f"{ROOT}/Systems/{{system}}"
 
@@ -176,16 +178,33 @@ def drive(scope: Scope) -> Json:
 
 
 def secure_boot(scope: Scope) -> Json:
-    uefi = scope.chassis.server().firmware is Firmware.UEFI
+    server = scope.chassis.server()
+    on = server.secure_boot
     return {
         "@odata.id": scope.path,
         "@odata.type": SCHEMAS["SecureBoot"],
         "Id": "SecureBoot",
         "Name": "UEFI Secure Boot",
-        "SecureBootEnable": False,
-        "SecureBootCurrentBoot": "Disabled",
-        **({"SecureBootMode": "SetupMode"} if uefi else {}),
+        "SecureBootEnable": firmware.wished(scope.chassis.memory, server).secure_boot,
+        "SecureBootCurrentBoot": "Enabled" if on else "Disabled",
+        **({"SecureBootMode": "UserMode" if on else "SetupMode"} if server.firmware is Firmware.UEFI else {}),
     }
+
+
+async def change_secure_boot(scope: Scope, values: Json) -> Answer:
+    """From the next start on. Only firmware with keys in it can insist on them."""
+    server, wish = scope.chassis.server(), bool(values["SecureBootEnable"])
+    if wish and not firmware.can_be_secure(server):
+        note = "This server has no firmware that can do it: it needs a q35 machine, and OVMF with secure boot."
+        raise Refusal(400, message("PropertyValueConflict", "SecureBootEnable", "BootSourceOverrideMode", note=note))
+
+    def changed(memory: Memory) -> Memory:
+        now = firmware.wished(memory, server)
+        kind = Firmware.UEFI if wish else now.kind
+        return firmware.with_wish(memory, server, FirmwareChoice(kind, secure_boot=wish))
+
+    await scope.chassis.update(changed)
+    return None
 
 
 def _only(scope: Scope, id: str) -> None:
@@ -211,5 +230,5 @@ RESOURCES = (
         post=make_volume,
         accepts={"RAIDType": Anything(), "Links": Anything()},
     ),
-    Resource(f"{_SYSTEM}/SecureBoot", secure_boot),
+    Resource(f"{_SYSTEM}/SecureBoot", secure_boot, patch=change_secure_boot, writable={"SecureBootEnable": Flag()}),
 )

@@ -33,6 +33,7 @@ _VERSIONS = {
     "LogEntry": "1_16_0",
     "ManagerNetworkProtocol": "1_10_0",
     "Power": "1_7_0",
+    "Sensor": "1_12_0",
     "Thermal": "1_7_0",
     "MessageRegistryFile": "1_1_3",
 }

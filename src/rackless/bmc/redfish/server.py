@@ -18,7 +18,7 @@ from aiohttp import hdrs, web
 
 from rackless.bmc.accounts import Account, Session
 from rackless.bmc.audit import Audit
-from rackless.bmc.chassis import PoweredOff
+from rackless.bmc.buttons import PoweredOff
 from rackless.bmc.faults import Faults
 from rackless.bmc.redfish import body as bodies
 from rackless.bmc.redfish import query as queries
@@ -67,6 +67,8 @@ class RedfishServer:
             return reply(blind.status, error_body(blind.messages), blind.headers)
         except NoSuchServer:
             return reply(404, error_body(missing(request.path).messages))
+        except ConnectionError:  # whoever asked has hung up, and hears nothing more
+            return web.Response(status=400)
         except PoweredOff:
             return reply(409, error_body([message("ResourceInStandby")]))
         except RacklessError as error:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
+import socket
 import ssl
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import asdict, dataclass, field
@@ -17,6 +18,7 @@ from typing import Any
 import aiohttp
 
 from rackless.bmc.redfish.messages import Json
+from rackless.bmc.sockets import Forbids, MakeSocket, connector, no_site
 from rackless.bmc.state import JsonFile
 from rackless.events import Bus
 
@@ -54,6 +56,9 @@ class Subscriptions:
         bus: Bus,
         *,
         trust: ssl.SSLContext | None = None,
+        sockets: MakeSocket = socket.socket,
+        source: str | None = None,
+        forbids: Forbids = no_site,
         attempts: int = 3,
         interval: float = 10.0,
     ) -> None:
@@ -63,6 +68,9 @@ class Subscriptions:
         self._file = file
         self._bus = bus
         self._trust = trust
+        self._sockets = sockets
+        self._source = source
+        self._forbids = forbids
         self._events = itertools.count(1)
         self._ids = itertools.count(1)
         try:
@@ -166,7 +174,9 @@ class Subscriptions:
         headers = {**wish.headers, "Content-Type": "application/json", "OData-Version": "4.0"}
         try:
             async with (
-                aiohttp.ClientSession(timeout=timeout, connector=aiohttp.TCPConnector(ssl=trust)) as client,
+                aiohttp.ClientSession(
+                    timeout=timeout, connector=connector(self._sockets, self._source, trust, self._forbids)
+                ) as client,
                 client.post(str(wish.destination), data=body, headers=headers, allow_redirects=False) as response,
             ):
                 return response.status < 300

@@ -5,12 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from rackless.bmc.chassis import Chassis, Reset
+from rackless.bmc import firmware, restore
+from rackless.bmc.buttons import Reset
+from rackless.bmc.chassis import Chassis
 from rackless.bmc.redfish.body import Flag, Needed, OneOf, Shape, Text
 from rackless.bmc.redfish.messages import Json
 from rackless.bmc.redfish.resource import ROOT, Answer, Resource, Scope, collection, link, status
 from rackless.bmc.redfish.root import VENDOR, VERSION
 from rackless.bmc.redfish.schemas import SCHEMAS
+from rackless.bmc.restore import Restore
 from rackless.bmc.state import BootOverride, Memory, When
 from rackless.ports.hypervisor import BootDevice, Firmware, Power, ServerState
 
@@ -19,9 +22,12 @@ _TARGETS: dict[str, BootDevice | None] = {
     "Pxe": BootDevice.NETWORK,
     "Cd": BootDevice.CDROM,
     "Hdd": BootDevice.DISK,
+    "Usb": BootDevice.REMOVABLE,
+    "BiosSetup": BootDevice.SETUP,
 }
 _NAMES = {device: name for name, device in _TARGETS.items()}
 _MODES = {Firmware.UEFI: "UEFI", Firmware.BIOS: "Legacy"}
+_KINDS = {name: kind for kind, name in _MODES.items()}
 _RESETS = tuple(reset.value for reset in Reset)
 
 
@@ -56,6 +62,7 @@ def system(scope: Scope) -> Json:
             **status("Enabled" if on else "Starting" if scope.chassis.starting else "StandbyOffline"),
             "HealthRollup": "OK",
         },
+        "PowerRestorePolicy": restore.policy(memory).value,
         "LocationIndicatorActive": lit,
         "IndicatorLED": "Lit" if lit else "Off",
         "Boot": _boot(server, memory),
@@ -95,27 +102,39 @@ def _boot(server: ServerState, memory: Memory) -> Json:
         "BootSourceOverrideEnabled": memory.boot.when.value,
         "BootSourceOverrideEnabled@Redfish.AllowableValues": [when.value for when in When],
         "BootSourceOverrideTarget": _NAMES[memory.boot.device],
-        "BootSourceOverrideTarget@Redfish.AllowableValues": list(_TARGETS),
-        "BootSourceOverrideMode": _MODES[server.firmware],
-        "BootSourceOverrideMode@Redfish.AllowableValues": [_MODES[server.firmware]],
+        "BootSourceOverrideTarget@Redfish.AllowableValues": list(_targets(server)),
+        "BootSourceOverrideMode": _MODES[firmware.wished(memory, server).kind],
+        "BootSourceOverrideMode@Redfish.AllowableValues": list(_modes(server)),
     }
 
 
+def _targets(server: ServerState) -> tuple[str, ...]:
+    """Without the set-up screen where there is none. A device that is not there is left out by the firmware, not by us."""
+    return tuple(name for name, device in _TARGETS.items() if device is not BootDevice.SETUP or server.setup_screen)
+
+
+def _modes(server: ServerState) -> tuple[str, ...]:
+    return tuple(_MODES[kind] for kind in firmware.kinds(server))
+
+
 def _writable(scope: Scope) -> Shape:
+    server = scope.chassis.server()
     return {
         "AssetTag": Text(64, null=True),
         "LocationIndicatorActive": Flag(),
         "IndicatorLED": OneOf(("Lit", "Off", "Blinking")),
+        "PowerRestorePolicy": OneOf(tuple(Restore)),
         "Boot": {
             "BootSourceOverrideEnabled": OneOf(tuple(When)),
-            "BootSourceOverrideTarget": OneOf(tuple(_TARGETS)),
-            # The firmware is part of the hardware: a wish for the other kind is refused, not forgotten.
-            "BootSourceOverrideMode": OneOf((_MODES[scope.chassis.server().firmware],)),
+            "BootSourceOverrideTarget": OneOf(_targets(server)),
+            "BootSourceOverrideMode": OneOf(_modes(server)),
         },
     }
 
 
 async def change(scope: Scope, values: Json) -> Answer:
+    server = scope.chassis.server()
+
     def changed(memory: Memory) -> Memory:
         settings: dict[str, Any] = dict(memory.settings)
         if "AssetTag" in values:
@@ -124,7 +143,14 @@ async def change(scope: Scope, values: Json) -> Answer:
             settings["locate"] = values["IndicatorLED"] != "Off"
         if "LocationIndicatorActive" in values:
             settings["locate"] = values["LocationIndicatorActive"]
-        return replace(memory, settings=settings, boot=override(memory.boot, values.get("Boot", {})))
+        boot = values.get("Boot", {})
+        memory = replace(memory, settings=settings, boot=override(memory.boot, boot))
+        if "PowerRestorePolicy" in values:
+            memory = restore.with_policy(memory, Restore(values["PowerRestorePolicy"]))
+        if (mode := boot.get("BootSourceOverrideMode")) is not None:
+            wish = firmware.of_kind(memory, server, _KINDS[mode])
+            memory = firmware.with_wish(memory, server, wish)
+        return memory
 
     await scope.chassis.update(changed)
     return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 
@@ -29,6 +30,7 @@ def api() -> None:
 @click.option(
     "--compact-every", default=300.0, show_default=True, help="Seconds that watches can be resumed for, at least."
 )
+@click.option("--json", "as_json", is_flag=True, help="One JSON object when it serves.")
 def serve(
     store: str,
     address: str,
@@ -41,6 +43,7 @@ def serve(
     advertise: str | None,
     names: tuple[str, ...],
     compact_every: float,
+    as_json: bool,
 ) -> None:
     """Serve the API until stopped."""
     # The HTTP library reads all CAs of the system when it is imported, a tenth of the time to start. Whom we believe
@@ -64,4 +67,8 @@ def serve(
         store, pki, address, port, kubeconfig_out, names, compact_every,
         advertise=advertise or "", store_ca=store_ca, store_cert=store_cert, store_key=store_key,
     )  # fmt: skip
-    uvloop.run(serve_api(settings, lambda url: click.echo(f"serving {url}")))
+
+    def tell(url: str) -> None:
+        click.echo(json.dumps({"serving": url}) if as_json else f"serving {url}")
+
+    uvloop.run(serve_api(settings, tell))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from rackless.cli.options import lab_options, load_spec
+from rackless.cli.options import json_option, lab_options, load_spec, print_json
 
 if TYPE_CHECKING:
     from rackless.daemon.bmc_server import Settings
@@ -23,7 +23,7 @@ OPERATIONS = ("read", "login", "power", "boot", "media", "other")
 
 @click.group()
 def bmc() -> None:
-    """BMCs: serve them for any libvirt domains; make those of a lab fail on demand."""
+    """BMCs: serve them for any libvirt domains; make them fail on demand."""
 
 
 @bmc.command()
@@ -119,11 +119,33 @@ def _folder() -> Path:
 
 @bmc.group()
 def fault() -> None:
-    """Things that go wrong at BMCs of a lab, because you want to see what happens then."""
+    """Things that go wrong at BMCs, because you want to see what happens then."""
+
+
+serving_option = click.option(
+    "--serving",
+    metavar="ADDRESS:PORT",
+    help="Not in a lab, but at the `bmc serve` that listens there, or whose --state folder this is.",
+)
+
+
+def _socket(file: Path | None, name: str | None, serving: str | None, *, change: bool = False) -> Path:
+    from rackless.daemon import host_operations
+    from rackless.run.paths import Roots
+
+    if serving is None:
+        return host_operations.lab_socket(name or load_spec(file, None).name, Roots.from_environment(), change=change)
+    if "/" in serving or Path(serving).is_dir():
+        return asyncio.run(host_operations.served_socket(Path(serving)))
+    address, _, port = serving.rpartition(":")
+    return asyncio.run(
+        host_operations.served_socket(_folder() / f"{(address or '127.0.0.1').replace(':', '_')}-{port}")
+    )
 
 
 @fault.command()
 @lab_options
+@serving_option
 @click.argument("trouble", type=click.Choice(TROUBLES))
 @click.option("--server", help="Only at this server's BMC [every].")
 @click.option("--operation", type=click.Choice(OPERATIONS), help="Only requests of this kind [every].")
@@ -132,9 +154,11 @@ def fault() -> None:
 @click.option("--seconds", type=float, default=5.0, show_default=True, help="Of a delay.")
 @click.option("--status", type=int, default=503, show_default=True, help="Of a refusal.")
 @click.option("--rate", type=int, default=65536, show_default=True, help="Bytes per second of a slow download.")
+@json_option()
 def add(
     file: Path | None,
     name: str | None,
+    serving: str | None,
     trouble: str,
     server: str | None,
     operation: str | None,
@@ -143,16 +167,14 @@ def add(
     seconds: float,
     status: int,
     rate: int,
+    as_json: bool,
 ) -> None:
     """Let TROUBLE happen from now on."""
     from rackless.daemon import host_operations
-    from rackless.run.paths import Roots
 
-    lab = name or load_spec(file, None).name
     added = asyncio.run(
         host_operations.add_fault(
-            lab,
-            Roots.from_environment(),
+            _socket(file, name, serving, change=True),
             trouble=trouble,
             server=server,
             operation=operation,
@@ -163,19 +185,21 @@ def add(
             rate=rate,
         )
     )
-    click.echo(f"fault {added['id']}: {added['text']}")
+    if as_json:
+        print_json(added)
+    else:
+        click.echo(f"fault {added['id']}: {added['text']}")
 
 
 @fault.command("list")
 @lab_options
+@serving_option
 @click.option("--json", "as_json", is_flag=True, help="One JSON list.")
-def list_faults(file: Path | None, name: str | None, as_json: bool) -> None:
+def list_faults(file: Path | None, name: str | None, serving: str | None, as_json: bool) -> None:
     """List the faults there are."""
     from rackless.daemon import host_operations
-    from rackless.run.paths import Roots
 
-    lab = name or load_spec(file, None).name
-    found = asyncio.run(host_operations.faults(lab, Roots.from_environment()))
+    found = asyncio.run(host_operations.faults(_socket(file, name, serving)))
     if as_json:
         click.echo(json.dumps(found))
     else:
@@ -185,12 +209,15 @@ def list_faults(file: Path | None, name: str | None, as_json: bool) -> None:
 
 @fault.command()
 @lab_options
+@serving_option
 @click.argument("ids", nargs=-1, type=int)
-def clear(file: Path | None, name: str | None, ids: tuple[int, ...]) -> None:
+@json_option()
+def clear(file: Path | None, name: str | None, serving: str | None, ids: tuple[int, ...], as_json: bool) -> None:
     """Take the faults with these IDS away, or all."""
     from rackless.daemon import host_operations
-    from rackless.run.paths import Roots
 
-    lab = name or load_spec(file, None).name
-    gone = asyncio.run(host_operations.clear_faults(lab, Roots.from_environment(), ids))
-    click.echo(f"{gone} taken away")
+    gone = asyncio.run(host_operations.clear_faults(_socket(file, name, serving, change=True), ids))
+    if as_json:
+        print_json({"cleared": gone})
+    else:
+        click.echo(f"{gone} taken away")

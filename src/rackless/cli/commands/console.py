@@ -13,8 +13,8 @@ from pathlib import Path
 
 import click
 
-from rackless.cli.following import chunks
-from rackless.cli.options import lab_name, lab_options
+from rackless.cli.following import chunks, last_lines
+from rackless.cli.options import json_option, lab_name, lab_options, print_json
 from rackless.daemon import hands
 from rackless.run.paths import Roots
 
@@ -27,9 +27,14 @@ _ESCAPE = b"\x1d"
 @click.argument("server")
 @click.option("-n", "--lines", default=40, show_default=True, help="How many of the last lines to begin with.")
 @click.option("--read-only", is_flag=True, help="Only watch; Ctrl-C ends it.")
-def console(file: Path | None, name: str | None, server: str, lines: int, read_only: bool) -> None:
+@json_option("Open none: one JSON object with its log, its terminal while the server is on, and the last lines.")
+def console(file: Path | None, name: str | None, server: str, lines: int, read_only: bool, as_json: bool) -> None:
     """Watch SERVER's serial console and type at it. Ctrl-] ends it; what it showed is kept in its log."""
     log, terminal = asyncio.run(hands.find_terminal(lab_name(file, name), server, Roots.from_environment()))
+    if as_json:
+        shown = list(last_lines(log, lines))
+        print_json({"server": server, "log": str(log), "terminal": terminal, "lines": shown})
+        return
     if read_only or terminal is None or not sys.stdin.isatty():
         if terminal is None:
             click.echo(f"{server} is off; this is what its console showed, and will show", err=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +13,15 @@ import yaml
 from rich.console import Console
 from rich.table import Table
 
-from rackless.cli.options import lab_name, lab_options
+from rackless.cli import host_view
+from rackless.cli.options import json_option, lab_name, lab_options, print_json
 from rackless.cli.progress import shown
 from rackless.daemon import host_operations
 from rackless.errors import InputError
 from rackless.events import Bus
 from rackless.run.paths import Roots
+
+FORMATS = ("qcow2", "raw", "live-iso")
 
 
 @click.group()
@@ -25,9 +29,40 @@ def host() -> None:
     """Hosts of the lab: known by their BMCs, kept as BareMetalHost records."""
 
 
+def _host_argument(command: Callable[..., Any]) -> Callable[..., Any]:
+    return click.argument("host_name", metavar="HOST", shell_complete=_complete)(command)
+
+
+def _wish_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """What every verb that changes a host has."""
+    command = click.option("--json", "as_json", is_flag=True, help="Events as JSON lines, the result last.")(command)
+    command = click.option(
+        "--wait/--no-wait", default=True, show_default=True, help="Wait until it is done, or has failed."
+    )(command)
+    return lab_options(_host_argument(command))
+
+
+def _complete(context: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
+    """The hosts of the lab, for the shell; nothing when it cannot be asked."""
+    try:
+        records = _records(context.params.get("file"), context.params.get("name"))
+    except Exception:  # a completion never complains
+        return []
+    return [name for record in records if (name := record["metadata"]["name"]).startswith(incomplete)]
+
+
+def _image_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    command = click.option(
+        "--format", "form", type=click.Choice(FORMATS), help="[found in the file, or from the URL's ending]"
+    )(command)
+    return click.option("--checksum", default="", help="md5, sha256 or sha512; a local file's own is computed.")(
+        command
+    )
+
+
 @host.command("list")
 @lab_options
-@click.option("--json", "as_json", is_flag=True, help="The records as JSON.")
+@json_option("The records as JSON.")
 def list_hosts(file: Path | None, name: str | None, as_json: bool) -> None:
     """List the hosts."""
     records = _records(file, name)
@@ -49,27 +84,136 @@ def list_hosts(file: Path | None, name: str | None, as_json: bool) -> None:
 
 @host.command()
 @lab_options
-@click.argument("host_name", metavar="HOST")
-@click.option("--json", "as_json", is_flag=True, help="The record as JSON.")
-def show(file: Path | None, name: str | None, host_name: str, as_json: bool) -> None:
-    """Show everything that is known of HOST."""
+@_host_argument
+@json_option("The record as JSON.")
+@click.option("--yaml", "as_yaml", is_flag=True, help="The record as YAML.")
+def show(file: Path | None, name: str | None, host_name: str, as_json: bool, as_yaml: bool) -> None:
+    """Show what is known of HOST: its state and how it came there, its errors, its hardware."""
     for record in _records(file, name):
         if record["metadata"]["name"] == host_name:
-            click.echo(json.dumps(record) if as_json else yaml.safe_dump(record, sort_keys=False).rstrip())
+            if as_json:
+                click.echo(json.dumps(record))
+            elif as_yaml:
+                click.echo(yaml.safe_dump(record, sort_keys=False).rstrip())
+            else:
+                console = Console(highlight=False)
+                for line in host_view.render(record):
+                    console.print(line, soft_wrap=True)
             return
     raise InputError(f"there is no host {host_name}", hint="`rackless host list` shows the hosts there are")
 
 
 @host.command()
-@lab_options
-@click.argument("host_name", metavar="HOST")
-@click.option("--json", "as_json", is_flag=True, help="Events as JSON lines.")
-def deprovision(file: Path | None, name: str | None, host_name: str, as_json: bool) -> None:
-    """Take the system off HOST and clean it; `rackless up` puts it on again."""
-    lab = lab_name(file, name)
+@_wish_options
+def inspect(file: Path | None, name: str | None, host_name: str, wait: bool, as_json: bool) -> None:
+    """Read the hardware of HOST again; it must be available."""
+    _wish("inspect", file, name, host_name, wait, as_json)
+
+
+@host.command()
+@_wish_options
+@click.option(
+    "--image", required=True, metavar="URL|FILE", help="The image: a URL, or a file, which the lab then offers."
+)
+@_image_options
+@click.option(
+    "--user-data",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="A file for its first boot, such as an Ignition config.",
+)
+@click.option("--replace", is_flag=True, help="Take off the system that is there.")
+def provision(
+    file: Path | None,
+    name: str | None,
+    host_name: str,
+    wait: bool,
+    as_json: bool,
+    image: str,
+    checksum: str,
+    form: str | None,
+    user_data: Path | None,
+    replace: bool,
+) -> None:
+    """Put an image of your own on HOST and boot it.
+
+    A live-iso is booted from the BMC's virtual drive and not written. `rackless up` leaves the host alone from then on;
+    `rackless host deprovision` gives it back.
+    """
+    lab, roots, wanted = lab_name(file, name), Roots.from_environment(), _image(image, checksum, form)
+
+    def ask(bus: Bus) -> Coroutine[Any, Any, dict[str, Any]]:
+        return host_operations.provision(
+            lab, host_name, wanted, roots, bus, user_data=user_data, replace=replace, wait=wait
+        )
+
+    _run(ask, as_json)
+
+
+@host.command()
+@_wish_options
+def deprovision(file: Path | None, name: str | None, host_name: str, wait: bool, as_json: bool) -> None:
+    """Take the system off HOST and clean it; `rackless up` puts the lab's on again."""
+    _wish("deprovision", file, name, host_name, wait, as_json)
+
+
+@host.command()
+@_wish_options
+def clean(file: Path | None, name: str | None, host_name: str, wait: bool, as_json: bool) -> None:
+    """Erase what the disks of HOST say of themselves, once more; it must be available."""
+    _wish("clean", file, name, host_name, wait, as_json)
+
+
+@host.command()
+@_wish_options
+@click.option("--image", metavar="URL|FILE", help="The image that is on it already [only its power is managed].")
+@_image_options
+def adopt(
+    file: Path | None,
+    name: str | None,
+    host_name: str,
+    wait: bool,
+    as_json: bool,
+    image: str | None,
+    checksum: str,
+    form: str | None,
+) -> None:
+    """Take HOST as it is: nothing is inspected, cleaned or written."""
+    lab, roots = lab_name(file, name), Roots.from_environment()
+    wanted = _image(image, checksum, form) if image else None
+    _run(lambda bus: host_operations.adopt(lab, host_name, wanted, roots, bus, wait=wait), as_json)
+
+
+@host.command()
+@_wish_options
+def retry(file: Path | None, name: str | None, host_name: str, wait: bool, as_json: bool) -> None:
+    """Try at once what has failed on HOST, as if it had not failed before."""
+    _wish("retry", file, name, host_name, wait, as_json)
+
+
+def _wish(verb: str, file: Path | None, name: str | None, host_name: str, wait: bool, as_json: bool) -> None:
+    lab, roots = lab_name(file, name), Roots.from_environment()
+    _run(lambda bus: host_operations.wish(lab, verb, host_name, roots, bus, wait=wait), as_json)
+
+
+def _run(ask: Callable[[Bus], Coroutine[Any, Any, dict[str, Any]]], as_json: bool) -> None:
     bus = Bus()
     with shown(bus, as_json=as_json):
-        asyncio.run(host_operations.deprovision(lab, host_name, Roots.from_environment(), bus))
+        done = asyncio.run(ask(bus))
+    if as_json:
+        print_json(done)
+
+
+def _image(url: str, checksum: str, form: str | None) -> Any:
+    from pydantic import ValidationError
+
+    from rackless.spec.images import ImageSpec
+
+    try:
+        return ImageSpec.model_validate(
+            {"url": url, "checksum": checksum, "format": form}, context={"folder": Path.cwd()}
+        )
+    except ValidationError as error:
+        raise InputError(str(error.errors()[0]["msg"]).removeprefix("Value error, ")) from error
 
 
 def _records(file: Path | None, name: str | None) -> list[dict[str, Any]]:

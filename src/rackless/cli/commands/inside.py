@@ -7,27 +7,36 @@ from pathlib import Path
 
 import click
 
-from rackless.cli.options import lab_name, lab_options
+from rackless.cli.handover import become, run_told, tell
+from rackless.cli.options import json_option, lab_name, lab_options
 from rackless.daemon import access
 from rackless.run.paths import Roots
 
 
-@click.command(name="exec", context_settings={"ignore_unknown_options": True})
+@click.command(name="exec", context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
 @lab_options
+@json_option("Run it without input, and print one JSON object: returncode, stdout, stderr.")
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
-def exec_inside(file: Path | None, name: str | None, command: tuple[str, ...]) -> None:
+def exec_inside(file: Path | None, name: str | None, as_json: bool, command: tuple[str, ...]) -> None:
     """Run a command inside the lab, such as `rackless exec -- virsh list` or `-- kubectl get bmh`."""
     lab, roots = lab_name(file, name), Roots.from_environment()
     argv = access.inside_command(lab, command, roots)
-    os.execvpe(argv[0], argv, {**os.environ, **access.inside_environment(lab, roots)})
+    env = access.inside_environment(lab, roots)
+    if as_json:
+        run_told(argv, {"lab": lab, "command": list(command)}, env)
+    become(argv, env)
 
 
 @click.command()
 @lab_options
-def shell(file: Path | None, name: str | None) -> None:
+@json_option("Open none: print the command line that would.")
+def shell(file: Path | None, name: str | None, as_json: bool) -> None:
     """Open a shell inside the lab: its networks, its DNS, its libvirt, your files."""
     lab, roots = lab_name(file, name), Roots.from_environment()
-    program = os.environ.get("SHELL", "/bin/bash")
-    argv = access.inside_command(lab, [program], roots)
+    argv = access.inside_command(lab, [os.environ.get("SHELL", "/bin/bash")], roots)
+    env = {**access.inside_environment(lab, roots), "debian_chroot": f"lab {lab}"}
+    if as_json:
+        tell(argv, {"lab": lab}, env)
+        return
     click.echo(f"inside the lab {lab}; `exit` leads back", err=True)
-    os.execvpe(argv[0], argv, {**os.environ, **access.inside_environment(lab, roots), "debian_chroot": f"lab {lab}"})
+    become(argv, env)

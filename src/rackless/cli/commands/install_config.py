@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from rackless.cli.options import lab_options, load_spec
+from rackless.cli.options import json_option, lab_options, load_spec, print_json
 from rackless.cluster.install_config import credentials
 from rackless.cluster.install_config import release as releases
 from rackless.cluster.install_config.cluster_input import Mirror, ProxyInput
@@ -30,7 +30,7 @@ _File = click.Path(path_type=Path, dir_okay=False)
 @click.option("--force", is_flag=True, help="Replace the file if it is there.")
 @click.option("--pull-secret", type=_File, help="The pull secret; without it, looked for in the home directory.")
 @click.option("--ssh-key", type=_File, help="The public key; without it, looked for in ~/.ssh.")
-@click.option("--scheme", default="redfish-virtualmedia+https", show_default=True, help="Scheme of the BMC addresses.")
+@click.option("--scheme", default="", help="Scheme of the BMC addresses; without it, what each group of servers says.")
 @click.option("--bmc-user", default="admin", show_default=True, help="User of the BMCs.")
 @click.option("--bmc-password-file", type=_File, help="A file with the BMCs' password; without it, the lab's own.")
 @click.option("--static-bootstrap", is_flag=True, help="Give the bootstrap machine a fixed address.")
@@ -53,6 +53,7 @@ _File = click.Path(path_type=Path, dir_okay=False)
     help="Where images come from instead. May be repeated.",
 )
 @click.option("--trust-bundle", type=_File, help="Certificates to trust, for a proxy or mirrors.")
+@json_option()
 def install_config(
     file: Path | None,
     name: str | None,
@@ -72,6 +73,7 @@ def install_config(
     no_proxy: str | None,
     mirrors: tuple[str, ...],
     trust_bundle: Path | None,
+    as_json: bool,
 ) -> None:
     """Write an install-config.yaml for the lab."""
     if output.exists() and not force:
@@ -100,6 +102,9 @@ def install_config(
         )
     )
     write_secret(output, text)
+    if as_json:
+        print_json({"file": str(output), "version": str(options.release)})
+        return
     click.echo(f"wrote {output} for version {options.release}; it holds secrets and is readable by you only")
     click.echo("keep a copy: the installer consumes the file")
 

@@ -90,10 +90,10 @@ def render(found: dict[str, Any], console: Console) -> None:
         console.print(Text.assemble((f"fault {fault['id']}: ", "bold yellow"), fault["text"]))
     for part in found["parts"]:
         if not part["running"] or part["restarts"]:
-            state = "is not running" if not part["running"] else f"was started again {part['restarts']} times"
-            console.print(
-                Text.assemble(("! ", "yellow"), f"{part['name']} {state}: {part['reason']} (log: {part['log']})")
-            )
+            again = "once" if part["restarts"] == 1 else f"{part['restarts']} times"
+            state = f"was started again {again}" if part["running"] else "is not running"
+            log = f" (log: {part['log']})" if part["log"] else ""
+            console.print(Text.assemble(("! ", "yellow"), f"{part['name']} {state}: {part['reason']}{log}"))
     for warning in found["warnings"]:
         console.print(Text.assemble(("! ", "yellow"), warning))
     if (etcd := found["etcd"]) is not None:

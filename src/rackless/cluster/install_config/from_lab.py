@@ -23,6 +23,7 @@ from rackless.cluster.install_config.release import NEWEST, Release
 from rackless.plan.addressing import LabPlan, PlannedServer
 from rackless.ports.hypervisor import Firmware
 from rackless.spec.lab import Role
+from rackless.spec.servers import BmcScheme
 
 NONE = "none"
 PARTS = ("master", "worker", "arbiter", NONE)
@@ -40,7 +41,8 @@ class Options:
     """What the lab's spec does not say."""
 
     release: Release = NEWEST
-    scheme: str = "redfish-virtualmedia+https"
+    scheme: str = ""
+    """Of all BMC addresses, in place of the one that each server's group says."""
     verify_certificate: bool = False
     """A lab's BMCs have certificates of the lab's own CA, which the installer's pods do not know."""
     static_bootstrap: bool = False
@@ -100,12 +102,14 @@ def _provisioning(plan: LabPlan) -> ProvisioningInput:
 
 
 def _host(server: PlannedServer, role: str, plan: LabPlan, account: BmcAccount, options: Options) -> HostInput:
-    path = "/redfish/v1/Systems/1" if "redfish" in options.scheme else ""
+    own = server.bmc_scheme if server.bmc_scheme is BmcScheme.IPMI else f"{server.bmc_scheme}+https"
+    scheme = options.scheme or own
+    path = "/redfish/v1/Systems/1" if "redfish" in scheme else ""
     return HostInput(
         name=server.name,
         role=role,
         boot_mac=next((nic.mac for nic in server.nics if nic.network == "provisioning"), server.mac),
-        bmc_address=f"{options.scheme}://{server.bmc_address}{path}",
+        bmc_address=f"{scheme}://{server.bmc_address}{path}",
         bmc_username=account.username,
         bmc_password=account.password,
         verify_certificate=options.verify_certificate,

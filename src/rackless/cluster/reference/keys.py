@@ -46,6 +46,12 @@ class Keys:
     def ensure_host_key(self, server: PlannedServer) -> SshKey:
         return ensure_ssh_key(self.folder / "hosts" / server.name, server.fqdn)
 
+    def forget(self, server: str) -> None:
+        """The keys that were made for one server."""
+        leaves = [self.etcd / f"{name}{end}" for name in (server, f"api-{server}") for end in (".key", ".crt")]
+        for path in (self.folder / "hosts" / server, self.folder / "hosts" / f"{server}.pub", *leaves):
+            path.unlink(missing_ok=True)
+
     def control_plane(self, server: PlannedServer, plan: LabPlan) -> ControlPlaneSecrets:
         etcd, api = self._ensure_etcd(plan), self._ensure_api(plan)
         member = etcd.ensure_leaf(server.name, [str(server.address), "127.0.0.1", server.name, server.fqdn])

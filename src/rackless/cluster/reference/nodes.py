@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import Mapping, Sequence
-from ipaddress import IPv4Address
 from typing import Any
 
 import aiohttp
 
 from rackless.cluster.reference.front import API_PORT
 from rackless.plan.model import PlannedServer
+from rackless.spec.address import Ip
 
 PATIENCE = 20.0
 MERGE = "application/merge-patch+json"
@@ -34,7 +34,7 @@ def node_status(server: PlannedServer) -> dict[str, Any]:
     }
 
 
-async def ensure_nodes(vip: IPv4Address, tls: ssl.SSLContext, answering: Sequence[PlannedServer]) -> list[str]:
+async def ensure_nodes(vip: Ip, tls: ssl.SSLContext, answering: Sequence[PlannedServer]) -> list[str]:
     """Have an object for each of these nodes, which answered; returns the names of those that were made now."""
     timeout = aiohttp.ClientTimeout(total=PATIENCE)
     base = f"https://{vip}:{API_PORT}/api/v1/nodes"

@@ -19,6 +19,7 @@ from rackless.cluster.install_config.live.neighbours import answer, arp_probe
 from rackless.cluster.reference.front import API_PORT
 from rackless.events import count
 from rackless.plan.model import LabPlan
+from rackless.spec.address import Ip
 
 PATIENCE = 10.0
 ASK_TWICE, LISTEN = 2, 0.3
@@ -28,7 +29,7 @@ _ETH_ARP = 0x0806
 
 @dataclass(frozen=True, slots=True)
 class Vip:
-    address: IPv4Address
+    address: Ip
     holders: tuple[str, ...] = ()
     """Names of servers; a MAC where it is none of them. One, when all is well."""
     problem: str = ""
@@ -60,7 +61,7 @@ async def observe(plan: LabPlan, tls: ssl.SSLContext) -> Vip:
     return Vip(plan.api_vip, holders, await ask_api(plan.api_vip, tls) if holders else "no answer")
 
 
-async def ask_api(address: IPv4Address, tls: ssl.SSLContext) -> str:
+async def ask_api(address: Ip, tls: ssl.SSLContext) -> str:
     """Why it is not ready; empty when it is."""
     timeout = aiohttp.ClientTimeout(total=PATIENCE)
     try:
@@ -79,22 +80,22 @@ def holders_of(macs: set[str], names: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(sorted({names.get(mac, mac) for mac in macs}))
 
 
-async def ask_all(address: IPv4Address, interface: str) -> set[str]:
+async def ask_all(address: Ip, interface: str) -> set[str]:
     """The MACs of all who answer for the address; none where there is no such network."""
     found: set[str] = set()
-    if interface not in {name for _, name in socket.if_nameindex()}:
+    if address.version != 4 or interface not in {name for _, name in socket.if_nameindex()}:
         return found
     with socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(_ETH_ARP)) as handle:
         handle.bind((interface, _ETH_ARP))
         handle.setblocking(False)
         own: bytes = handle.getsockname()[4]
         for _ in range(ASK_TWICE):
-            await asyncio.get_running_loop().sock_sendall(handle, arp_probe(address, own))
+            await asyncio.get_running_loop().sock_sendall(handle, arp_probe(IPv4Address(address), own))
             await _collect(handle, address, found)
     return found
 
 
-async def _collect(handle: socket.socket, address: IPv4Address, found: set[str]) -> None:
+async def _collect(handle: socket.socket, address: Ip, found: set[str]) -> None:
     loop = asyncio.get_running_loop()
     try:
         async with asyncio.timeout(LISTEN):

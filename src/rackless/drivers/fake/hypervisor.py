@@ -12,10 +12,11 @@ from collections.abc import AsyncIterator, Coroutine, Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from rackless.errors import RacklessError
+from rackless.errors import LabError, RacklessError
 from rackless.ports.hypervisor import (
     BootDevice,
     Change,
+    FirmwareChoice,
     NoSuchServer,
     Power,
     Server,
@@ -123,6 +124,13 @@ class FakeHypervisor:
         self._set(name, boot_first=device)
         self._tell(name, Change.DEFINED)
 
+    async def set_firmware(self, name: str, choice: FirmwareChoice) -> None:
+        await self._answer("set_firmware", name)
+        if choice not in self._known(name).offers:
+            raise LabError(f"{name} has no such firmware")
+        self._set(name, firmware=choice.kind, secure_boot=choice.secure_boot)
+        self._tell(name, Change.DEFINED)
+
     async def processor_seconds(self, name: str) -> float:
         await self._answer("processor_seconds", name)
         return self.processor.get(name, 0.0)
@@ -207,8 +215,10 @@ class FakeHypervisor:
         self._servers[name] = replace(self._servers[name], **changes)  # type: ignore[arg-type]
 
     def _stop(self, name: str) -> None:
-        if self._known(name).power is Power.ON:
+        if (state := self._known(name)).power is Power.ON:
             self._set(name, power=Power.OFF)
+            if not state.lasting:
+                del self._servers[name]
             self._tell(name, Change.POWERED_OFF)
 
     def _restart(self, name: str, by: str) -> None:

@@ -44,6 +44,7 @@ _KINDS = {
     "power": ErrorKind.POWER,
     "delete": ErrorKind.REGISTRATION,
 }
+_BY_AGENT = ("inspect", "prepare", "provision", "deprovision")
 
 
 @dataclass
@@ -83,6 +84,8 @@ class FakeProvisioner:
     hosts: dict[str, _Engine] = field(default_factory=dict)
     started: list[tuple[str, str]] = field(default_factory=list)
     """Every piece of work begun, as (host, work), in order."""
+    hard: list[str] = field(default_factory=list)
+    """Hosts that were switched without asking their system, in order."""
 
     async def register(self, host: HostAccess, *, restart: bool = False) -> Result:
         if self._is_busy():
@@ -92,11 +95,11 @@ class FakeProvisioner:
         return self._work(host, "register", restart) or Done({"id": f"node-{host.uid}"})
 
     async def inspect(self, host: HostAccess, *, restart: bool = False) -> Result:
-        if restart and host.name in self.hosts and not self.hosts[host.name].failed:
-            self.hosts[host.name].done.discard("inspect")
+        self._undo(host, "inspect", restart)
         return self._step(host, "inspect", restart) or Done(self.inventory)
 
     async def prepare(self, host: HostAccess, *, restart: bool = False) -> Result:
+        self._undo(host, "prepare", restart)
         return self._step(host, "prepare", restart) or Done()
 
     async def provision(self, host: HostAccess, image: Image, config: ConfigDrive, *, restart: bool = False) -> Result:
@@ -132,6 +135,8 @@ class FakeProvisioner:
         if engine and engine.powered_on == on and engine.work != "power":
             return Done({"powered_on": on})
         result = self._step(host, "power", restart)
+        if result is None and hard:
+            self.hard.append(host.name)
         if result is None:
             self.hosts[host.name].powered_on = on
             self.hosts[host.name].work = ""
@@ -148,6 +153,13 @@ class FakeProvisioner:
         """Lose everything, as an engine does whose database was thrown away."""
         self.hosts.clear()
 
+    def _undo(self, host: HostAccess, work: str, restart: bool) -> None:
+        """What is asked for anew is not done yet, unless it is under way."""
+        engine = self.hosts.get(host.name)
+        if restart and engine is not None and not engine.failed and work in engine.done:
+            engine.done.discard(work)
+            engine.work = ""
+
     def _is_busy(self) -> bool:
         self.busy, was = max(0, self.busy - 1), self.busy
         return was > 0
@@ -163,7 +175,7 @@ class FakeProvisioner:
     def _work(self, host: HostAccess, work: str, restart: bool) -> Result | None:
         """None when this work is done; else how it stands, begun now if it was not under way."""
         engine = self.hosts[host.name]
-        if engine.work != work or (engine.failed and restart):
+        if engine.work != work or restart:
             if work in engine.done:
                 return None
             engine.work, engine.failed, engine.until = work, "", self.clock.now() + self.seconds[work]
@@ -173,7 +185,7 @@ class FakeProvisioner:
         if engine.failed:
             return Failed(_KINDS[work], engine.failed)
         if self.clock.now() < engine.until:
-            return Again(min(2.0, engine.until - self.clock.now()), work)
+            return Again(min(2.0, engine.until - self.clock.now()), work, agent=work in _BY_AGENT)
         for fault in self.faults:
             if fault.times > 0 and (fault.work, fault.host) == (work, host.name):
                 fault.times -= 1

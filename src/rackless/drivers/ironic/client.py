@@ -2,6 +2,7 @@
 
 Busy         409, 503: the node is locked or no worker is free; ask again
 Unreachable  no answer, or an answer that makes no sense: Ironic is starting, gone or broken
+└─ Untrusted somebody answered whose certificate is not signed by whom we trust
 Refused      Ironic understood and will not do it; the message is Ironic's
 """
 
@@ -32,6 +33,10 @@ class Unreachable(Exception):
     pass
 
 
+class Untrusted(Unreachable):
+    pass
+
+
 class Refused(Exception):
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)
@@ -57,8 +62,10 @@ class IronicClient:
     """One connection pool to one Ironic; close it when done."""
 
     def __init__(self, url: str, username: str, password: str, ca: Path | None, *, timeout: float = 30.0) -> None:
+        """Without a username nobody is named, for an Ironic that asks nobody."""
         self._url = url.rstrip("/")
-        self._authorization = f"Basic {base64.b64encode(f'{username}:{password}'.encode()).decode()}"
+        basic = f"Basic {base64.b64encode(f'{username}:{password}'.encode()).decode()}"
+        self._authorization = {"Authorization": basic} if username else {}
         self._ca = ca
         self._timeout = aiohttp.ClientTimeout(total=timeout)
         self._session: aiohttp.ClientSession | None = None
@@ -83,6 +90,11 @@ class IronicClient:
     async def node(self, name: str) -> Json | None:
         return await self._look(f"/v1/nodes/{quote(name, safe='')}")
 
+    async def nodes(self) -> dict[str, str]:
+        """All nodes there are: ids by name."""
+        found = await self.call("GET", "/v1/nodes?fields=uuid,name") or {}
+        return {node["name"] or node["uuid"]: node["uuid"] for node in found.get("nodes", ())}
+
     async def nodes_with_port(self, mac: str) -> list[str]:
         """Ids of the nodes with a port of this MAC address."""
         found = await self.call("GET", f"/v1/ports?address={quote(mac)}&fields=node_uuid")
@@ -90,6 +102,14 @@ class IronicClient:
 
     async def inventory(self, node: str) -> Json | None:
         return await self._look(f"/v1/nodes/{node}/inventory")
+
+    async def last_failure(self, node: str) -> str:
+        """The newest error in the node's history; empty when there is none, or no history."""
+        found = await self._look(f"/v1/nodes/{node}/history") or {}
+        errors = [
+            event for event in found.get("history", ()) if event.get("severity") == "ERROR" and event.get("event")
+        ]
+        return str(max(errors, key=lambda event: str(event.get("created_at")))["event"]) if errors else ""
 
     async def create_node(self, body: Mapping[str, Any]) -> Json:
         return await self.call("POST", "/v1/nodes", body) or {}
@@ -137,6 +157,8 @@ class IronicClient:
         try:
             async with self._session.request(method, self._url + path, json=body) as answer:
                 text = await answer.text()
+        except (aiohttp.ClientConnectorCertificateError, ssl.SSLCertVerificationError) as error:
+            raise Untrusted(str(error)) from error
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise Unreachable(f"{type(error).__name__}: {error}") from error
         if answer.status in (409, 503):
@@ -156,7 +178,7 @@ class IronicClient:
             timeout=self._timeout,
             connector=aiohttp.TCPConnector(ssl=context),
             headers={
-                "Authorization": self._authorization,
+                **self._authorization,
                 "X-OpenStack-Ironic-API-Version": API_VERSION,
                 "Accept": "application/json",
             },

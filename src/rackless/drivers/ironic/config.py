@@ -2,14 +2,15 @@
 
 One process (API and conductor), SQLite, no message bus, no Keystone: HTTP basic authentication and TLS on the API. The
 agent needs no account: the calls it makes are the few that Ironic leaves open. It learns to trust the lab's CA from the
-boot ISO, into which Ironic puts `api_ca_file`.
+boot ISO, into which Ironic puts `api_ca_file`, or from the ramdisk itself, where it is booted over the network.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from ipaddress import IPv4Address
 from pathlib import Path
+
+from rackless.spec.address import Ip
 
 KERNEL_PARAMS = ("nofb", "console=ttyS0", "net.ifnames=0", "mitigations=off")
 
@@ -30,7 +31,7 @@ class IronicConfig:
     """Where Ironic keeps things, where it listens, and what it boots servers with."""
 
     state: Path
-    address: IPv4Address
+    address: Ip
     """The address in the lab on which Ironic listens, and which agents call back."""
     certificate: Path
     key: Path
@@ -106,6 +107,9 @@ def _sections(config: IronicConfig) -> dict[str, dict[str, object]]:
             "tempdir": state / "tmp",
             "grub_config_path": "/boot/grub/grub.cfg",
             "grub_config_template": config.grub_template,
+            # of a boot ISO for a BIOS; where Debian keeps them
+            "isolinux_bin": "/usr/lib/ISOLINUX/isolinux.bin",
+            "ldlinux_c32": "/usr/lib/syslinux/modules/bios/ldlinux.c32",
             "default_resource_class": "baremetal",
             "webserver_verify_ca": config.ca,
             **_interfaces(),
@@ -144,7 +148,9 @@ def _sections(config: IronicConfig) -> dict[str, dict[str, object]]:
             # What a host's power should be is written in its record; Ironic only says what it sees.
             "force_power_state_during_sync": False,
             "power_failure_recovery_interval": 30,
-            "node_history": False,
+            # A failed deploy powers the server off, and Ironic then forgets its last error; its history does not.
+            "node_history": True,
+            "node_history_max_entries": 20,
             # A server in the hands of an agent goes on without us; there is little to wait for.
             "graceful_shutdown_timeout": 3,
         },
@@ -160,6 +166,8 @@ def _sections(config: IronicConfig) -> dict[str, dict[str, object]]:
         },
         "dhcp": {"dhcp_provider": "none"},
         "inspector": {"require_managed_boot": True, "add_ports": "all", "keep_ports": "present"},
+        # The BMCs of a lab bear being asked more often than every 5 s. Ironic divides by this: 0 is too little.
+        "ipmi": {"min_command_interval": 1, "command_retry_timeout": 30},
         "nova": {"send_power_notifications": False},
         "oslo_concurrency": {"lock_path": state / "lock"},
         "oslo_messaging_notifications": {"driver": "noop"},
@@ -181,25 +189,33 @@ def _sections(config: IronicConfig) -> dict[str, dict[str, object]]:
     }
 
 
+_CHOSEN = ("boot", "management", "power")
+
+
 def _interfaces() -> dict[str, object]:
-    """The ways to reach a server that are compiled into this lab; the first of each kind is the default."""
+    """The ways to reach a server that this Ironic knows; the first of each kind is the default."""
     enabled = {
         "bios": "no-bios",
-        "boot": "redfish-virtual-media",
+        "boot": "redfish-virtual-media,ipxe",
         "console": "no-console",
         "deploy": "direct,ramdisk,custom-agent",
         "firmware": "no-firmware",
         "inspect": "agent,redfish,no-inspect",
-        "management": "redfish",
+        "management": "redfish,ipmitool",
         "network": "noop",
-        "power": "redfish",
+        "power": "redfish,ipmitool",
         "raid": "no-raid",
         "rescue": "no-rescue",
         "storage": "noop",
         "vendor": "no-vendor",
     }
     return {
-        "enabled_hardware_types": "redfish",
+        "enabled_hardware_types": "redfish,ipmi",
         **{f"enabled_{kind}_interfaces": names for kind, names in enabled.items()},
-        **{f"default_{kind}_interface": names.partition(",")[0] for kind, names in enabled.items()},
+        # the others depend on the hardware type, and every node says which it wants
+        **{
+            f"default_{kind}_interface": names.partition(",")[0]
+            for kind, names in enabled.items()
+            if kind not in _CHOSEN
+        },
     }

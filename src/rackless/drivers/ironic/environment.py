@@ -35,15 +35,12 @@ def system_python() -> Path:
 
 async def ensure_environment(cache: Path, processes: Processes, bus: Bus) -> Path:
     """The virtualenv with Ironic in it, made now if this cache has none for this Python and these versions."""
-    python = system_python()
-    requirements = resources.files(__package__).joinpath(REQUIREMENTS).read_bytes()
-    version = (await processes.run([python, "--version"])).stdout.strip()
-    key = hashlib.sha256(b"\0".join((requirements, version.encode(), _RECIPE.encode()))).hexdigest()[:16]
-    venv = cache / "ironic" / key
+    python, requirements = system_python(), _requirements()
+    venv = await current_environment(cache, processes)
     with bus.step("Ironic's environment") as step:
         venv.parent.mkdir(parents=True, exist_ok=True)
         async with _only_one(venv.with_suffix(".lock")):
-            if (venv / ".complete").exists():
+            if is_complete(venv):
                 step.unchanged(str(venv))
                 return venv
             if venv.exists():
@@ -51,6 +48,21 @@ async def ensure_environment(cache: Path, processes: Processes, bus: Bus) -> Pat
             step.progress(f"installing {requirements.count(b'==')} packages, about half a minute")
             await _build(venv, python, requirements, processes)
     return venv
+
+
+async def current_environment(cache: Path, processes: Processes) -> Path:
+    """Where the virtualenv of this Python and these versions is, or would be."""
+    version = (await processes.run([system_python(), "--version"])).stdout.strip()
+    key = hashlib.sha256(b"\0".join((_requirements(), version.encode(), _RECIPE.encode()))).hexdigest()[:16]
+    return cache / "ironic" / key
+
+
+def is_complete(venv: Path) -> bool:
+    return (venv / ".complete").exists()
+
+
+def _requirements() -> bytes:
+    return resources.files(__package__).joinpath(REQUIREMENTS).read_bytes()
 
 
 async def _build(venv: Path, python: Path, requirements: bytes, processes: Processes) -> None:

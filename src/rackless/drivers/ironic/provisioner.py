@@ -6,15 +6,17 @@ Ironic knows, and when it has forgotten (a new database), the host is registered
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self
 
-from rackless.drivers.ironic.bmc_address import INTERFACES, BadAddress, driver_info
+from rackless.drivers.ironic.bmc_address import BadAddress, Driver, find_driver, require_bootable
 from rackless.drivers.ironic.client import Busy, IronicClient, Json, Refused, Unreachable
-from rackless.drivers.ironic.root_device import root_device
+from rackless.drivers.ironic.instance import config_drive, deploy_interface, holds, instance_info
+from rackless.drivers.ironic.node import LATER, SOON, capabilities, doing, fingerprint, kept, reason, under_way
+from rackless.drivers.ironic.reasons import explain
 from rackless.ports.provisioner import (
     Again,
     ConfigDrive,
@@ -26,10 +28,6 @@ from rackless.ports.provisioner import (
     Result,
 )
 
-SOON = 1.0
-"""Seconds until the next look at something quick …"""
-LATER = 1.5
-"""… and at something that takes a server's boot."""
 SOFT_POWER_OFF = 60
 _STABLE = ("enroll", "manageable", "available", "active", "inspect failed", "clean failed", "deploy failed", "error")
 
@@ -58,9 +56,32 @@ def _answers(kind: ErrorKind) -> Callable[[Method[P]], Method[P]]:
     return decorate
 
 
+@dataclass(frozen=True, slots=True)
+class Guest:
+    """What is different in an Ironic that is not our own."""
+
+    prefix: str
+    """Before the names of our nodes: others may have a ctrl-0 too."""
+    ramdisk: Mapping[str, str] = field(default_factory=dict)
+    """The deploy ramdisk, by fields of `driver_info`; empty leaves it to that Ironic."""
+
+
 class IronicProvisioner:
-    def __init__(self, url: str, username: str, password: str, ca: Path | None) -> None:
+    """`network_boot` says whether there is a network that hosts can boot from."""
+
+    def __init__(
+        self,
+        url: str,
+        username: str,
+        password: str,
+        ca: Path | None,
+        guest: Guest | None = None,
+        *,
+        network_boot: bool = False,
+    ) -> None:
         self._ironic = IronicClient(url, username, password, ca)
+        self._guest = guest
+        self._network_boot = network_boot
 
     async def __aenter__(self) -> Self:
         return self
@@ -75,7 +96,7 @@ class IronicProvisioner:
 
     @_answers(ErrorKind.REGISTRATION)
     async def register(self, host: HostAccess, *, restart: bool = False) -> Result:
-        node = await self._ironic.node(host.name)
+        node = await self._ironic.node(self._name(host))
         if node is None:
             return await self._enroll(host)
         changed = await self._update(host, node)
@@ -83,7 +104,7 @@ class IronicProvisioner:
             return await self._maintained(node)
         match node["provision_state"]:
             case "enroll" if node["last_error"] and not restart and not changed:
-                return Failed(ErrorKind.REGISTRATION, _reason(node))
+                return Failed(ErrorKind.REGISTRATION, await self._reason(node))
             case "enroll":
                 await self._ironic.provision(node["uuid"], "manage")
                 return Again(SOON / 2, "checking access to the BMC")
@@ -93,7 +114,7 @@ class IronicProvisioner:
 
     @_answers(ErrorKind.INSPECTION)
     async def inspect(self, host: HostAccess, *, restart: bool = False) -> Result:
-        node = await self._ironic.node(host.name)
+        node = await self._ironic.node(self._name(host))
         if node is None:
             return await self._enroll(host)
         match node["provision_state"]:
@@ -105,58 +126,67 @@ class IronicProvisioner:
                 if inventory is not None:
                     return Done(inventory.get("inventory", inventory))
             case "inspect failed" if not restart and "abort" not in (node["last_error"] or ""):
-                return Failed(ErrorKind.INSPECTION, _reason(node))
+                return Failed(ErrorKind.INSPECTION, await self._reason(node))
             case "inspect failed":
                 pass
+            case "inspect wait" if restart:
+                return await self._abort(node)
             case "enroll":
                 return await self._reregistered(host)
             case _:
-                return Again(LATER, _doing(node))
+                return under_way(node)
         await self._ironic.provision(node["uuid"], "inspect")
         return Again(LATER, "starting inspection")
 
     @_answers(ErrorKind.PREPARATION)
     async def prepare(self, host: HostAccess, *, restart: bool = False) -> Result:
-        node = await self._ironic.node(host.name)
+        node = await self._ironic.node(self._name(host))
         if node is None:
             return await self._enroll(host)
+        if node["provision_state"] == "available" and restart:
+            # cleaned although it is clean; also a host that is otherwise not
+            await self._ironic.patch_node(node["uuid"], {"automated_clean": True})
+            await self._ironic.provision(node["uuid"], "manage")
+            return Again(SOON, "cleaning")
         return await self._cleaned(host, node, restart, ErrorKind.PREPARATION) or Done()
 
     @_answers(ErrorKind.PROVISIONING)
     async def provision(self, host: HostAccess, image: Image, config: ConfigDrive, *, restart: bool = False) -> Result:
-        node = await self._ironic.node(host.name)
+        node = await self._ironic.node(self._name(host))
         if node is None:
             return await self._enroll(host)
         match node["provision_state"]:
-            case "active" if _holds(node, image):
+            case "active" if holds(node, image):
                 return Done()
             case "active":
                 await self._ironic.provision(node["uuid"], "deleted")
                 return Again(LATER, "taking another image off", busy=restart)
-            case "deploy failed" if _holds(node, image) and not restart:
-                return Failed(ErrorKind.PROVISIONING, _reason(node))
+            case "deploy failed" if holds(node, image) and not restart:
+                return Failed(ErrorKind.PROVISIONING, explain(await self._reason(node)))
             case "deploy failed":
                 return await self._deploy(host, node, image, config)
             case "deploying" | "wait call-back":
-                return Again(LATER, _doing(node))
+                return under_way(node)
             case "error":
-                return Failed(ErrorKind.PROVISIONING, _reason(node))
+                return Failed(ErrorKind.PROVISIONING, await self._reason(node))
         waiting = await self._cleaned(host, node, restart, ErrorKind.PROVISIONING)
         return waiting or await self._deploy(host, node, image, config)
 
     @_answers(ErrorKind.ADOPTION)
     async def adopt(self, host: HostAccess, image: Image, *, restart: bool = False) -> Result:
-        node = await self._ironic.node(host.name)
+        node = await self._ironic.node(self._name(host))
         if node is None:
             return await self._enroll(host)
         match node["provision_state"]:
             case "enroll":
                 return await self._reregistered(host)
             case "adopt failed" if not restart:
-                return Failed(ErrorKind.ADOPTION, _reason(node))
+                return Failed(ErrorKind.ADOPTION, await self._reason(node))
+            case "available":
+                await self._ironic.provision(node["uuid"], "manage")
+                return Again(SOON, "taking it over as it is")
             case "manageable" | "adopt failed":
-                info = _instance_info(host, image)
-                await self._ironic.patch_node(node["uuid"], {"instance_uuid": host.uid, "instance_info": info})
+                await self._tell_instance(host, node, image)
                 await self._ironic.provision(node["uuid"], "adopt")
                 return Again(SOON, "taking it over as it is")
             case "adopting":
@@ -165,13 +195,14 @@ class IronicProvisioner:
 
     @_answers(ErrorKind.PROVISIONING)
     async def deprovision(self, host: HostAccess, *, restart: bool = False) -> Result:
-        node = await self._ironic.node(host.name)
+        node = await self._ironic.node(self._name(host))
         if node is None:
             return await self._enroll(host)
         match node["provision_state"]:
             case "error" if not restart:
-                return Failed(ErrorKind.PROVISIONING, _reason(node))
+                return Failed(ErrorKind.PROVISIONING, await self._reason(node))
             case "active" | "deploy failed" | "wait call-back" | "error":
+                await self._keep_cleaning(host, node)
                 await self._ironic.provision(node["uuid"], "deleted")
                 return Again(SOON, "taking the system off")
             case "deploying":
@@ -180,7 +211,7 @@ class IronicProvisioner:
 
     @_answers(ErrorKind.POWER)
     async def power(self, host: HostAccess, on: bool, *, hard: bool = False, restart: bool = False) -> Result:
-        node = await self._ironic.node(host.name)
+        node = await self._ironic.node(self._name(host))
         if node is None:
             return await self._enroll(host)
         if node["target_power_state"] or node["target_provision_state"]:
@@ -188,7 +219,7 @@ class IronicProvisioner:
         if node["power_state"] == ("power on" if on else "power off"):
             return Done({"powered_on": on})
         if node["last_error"] and not restart:
-            return Failed(ErrorKind.POWER, _reason(node))
+            return Failed(ErrorKind.POWER, await self._reason(node))
         if on or hard or restart:
             await self._ironic.power(node["uuid"], "power on" if on else "power off")
         else:
@@ -197,7 +228,7 @@ class IronicProvisioner:
 
     @_answers(ErrorKind.REGISTRATION)
     async def delete(self, host: HostAccess) -> Result:
-        node = await self._ironic.node(host.name)
+        node = await self._ironic.node(self._name(host))
         if node is None:
             return Done()
         match node["provision_state"]:
@@ -208,7 +239,7 @@ class IronicProvisioner:
                 await self._ironic.provision(node["uuid"], "deleted")
                 return Again(SOON, "stopping the agent")
             case "verifying" | "inspecting" | "cleaning" | "deploying" | "deleting":
-                return Again(SOON, _doing(node))
+                return Again(SOON, doing(node))
             case "available" | "manageable" | "enroll":
                 if node["instance_uuid"]:
                     await self._ironic.patch_node(node["uuid"], {"instance_uuid": None})
@@ -217,19 +248,36 @@ class IronicProvisioner:
         await self._ironic.delete_node(node["uuid"])
         return Done()
 
+    async def forget_all(self) -> list[str]:
+        """Delete all nodes of ours from an Ironic that is not our own; their servers are not touched."""
+        prefix = self._guest.prefix if self._guest else ""
+        ours = {name: node for name, node in (await self._ironic.nodes()).items() if prefix and name.startswith(prefix)}
+        for node in ours.values():
+            await self._ironic.maintain(node, "the lab is being destroyed")
+            await self._ironic.delete_node(node)
+        return sorted(ours)
+
+    def _name(self, host: HostAccess) -> str:
+        return f"{self._guest.prefix}{host.name}" if self._guest else host.name
+
+    def _fingerprint(self, host: HostAccess) -> str:
+        return fingerprint(host, self._guest.ramdisk if self._guest else {})
+
     async def _enroll(self, host: HostAccess) -> Result:
         """Make the node; its BMC is tried at the next call."""
+        driver = self._driver(host)
         if others := await self._ironic.nodes_with_port(host.boot_mac):
             other = await self._ironic.node(others[0])
             name = (other or {}).get("name") or others[0]
             return Failed(ErrorKind.REGISTRATION, f"MAC address {host.boot_mac} conflicts with existing host {name}")
         node = await self._ironic.create_node({
-            "name": host.name,
-            "driver": "redfish",
-            "driver_info": driver_info(host.bmc),
-            "properties": {"capabilities": _capabilities(host), "cpu_arch": "x86_64"},
-            "extra": {"uid": host.uid, "access": _fingerprint(host)},
-            **INTERFACES,
+            "name": self._name(host),
+            "driver": driver.name,
+            "driver_info": driver.info,
+            "properties": {"capabilities": capabilities(host), "cpu_arch": "x86_64"},
+            "extra": {"uid": host.uid, "access": self._fingerprint(host)},
+            "automated_clean": host.clean,
+            **driver.interfaces,
         })  # fmt: skip
         await self._ironic.create_port(node["uuid"], host.boot_mac)
         return Again(0.0, "registering", busy=True)
@@ -241,15 +289,28 @@ class IronicProvisioner:
 
     async def _update(self, host: HostAccess, node: Json) -> bool:
         """Bring how Ironic reaches the host up to date; Ironic hides passwords, so they are compared by a digest."""
-        if node["extra"].get("access") == _fingerprint(host) and node["extra"].get("uid") == host.uid:
+        if node["extra"].get("access") == self._fingerprint(host) and node["extra"].get("uid") == host.uid:
             return False
         if node["provision_state"] not in _STABLE:
             return False
+        driver = self._driver(host)
+        # another way to boot cannot be told of a node that is in use; its new password can
+        other = driver.name != node["driver"] or driver.boot != node["boot_interface"]
         await self._ironic.patch_node(node["uuid"], {
-            "driver_info": {**_kept(node["driver_info"]), **driver_info(host.bmc)},
-            "extra": {**node["extra"], "uid": host.uid, "access": _fingerprint(host)},
+            **({"driver": driver.name, **driver.interfaces} if other else {}),
+            "driver_info": {**kept(node["driver_info"]), **driver.info},
+            "extra": {**node["extra"], "uid": host.uid, "access": self._fingerprint(host)},
         })  # fmt: skip
         return True
+
+    def _driver(self, host: HostAccess) -> Driver:
+        """Raises BadAddress."""
+        # An Ironic that is not ours has no file with our CA, and would look for one: the BMCs are not asked who they are.
+        driver = find_driver(host.bmc if self._guest is None else replace(host.bmc, ca=None, verify=False))
+        if self._guest is not None:
+            driver = replace(driver, info={**driver.info, **self._guest.ramdisk})
+        require_bootable(driver, host, network_boot=self._network_boot)
+        return driver
 
     async def _maintained(self, node: Json) -> Result:
         """Maintenance without a fault is nobody's; with one, Ironic itself ends it when the BMC is back."""
@@ -264,12 +325,15 @@ class IronicProvisioner:
         """None when the node is clean and free to be given away; else what is being done about it."""
         match node["provision_state"]:
             case "available":
+                await self._keep_cleaning(host, node)
                 return None
+            case "clean wait" if restart:
+                return await self._abort(node)
             case "manageable":
                 await self._ironic.provision(node["uuid"], "provide")
                 return Again(SOON, "cleaning")
             case "clean failed" if not restart:
-                return Failed(kind, _reason(node))
+                return Failed(kind, await self._reason(node))
             case "clean failed":
                 if node["maintenance"]:
                     await self._ironic.end_maintenance(node["uuid"])
@@ -280,91 +344,37 @@ class IronicProvisioner:
                 return Again(SOON, busy=True)
             case "enroll":
                 return await self._reregistered(host)
-        return Again(LATER if "wait" in node["provision_state"] else SOON, _doing(node))
+        return under_way(node)
 
     async def _deploy(self, host: HostAccess, node: Json, image: Image, config: ConfigDrive) -> Result:
         try:
-            info = _instance_info(host, image)
+            await self._tell_instance(host, node, image)
         except ValueError as error:
             return Failed(ErrorKind.PROVISIONING, str(error))
-        await self._ironic.patch_node(node["uuid"], {"instance_uuid": host.uid, "instance_info": info})
         checks = await self._ironic.validate(node["uuid"])
         for part in ("boot", "deploy"):
             if checks.get(part, {}).get("result") is False:
-                return Failed(ErrorKind.PROVISIONING, f"{part}: {checks[part].get('reason')}")
-        await self._ironic.provision(node["uuid"], "active", configdrive=_config_drive(host, config))
+                return Failed(ErrorKind.PROVISIONING, explain(f"{part}: {checks[part].get('reason')}"))
+        drive = config_drive(host, image, config)
+        await self._ironic.provision(node["uuid"], "active", **({"configdrive": drive} if drive else {}))
         return Again(LATER, "starting to write the image")
 
+    async def _tell_instance(self, host: HostAccess, node: Json, image: Image) -> None:
+        """Raises ValueError for a root device hint that is none."""
+        values: dict[str, Any] = {"instance_uuid": host.uid, "instance_info": instance_info(host, image)}
+        if node.get("deploy_interface") != deploy_interface(image):
+            values["deploy_interface"] = deploy_interface(image)
+        await self._ironic.patch_node(node["uuid"], values)
 
-def _fingerprint(host: HostAccess) -> str:
-    bmc = host.bmc
-    parts = (host.uid, bmc.address, bmc.username, bmc.password, str(bmc.ca), str(bmc.verify))
-    return hashlib.sha256("\0".join(parts).encode()).hexdigest()
+    async def _keep_cleaning(self, host: HostAccess, node: Json) -> None:
+        """Whether it is cleaned is what the host's record says, now."""
+        if (node.get("automated_clean") is not False) != host.clean:
+            await self._ironic.patch_node(node["uuid"], {"automated_clean": host.clean})
 
+    async def _reason(self, node: Json) -> str:
+        return reason(node, "" if node["last_error"] else await self._ironic.last_failure(node["uuid"]))
 
-def _kept(info: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in info.items() if not name.startswith("redfish_")}
-
-
-def _capabilities(host: HostAccess) -> str:
-    mode = "bios" if host.boot_mode == "legacy" else "uefi"
-    return f"boot_mode:{mode}" + (",secure_boot:true" if host.boot_mode == "UEFISecureBoot" else "")
-
-
-def _instance_info(host: HostAccess, image: Image) -> dict[str, Any]:
-    mode = "bios" if host.boot_mode == "legacy" else "uefi"
-    checksum = (
-        {"image_checksum": image.checksum}
-        if image.checksum_type in ("", "auto")
-        else {"image_os_hash_algo": image.checksum_type, "image_os_hash_value": image.checksum}
-    )
-    return {
-        "image_source": image.url,
-        "image_type": "whole-disk",
-        # Without it a raw image is taken for something that qemu-img should know.
-        "image_disk_format": image.format,
-        "capabilities": {"boot_mode": mode},
-        **({"root_device": root_device(host.root_device)} if host.root_device else {}),
-        **checksum,
-    }
-
-
-def _config_drive(host: HostAccess, config: ConfigDrive) -> dict[str, Any]:
-    own = {
-        "uuid": host.uid,
-        "metal3-name": host.name,
-        "name": host.name,
-        "hostname": host.name,
-        "local-hostname": host.name,
-        "local_hostname": host.name,
-    }
-    drive: dict[str, Any] = {"meta_data": {**own, **config.meta_data}, "user_data": config.user_data}
-    if config.network_data is not None:
-        drive["network_data"] = dict(config.network_data)
-    return drive
-
-
-def _holds(node: Json, image: Image) -> bool:
-    info = node["instance_info"]
-    checksum = info.get("image_os_hash_value") or info.get("image_checksum")
-    return (info.get("image_source"), checksum) == (image.url, image.checksum)
-
-
-def _reason(node: Json) -> str:
-    return str(node["last_error"] or f"Ironic says only: {node['provision_state']}").strip()
-
-
-def _doing(node: Json) -> str:
-    """What the engine is at, for people: the step by name, or what is waited for."""
-    for field in ("deploy_step", "clean_step"):
-        step = (node.get(field) or {}).get("step")
-        if step:
-            return str(step).replace("_", " ")
-    words = {
-        "inspect wait": "the server boots the agent",
-        "clean wait": "the server boots the agent",
-        "wait call-back": "the server boots the agent",
-        "deleting": "taking the system off",
-    }
-    state = str(node["provision_state"])
-    return words.get(state, state)
+    async def _abort(self, node: Json) -> Result:
+        """What waits for an agent that does not call is ended, so that it can begin anew."""
+        await self._ironic.provision(node["uuid"], "abort")
+        return Again(SOON, "stopping what was waited for", busy=True)

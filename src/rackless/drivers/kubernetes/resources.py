@@ -43,6 +43,7 @@ class Kind:
 KINDS: Mapping[str, Kind] = MappingProxyType(
     {
         "BareMetalHost": Kind("metal3.io/v1alpha1", "baremetalhosts"),
+        "HardwareData": Kind("metal3.io/v1alpha1", "hardwaredata"),
         "ConfigMap": Kind("v1", "configmaps"),
         "Secret": Kind("v1", "secrets"),
     }

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any, TypeVar
+from urllib.parse import urlsplit
 
 from rackless.drivers.libvirt.binding import libvirt
 from rackless.errors import LabError
@@ -36,6 +37,11 @@ class Connection:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._pump: threading.Thread | None = None
         self._closing = False
+
+    @property
+    def local(self) -> bool:
+        """Whether its servers' files are this machine's."""
+        return not urlsplit(self.uri).netloc
 
     async def call(self, work: Callable[[Any], T]) -> T:
         self._loop = asyncio.get_running_loop()

@@ -10,30 +10,15 @@ from string import ascii_lowercase
 from uuid import UUID
 from xml.etree import ElementTree as ET
 
+from rackless.drivers.libvirt import firmware_xml
 from rackless.errors import MachineError
-from rackless.ports.hypervisor import BootDevice, Firmware, Server
+from rackless.ports.hypervisor import BootDevice, Firmware, FirmwareChoice, Server
 
 NAMESPACE = "https://rackless.invalid/server/1"
 ET.register_namespace("rackless", NAMESPACE)
 
 ORDER = (BootDevice.DISK, BootDevice.NETWORK, BootDevice.CDROM)
 """The boot order of a server nobody has told otherwise."""
-
-OVMF = (
-    # code, variables: where the distributions keep the firmware without secure boot
-    ("/usr/share/OVMF/OVMF_CODE_4M.fd", "/usr/share/OVMF/OVMF_VARS_4M.fd"),
-    ("/usr/share/OVMF/OVMF_CODE.fd", "/usr/share/OVMF/OVMF_VARS.fd"),
-    ("/usr/share/edk2/ovmf/OVMF_CODE.fd", "/usr/share/edk2/ovmf/OVMF_VARS.fd"),
-    ("/usr/share/edk2/x64/OVMF_CODE.4m.fd", "/usr/share/edk2/x64/OVMF_VARS.4m.fd"),
-)
-
-OVMF_SECURE = (
-    # code that insists on signatures, variables with Microsoft's keys
-    ("/usr/share/OVMF/OVMF_CODE_4M.secboot.fd", "/usr/share/OVMF/OVMF_VARS_4M.ms.fd"),
-    ("/usr/share/OVMF/OVMF_CODE.secboot.fd", "/usr/share/OVMF/OVMF_VARS.ms.fd"),
-    ("/usr/share/edk2/ovmf/OVMF_CODE.secboot.fd", "/usr/share/edk2/ovmf/OVMF_VARS.secboot.fd"),
-    ("/usr/share/edk2/x64/OVMF_CODE.secboot.4m.fd", "/usr/share/edk2/x64/OVMF_VARS.4m.fd"),
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +78,8 @@ def _os(domain: ET.Element, server: Server, platform: Platform) -> None:
     elif server.firmware is Firmware.UEFI:
         _add(os, "loader", str(platform.ovmf_code), readonly="yes", type="pflash")
         _add(os, "nvram", str(server.nvram), template=str(platform.ovmf_vars))
+    else:  # OVMF speaks on the serial console by itself; SeaBIOS has to be told
+        _add(os, "bios", useserial="yes")
 
 
 def _devices(devices: ET.Element, server: Server, platform: Platform) -> None:
@@ -117,6 +104,10 @@ def _devices(devices: ET.Element, server: Server, platform: Platform) -> None:
         _add(interface, "mac", address=nic.mac)
         _add(interface, "source", bridge=nic.bridge)
         _add(interface, "model", type="virtio")
+        if (
+            server.firmware is Firmware.UEFI
+        ):  # it boots from a network itself, as real ones do; a BIOS needs the card's ROM
+            _add(interface, "rom", enabled="no")
     # a terminal to type at; what it shows is logged, whether or not somebody looks
     serial = _add(devices, "serial", type="pty")
     _add(serial, "log", file=str(server.console_log), append="on")
@@ -155,18 +146,30 @@ def set_order(domain: ET.Element, order: Sequence[BootDevice]) -> None:
 def bootable(domain: ET.Element, device: BootDevice) -> list[ET.Element]:
     match device:
         case BootDevice.DISK:
-            return domain.findall("devices/disk[@device='disk']")
+            return [disk for disk in domain.findall("devices/disk[@device='disk']") if not _removable(disk)]
         case BootDevice.CDROM:
             return domain.findall("devices/disk[@device='cdrom']")
         case BootDevice.NETWORK:
             return domain.findall("devices/interface")
+        case BootDevice.REMOVABLE:
+            return [disk for disk in domain.findall("devices/disk") if _removable(disk)]
+        case BootDevice.SETUP:
+            return []
+
+
+def _removable(disk: ET.Element) -> bool:
+    target = disk.find("target")
+    stick = disk.get("device", "disk") == "disk" and target is not None and target.get("bus") == "usb"
+    return stick or disk.get("device") == "floppy"
 
 
 def order_with_first(device: BootDevice) -> tuple[BootDevice, ...]:
-    return (device, *(other for other in ORDER if other is not device))
+    return (device, *(other for other in (*ORDER, BootDevice.REMOVABLE) if other is not device))
 
 
-_DEV = {"hd": BootDevice.DISK, "cdrom": BootDevice.CDROM, "network": BootDevice.NETWORK}
+_DEV = {
+    "hd": BootDevice.DISK, "cdrom": BootDevice.CDROM, "network": BootDevice.NETWORK, "fd": BootDevice.REMOVABLE,
+}  # fmt: skip
 
 
 def places(domain: ET.Element, device: BootDevice) -> list[int | None]:
@@ -266,7 +269,7 @@ class Parsed:
     uuid: UUID
     memory_mib: int
     vcpus: int
-    firmware: Firmware
+    firmware: FirmwareChoice
     macs: tuple[str, ...]
     disks: tuple[tuple[Path, str], ...]
     media: Path | None
@@ -274,7 +277,10 @@ class Parsed:
 
 
 def parse(xml: str) -> Parsed:
-    domain = ET.fromstring(xml)
+    return parse_element(ET.fromstring(xml))
+
+
+def parse_element(domain: ET.Element) -> Parsed:
     drive = media_drive(domain)
     media = drive.find("source") if drive is not None else None
     file = _location(media) if media is not None else None
@@ -286,20 +292,16 @@ def parse(xml: str) -> Parsed:
         uuid=UUID(domain.findtext("uuid", "")),
         memory_mib=int(int(memory.text or "0") / factor.get(memory.get("unit", "KiB"), 1024)),
         vcpus=int(domain.findtext("vcpu", "1")),
-        firmware=Firmware.UEFI if _uefi(domain) else Firmware.BIOS,
+        firmware=firmware_xml.chosen(domain),
         macs=tuple(mac.get("address", "") for mac in domain.findall("devices/interface/mac")),
         disks=tuple(
             (Path(_location(source)), disk.findtext("serial", ""))
-            for disk in bootable(domain, BootDevice.DISK)
+            for disk in domain.findall("devices/disk[@device='disk']")
             if (source := disk.find("source")) is not None
         ),
         media=Path(file) if file else None,
         boot_first=first_of(domain),
     )
-
-
-def _uefi(domain: ET.Element) -> bool:
-    return domain.find("os[@firmware='efi']") is not None or domain.find("os/loader[@type='pflash']") is not None
 
 
 def _location(source: ET.Element) -> str:

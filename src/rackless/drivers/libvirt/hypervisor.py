@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
 
-from rackless.drivers.libvirt import domain_xml
+from rackless.drivers.libvirt import domain_xml, firmware_xml, nvram
 from rackless.drivers.libvirt.binding import libvirt, libvirt_qemu
 from rackless.drivers.libvirt.connection import LOST, REBOOT, Connection
+from rackless.errors import LabError
 from rackless.ports.hypervisor import (
     BootDevice,
     Change,
     Disk,
+    FirmwareChoice,
     NoSuchServer,
     Power,
     Server,
@@ -31,7 +33,10 @@ class LibvirtHypervisor:
         """`platform` is needed to define servers, not to drive those there are."""
         self._connection = connection
         self.platform = platform
-        self._eyes = _Eyes()
+        self._files = firmware_xml.files() if connection.local else {}
+        self._handles: dict[str, tuple[Any, Any]] = {}
+        connection.listen(self._forget_handle)
+        self._eyes = _Eyes(self._files, local=connection.local)
 
     async def ensure(self, server: Server) -> bool:
         """A running server goes on as it is; its new hardware counts from its next start."""
@@ -68,16 +73,22 @@ class LibvirtHypervisor:
     async def observe(self, name: str) -> ServerState | None:
         def work(conn: Any) -> ServerState | None:
             domain = _lookup(conn, name)
-            return None if domain is None else self._eyes.observe(domain, bool(domain.isActive()))
+            if domain is None:
+                return None
+            return self._eyes.observe(domain, active=bool(domain.isActive()), lasting=bool(domain.isPersistent()))
 
         return await self._connection.call(work)
 
     async def power_on(self, name: str, *, boot: BootDevice | None = None) -> None:
         def work(conn: Any) -> None:
+            if boot is None:
+                self._on_handle(conn, name, lambda domain: _unless(domain, True, domain.create))
+                return
             domain = _find(conn, name)
             if domain.isActive():
                 return
-            if boot is None:
+            if boot is BootDevice.SETUP:
+                _ask_for_setup(domain)
                 domain.create()
                 return
             # Started from a changed copy; the definition itself stays as it is.
@@ -88,7 +99,10 @@ class LibvirtHypervisor:
         await self._connection.call(work)
 
     async def power_off(self, name: str) -> None:
-        await self._when_running(name, lambda domain: domain.destroy())
+        def work(conn: Any) -> None:
+            self._on_handle(conn, name, lambda domain: _unless(domain, False, domain.destroy))
+
+        await self._connection.call(work)
 
     async def shut_down(self, name: str) -> None:
         await self._when_running(name, lambda domain: domain.shutdown())
@@ -105,6 +119,18 @@ class LibvirtHypervisor:
             defined = domain.XMLDesc(libvirt().VIR_DOMAIN_XML_INACTIVE | libvirt().VIR_DOMAIN_XML_SECURE)
             if domain_xml.parse(defined).boot_first is not device:
                 conn.defineXML(domain_xml.with_first(defined, device))
+
+        await self._connection.call(work)
+
+    async def set_firmware(self, name: str, choice: FirmwareChoice) -> None:
+        def work(conn: Any) -> None:
+            domain = _find(conn, name)
+            defined = domain.XMLDesc(libvirt().VIR_DOMAIN_XML_INACTIVE | libvirt().VIR_DOMAIN_XML_SECURE)
+            element = ET.fromstring(defined)
+            if choice not in firmware_xml.offers(element, self._files):
+                raise LabError(f"{name} cannot be made to start by {choice.kind.value} firmware that is not there")
+            if firmware_xml.chosen(element) != choice:
+                conn.defineXML(firmware_xml.with_firmware(defined, choice, self._files))
 
         await self._connection.call(work)
 
@@ -135,6 +161,26 @@ class LibvirtHypervisor:
         finally:
             stop()
 
+    def _on_handle(self, conn: Any, name: str, act: Callable[[Any], object]) -> None:
+        """Act on a domain without asking for it by name first, where it is known: half of what a power command costs."""
+        known = self._handles.get(name)
+        if known is not None and known[0] is conn:
+            try:
+                act(known[1])
+                return
+            except libvirt().libvirtError as error:
+                if error.get_error_code() != libvirt().VIR_ERR_NO_DOMAIN:
+                    raise
+        domain = _find(conn, name)
+        self._handles[name] = (conn, domain)
+        act(domain)
+
+    def _forget_handle(self, name: str, event: int, _detail: int) -> None:
+        """A handle is of a UUID: whoever defines a name anew may mean another domain by it."""
+        api = libvirt()
+        if event in (api.VIR_DOMAIN_EVENT_DEFINED, api.VIR_DOMAIN_EVENT_UNDEFINED):
+            self._handles.pop(name, None)
+
     async def _when_running(self, name: str, act: Any) -> None:
         def work(conn: Any) -> None:
             domain = _find(conn, name)
@@ -159,6 +205,15 @@ class LibvirtHypervisor:
                 _update(domain, live, api.VIR_DOMAIN_AFFECT_LIVE)
 
         await self._connection.call(work)
+
+
+def _unless(domain: Any, active: bool, act: Callable[[], object]) -> None:
+    """Act; that it was so already is no error, and is asked only of who refuses."""
+    try:
+        act()
+    except libvirt().libvirtError:
+        if bool(domain.isActive()) is not active:
+            raise
 
 
 def _update(domain: Any, device: str, scope: int) -> bool:
@@ -205,53 +260,80 @@ def _find(conn: Any, name: str) -> Any:
 class _Eyes:
     """Looks at domains; what a definition says is read once, and again when it says something else."""
 
-    def __init__(self) -> None:
+    def __init__(self, files: firmware_xml.Files, *, local: bool) -> None:
+        self._files = files
+        self._local = local
         self._known: dict[str, tuple[str, ServerState]] = {}
 
-    def observe(self, domain: Any, active: bool) -> ServerState:
+    def observe(self, domain: Any, *, active: bool, lasting: bool) -> ServerState:
         xml = domain.XMLDesc(libvirt().VIR_DOMAIN_XML_INACTIVE)
         power = Power.ON if active else Power.OFF
         known = self._known.get(domain.name())
         if known is not None and known[0] == xml and all(disk.size_bytes for disk in known[1].disks):
-            return known[1] if known[1].power is power else replace(known[1], power=power)
-        state = _read(domain, xml, power)
+            same = known[1].power is power and known[1].lasting is lasting
+            return known[1] if same else replace(known[1], power=power, lasting=lasting)
+        state = replace(self._read(domain, xml, power), lasting=lasting)
         self._known[state.name] = (xml, state)
         return state
 
     def observe_all(self, conn: Any) -> list[ServerState]:
-        """One question per domain, not two: which of them run is asked once."""
+        """One question per domain, not three: which of them run, and which have no definition, is asked once."""
+        api = libvirt()
         domains = conn.listAllDomains()
-        active = {domain.name() for domain in conn.listAllDomains(libvirt().VIR_CONNECT_LIST_DOMAINS_ACTIVE)}
-        seen = (self._unless_gone(domain, domain.name() in active) for domain in domains)
+        active = {domain.name() for domain in conn.listAllDomains(api.VIR_CONNECT_LIST_DOMAINS_ACTIVE)}
+        passing = {domain.name() for domain in conn.listAllDomains(api.VIR_CONNECT_LIST_DOMAINS_TRANSIENT)}
+        seen = (self._unless_gone(one, one.name() in active, one.name() not in passing) for one in domains)
         found = [state for state in seen if state is not None]
         names = {state.name for state in found}
         self._known = {name: known for name, known in self._known.items() if name in names}
         return found
 
-    def _unless_gone(self, domain: Any, active: bool) -> ServerState | None:
+    def _unless_gone(self, domain: Any, active: bool, lasting: bool) -> ServerState | None:
         """None when it was undefined after it was listed."""
         try:
-            return self.observe(domain, active)
+            return self.observe(domain, active=active, lasting=lasting)
         except libvirt().libvirtError as error:
             if error.get_error_code() == libvirt().VIR_ERR_NO_DOMAIN:
                 return None
             raise
 
+    def _read(self, domain: Any, xml: str, power: Power) -> ServerState:
+        element = ET.fromstring(xml)
+        parsed = domain_xml.parse_element(element)
+        return ServerState(
+            name=parsed.name,
+            uuid=parsed.uuid,
+            power=power,
+            memory_mib=parsed.memory_mib,
+            vcpus=parsed.vcpus,
+            firmware=parsed.firmware.kind,
+            macs=parsed.macs,
+            disks=tuple(Disk(path, _capacity(domain, path), serial) for path, serial in parsed.disks),
+            media=parsed.media,
+            boot_first=parsed.boot_first,
+            secure_boot=parsed.firmware.secure_boot,
+            offers=firmware_xml.offers(element, self._files),
+            setup_screen=self._local and firmware_xml.nvram(element) is not None,
+        )
 
-def _read(domain: Any, xml: str, power: Power) -> ServerState:
-    parsed = domain_xml.parse(xml)
-    return ServerState(
-        name=parsed.name,
-        uuid=parsed.uuid,
-        power=power,
-        memory_mib=parsed.memory_mib,
-        vcpus=parsed.vcpus,
-        firmware=parsed.firmware,
-        macs=parsed.macs,
-        disks=tuple(Disk(path, _capacity(domain, path), serial) for path, serial in parsed.disks),
-        media=parsed.media,
-        boot_first=parsed.boot_first,
-    )
+
+def _ask_for_setup(domain: Any) -> None:
+    """Through the firmware's own variables, which are a file while the server is off."""
+    defined = ET.fromstring(domain.XMLDesc(libvirt().VIR_DOMAIN_XML_INACTIVE))
+    path, template = firmware_xml.nvram(defined), firmware_xml.template(defined)
+    if path is None:
+        raise LabError(f"{domain.name()} has no set-up screen", why="its firmware keeps no variables")
+    try:
+        if not path.exists() and template is not None:  # it was never started
+            path.write_bytes(template.read_bytes())
+        with path.open("r+b") as file:
+            changed = nvram.ask_for_setup(file.read())
+            file.seek(0)
+            file.write(changed)
+    except (OSError, nvram.NotUnderstood) as error:
+        raise LabError(
+            f"the firmware of {domain.name()} cannot be asked for its set-up screen", why=str(error)
+        ) from error
 
 
 def _capacity(domain: Any, path: Path) -> int:

@@ -19,6 +19,7 @@ def render(network: Network) -> str:
     # `open`: libvirt routes and adds no firewall rules; what may leave the lab is decided elsewhere
     ET.SubElement(root, "forward", mode="open")
     ET.SubElement(root, "bridge", name=network.bridge, stp="off", delay="0")
+    ET.SubElement(root, "mac", address=network.mac)
     ET.SubElement(root, "domain", name=network.domain, localOnly="yes")
     _dns(root, network)
     ip = ET.SubElement(root, "ip", address=str(network.gateway.ip), netmask=str(network.gateway.netmask))

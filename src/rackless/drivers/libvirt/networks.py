@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from rackless.drivers.libvirt import network_xml
 from rackless.drivers.libvirt.binding import libvirt
 from rackless.drivers.libvirt.connection import Connection
 from rackless.ports.fabric import Network
+
+PIDS = Path("/run/libvirt/network")
+_NOBODY = "<host ip='127.0.0.9'><hostname>nobody.invalid</hostname></host>"
 
 
 class LibvirtNetworks:
@@ -41,6 +45,31 @@ class LibvirtNetworks:
         return await self._connection.call(
             lambda conn: _ensure_active(conn, _lookup(conn, name), network_xml.render_bridge(name, bridge))
         )
+
+    async def revive(self, name: str) -> bool:
+        if self.server_pid(name) is not None:
+            return False
+
+        def work(conn: Any) -> bool:
+            found = _lookup(conn, name)
+            if found is None or not found.isActive():
+                return False
+            # libvirt looks whether its dnsmasq runs only when it has something to tell it
+            api = libvirt()
+            for command in (api.VIR_NETWORK_UPDATE_COMMAND_ADD_LAST, api.VIR_NETWORK_UPDATE_COMMAND_DELETE):
+                live = api.VIR_NETWORK_UPDATE_AFFECT_LIVE
+                found.update(command, api.VIR_NETWORK_SECTION_DNS_HOST, -1, _NOBODY, live)
+            return True
+
+        return await self._connection.call(work)
+
+    def server_pid(self, name: str) -> int | None:
+        try:
+            pid = int((PIDS / f"{name}.pid").read_text())
+            command = Path(f"/proc/{pid}/cmdline").read_bytes()
+        except (OSError, ValueError):
+            return None
+        return pid if f"/{name}.conf".encode() in command else None
 
     async def active(self) -> set[str]:
         return await self._connection.call(

@@ -6,14 +6,15 @@ import asyncio
 import errno
 import os
 from collections.abc import Sequence
-from ipaddress import IPv4Interface
+from ipaddress import ip_interface
 from pathlib import Path
 from typing import Any
 
 from pyroute2 import IPRoute, NetlinkError
 
-from rackless.errors import MachineError
+from rackless.drivers.netlink.room import Room
 from rackless.ports.fabric import Bridge, Leg, Route, Veth, Vlan
+from rackless.spec.address import IpInterface
 
 
 class NetlinkLinks:
@@ -130,14 +131,14 @@ def _addresses(route: Any, index: int | None) -> set[str]:
     return {f"{a.get_attr('IFA_ADDRESS')}/{a['prefixlen']}" for a in route.get_addr(index=index, family=2)}
 
 
-def _ensure_address(route: Any, index: int | None, interface: IPv4Interface) -> bool:
+def _ensure_address(route: Any, index: int | None, interface: IpInterface) -> bool:
     if str(interface) in _addresses(route, index):
         return False
     _add_address(route, index, interface)
     return True
 
 
-def _add_address(route: Any, index: int | None, interface: IPv4Interface) -> None:
+def _add_address(route: Any, index: int | None, interface: IpInterface) -> None:
     route.addr("add", index=index, address=str(interface.ip), prefixlen=interface.network.prefixlen)
 
 
@@ -161,21 +162,32 @@ def _ensure_vlan(vlan: Vlan) -> bool:
     changed = False
     with IPRoute() as route:
         if _index(route, vlan.name) is None:
-            try:
-                route.link("add", ifname=vlan.name, kind="vlan", link=_index(route, vlan.bridge), vlan_id=vlan.tag)
-            except NetlinkError as error:
-                if error.code != errno.EOPNOTSUPP:
-                    raise
-                raise MachineError(
-                    f"this machine's kernel has no VLANs, and network {vlan.name} is one",
-                    why="its module 8021q is not there",
-                    hint="modprobe 8021q, or give the network no vlan",
-                ) from error
+            route.link("add", ifname=vlan.name, kind="vlan", link=_index(route, vlan.bridge), vlan_id=vlan.tag)
             changed = True
         index = _index(route, vlan.name)
         changed |= _ensure_address(route, index, vlan.address)
         route.link("set", index=index, state="up")
     return changed
+
+
+def can_tag() -> bool:
+    """Whether this kernel knows VLANs; tried where nobody sees it."""
+    room = Room("vlan")
+
+    def attempt() -> bool:
+        _ensure_bridge(Bridge("probe"))
+        try:
+            _ensure_vlan(Vlan("tagged", "probe", 1, ip_interface("192.0.2.1/32")))
+        except NetlinkError as error:
+            if error.code != errno.EOPNOTSUPP:
+                raise
+            return False
+        return True
+
+    try:
+        return room.call(attempt)
+    finally:
+        room.close()
 
 
 def _ensure_leg(leg: Leg, namespace: Path) -> bool:

@@ -6,10 +6,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
-from rackless.bmc.chassis import Cause, Reset
+from rackless.bmc import restore
+from rackless.bmc.buttons import Cause, Reset
 from rackless.bmc.faults import Operation
 from rackless.bmc.ipmi.command import Call, Code, Command, Refused
 from rackless.bmc.ipmi.session import Privilege
+from rackless.bmc.restore import Restore
 from rackless.bmc.state import BootOverride, Memory, When
 from rackless.ports.hypervisor import BootDevice, Firmware, Power
 
@@ -25,6 +27,7 @@ _CONTROLS: Final = {
 _ONLY_WHEN_ON: Final = (Reset.POWER_CYCLE, Reset.FORCE_RESTART, Reset.NMI)
 _POLICIES: Final = 0x07
 """Stay off, as before, always on."""
+_RESTORE: Final = (Restore.ALWAYS_OFF, Restore.LAST_STATE, Restore.ALWAYS_ON)
 _IDENTIFY_SECONDS: Final = 15
 
 
@@ -38,7 +41,7 @@ def status(call: Call) -> bytes:
     by_command = controller.chassis.cause is Cause.COMMAND
     return bytes(
         (
-            on | controller.setting("policy", 0) << 5,
+            on | _RESTORE.index(restore.policy(controller.chassis.memory)) << 5,
             0x10 if on and by_command else 0,
             0x40 | controller.identifying << 4,
             0x00,
@@ -68,7 +71,7 @@ async def set_policy(call: Call) -> bytes:
     if policy > 3:
         raise Refused(Code.INVALID_FIELD)
     if policy < 3:
-        await call.controller.keep(policy=policy)
+        await call.controller.chassis.update(lambda memory: restore.with_policy(memory, _RESTORE[policy]))
     return bytes((_POLICIES,))
 
 
@@ -92,9 +95,19 @@ _DEVICES: Final = {
     0x1: BootDevice.NETWORK,
     0x2: BootDevice.DISK,
     0x5: BootDevice.CDROM,
+    0x6: BootDevice.SETUP,
+    0x7: BootDevice.REMOVABLE,
     0x8: BootDevice.CDROM,  # the "remote" CD is the one there is
+    0xF: BootDevice.REMOVABLE,
 }
-_SELECTORS: Final = {BootDevice.NETWORK: 0x1, BootDevice.DISK: 0x2, BootDevice.CDROM: 0x5}
+"""Not among them: 3, a disk's safe mode, and 4, a diagnostic partition, which these servers have not."""
+_SELECTORS: Final = {
+    BootDevice.NETWORK: 0x1,
+    BootDevice.DISK: 0x2,
+    BootDevice.CDROM: 0x5,
+    BootDevice.SETUP: 0x6,
+    BootDevice.REMOVABLE: 0xF,
+}
 _VALID, _PERSISTENT, _EFI = 0x80, 0x40, 0x20
 _NOT_SUPPORTED: Final = 0x80
 
@@ -123,12 +136,13 @@ async def set_boot_option(call: Call) -> bytes:
 
 
 async def _set_boot_flags(call: Call, flags: bytes) -> None:
-    """What the server cannot do is refused: a screen for its set-up, say, which nobody could see."""
+    """What the server cannot do is refused: safe mode, say, or a set-up screen where the firmware has none."""
     selector = flags[1] >> 2 & 0x0F
-    if selector not in _DEVICES:
+    server = call.controller.chassis.server()
+    if selector not in _DEVICES or (_DEVICES[selector] is BootDevice.SETUP and not server.setup_screen):
         raise Refused(Code.INVALID_FIELD)
     efi = bool(flags[0] & _EFI)
-    if efi and call.controller.chassis.server().firmware is Firmware.BIOS:
+    if efi and server.firmware is Firmware.BIOS:
         raise Refused(Code.INVALID_FIELD)
     device = _DEVICES[selector] if flags[0] & _VALID else None
     when = When.CONTINUOUS if flags[0] & _PERSISTENT else When.ONCE

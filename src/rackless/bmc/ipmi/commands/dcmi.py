@@ -8,12 +8,11 @@ from typing import Final
 
 from rackless.bmc.ipmi import sdr
 from rackless.bmc.ipmi.command import Call, Code, Command, Refused, Run
-from rackless.bmc.ipmi.commands.sensors import watts
 from rackless.bmc.ipmi.commands.session import CHANNEL
-from rackless.bmc.ipmi.readings import model
 from rackless.bmc.ipmi.sdr import Analog
 from rackless.bmc.ipmi.sel import MOST
 from rackless.bmc.ipmi.session import Privilege
+from rackless.bmc.readings import model
 
 _NETFN: Final = 0x2C
 _GROUP: Final = 0xDC
@@ -57,7 +56,8 @@ def power_reading(call: Call) -> bytes:
     average = round(low + (high - low) * share)
     stamp, period = int(call.controller.sel.now()) & 0xFFFFFFFF, min(int(seconds * 1000), 0xFFFFFFFF)
     measuring = 0x40
-    return bytes((_GROUP,)) + struct.pack("<HHHHIIB", watts(call), least, most, average, stamp, period, measuring)
+    now = round(call.controller.chassis.readings().watts)
+    return bytes((_GROUP,)) + struct.pack("<HHHHIIB", now, least, most, average, stamp, period, measuring)
 
 
 def power_limit(call: Call) -> bytes:
@@ -126,7 +126,7 @@ def sensor_information(call: Call) -> bytes:
 
 def temperatures(call: Call) -> bytes:
     type, entity, _, _ = _group(call, 4)
-    readings = model(call.controller.chassis.server(), on=call.controller.is_on())
+    readings = call.controller.chassis.readings()
     values = [(sensor.instance, sensor.read(readings)) for sensor in _temperatures(entity, type)]
     shown = [bytes((round(value) & 0x7F, instance)) for instance, value in values if value is not None]
     return bytes((_GROUP, len(shown), len(shown))) + b"".join(shown)

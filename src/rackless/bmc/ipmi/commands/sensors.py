@@ -7,10 +7,8 @@ from typing import Final
 
 from rackless.bmc.ipmi import sdr
 from rackless.bmc.ipmi.command import Call, Code, Command, Refused
-from rackless.bmc.ipmi.readings import model
 from rackless.bmc.ipmi.sdr import Analog, Discrete
 from rackless.bmc.ipmi.session import Privilege
-from rackless.ports.hypervisor import Power
 
 _SENSOR, _STORAGE = 0x04, 0x0A
 _SCANNING, _UNAVAILABLE = 0x40, 0x20
@@ -60,7 +58,7 @@ def reading(call: Call) -> bytes:
     controller = call.controller
     if isinstance(sensor, Discrete):
         return bytes((0, _SCANNING)) + struct.pack("<H", 0x8000 | controller.states(sensor))
-    value = sensor.read(model(controller.chassis.server(), on=controller.is_on()))
+    value = sensor.read(controller.chassis.readings())
     if value is None:
         return bytes((0, _SCANNING | _UNAVAILABLE, 0xC0))
     raw = sensor.raw(value)
@@ -95,12 +93,6 @@ def event_status(call: Call) -> bytes:
 def kind(call: Call) -> bytes:
     sensor = _sensor(call)
     return bytes((sensor.type, 0x01 if isinstance(sensor, Analog) else 0x6F))
-
-
-def watts(call: Call) -> int:
-    """Now, as Redfish and DCMI want it: exact."""
-    server = call.controller.chassis.server()
-    return round(model(server, on=server.power is Power.ON).watts)
 
 
 COMMANDS: Final = {

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes.util
 import importlib
+import logging
 import marshal
 import os
 import pkgutil
@@ -99,6 +100,15 @@ def record_patterns(target: str) -> None:
         marshal.dump(known, sink)
 
 
+def tell_at_once_and_keep_tokens() -> None:
+    """What is done is told within a second, not five: there is no herd of agents here. Requests, which carry the agent's
+    token in their address, do not go to the console."""
+    from ironic_python_agent.agent import IronicPythonAgentHeartbeater  # type: ignore[import-not-found]
+
+    IronicPythonAgentHeartbeater.min_heartbeat_interval = 1
+    logging.getLogger("ironic_python_agent.api").addFilter(lambda record: record.levelno > logging.INFO)
+
+
 def main() -> None:
     sys.path.insert(0, AGENT)
     find_libraries_without_ldconfig()
@@ -110,6 +120,7 @@ def main() -> None:
     from ironic_python_agent.cmd.agent import run  # type: ignore[import-not-found]
 
     say("ironic-python-agent loaded")
+    tell_at_once_and_keep_tokens()
     run()
 
 

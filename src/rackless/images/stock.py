@@ -1,0 +1,128 @@
+"""What is in the cache of images: every entry with its size, its age, who uses it and whether it is still made so.
+
+An entry may go when no lab refers to it and the recipes no longer make it. Who refers to it is handed in; this module
+does not know what a lab is.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from rackless.images.cache import MANIFEST, Cache, damage
+from rackless.images.catalogue import Current, current
+
+_OF_MANY = ("deploy", "node-base", "node")
+"""Kinds of which the newest is kept while it is not known which one is current."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    name: str
+    kind: str
+    path: Path
+    bytes: int
+    built: float
+    """When, in seconds since the epoch."""
+    current: bool | None
+    """Whether the recipes of now make it; None when that was not found out since apt's lists changed."""
+    used_by: tuple[str, ...]
+
+    @property
+    def may_go(self) -> bool:
+        return self.current is False and not self.used_by
+
+
+def entries(root: Path, uses: Mapping[Path, Sequence[str]]) -> list[Entry]:
+    """Newest first; `uses` are the labs by the file they refer to."""
+    now = current(root)
+    found = [_entry(path, now, uses) for path in (root / "entries").glob("*-*")]
+    return sorted(_keep_newest(found), key=lambda entry: (entry.kind, -entry.built))
+
+
+def _entry(path: Path, now: Current, uses: Mapping[Path, Sequence[str]]) -> Entry:
+    kind = path.name.rpartition("-")[0]
+    labs = sorted({lab for file, names in uses.items() if file.is_relative_to(path) for lab in names})
+    manifest = path / MANIFEST
+    built = (manifest if manifest.exists() else path).stat().st_mtime
+    known = path.name in now.entries if kind not in now.unknown else None
+    return Entry(path.name, kind, path, _size(path), built, known, tuple(labs))
+
+
+def _keep_newest(found: Sequence[Entry]) -> Iterator[Entry]:
+    """While it is not known which one is current, all but the newest of a kind are old anyway."""
+    for entry in found:
+        if entry.current is None and entry.kind in _OF_MANY:
+            newest = max((other for other in found if other.kind == entry.kind), key=lambda other: other.built)
+            if entry is not newest:
+                yield Entry(entry.name, entry.kind, entry.path, entry.bytes, entry.built, False, entry.used_by)
+                continue
+        yield entry
+
+
+def verify(entry: Entry) -> str:
+    """What is wrong with it, having read every byte; empty when nothing is."""
+    return damage(entry.path)
+
+
+def retire(root: Path, entry: Entry) -> bool:
+    """Remove an entry; False when somebody is building it at this moment."""
+    with _free(Cache(root).lock(entry.name)) as free:
+        if not free:
+            return False
+        # first out of its place: whoever comes now finds none, not half of one
+        rubbish = root / "building" / f"{entry.name}.retired-{os.getpid()}"
+        rubbish.parent.mkdir(parents=True, exist_ok=True)
+        entry.path.rename(rubbish)
+        shutil.rmtree(rubbish)
+        return True
+
+
+def leftovers(root: Path) -> list[Path]:
+    """What nobody needs besides entries: half-built ones of the dead, old answers of apt, packages of old images."""
+    now = current(root)
+    found = [path for path in (root / "building").glob("*") if _is_dead(root, path)]
+    found += [path for path in (root / "resolved").glob("*.json") if now.lookups and path.name not in now.lookups]
+    if now.packages is not None:
+        found += [path for path in (root / "debs").glob("*.deb") if path.name not in now.packages]
+    return sorted(found)
+
+
+def remove(path: Path) -> None:
+    shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink(missing_ok=True)
+
+
+def size(path: Path) -> int:
+    return _size(path) if path.is_dir() else path.lstat().st_size
+
+
+def _is_dead(root: Path, path: Path) -> bool:
+    """A builder holds the lock of its entry for as long as it lives."""
+    with _free(Cache(root).lock(path.name.rpartition(".")[0])) as free:
+        return free
+
+
+@contextmanager
+def _free(lock: Path) -> Iterator[bool]:
+    """Hold the lock if nobody else does."""
+    lock.parent.mkdir(parents=True, exist_ok=True)
+    descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield False
+            return
+        yield True
+    finally:
+        os.close(descriptor)
+
+
+def _size(folder: Path) -> int:
+    """What it takes on the disk."""
+    return sum(path.lstat().st_blocks * 512 for path in folder.rglob("*"))

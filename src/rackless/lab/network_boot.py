@@ -1,0 +1,134 @@
+"""Booting over the provisioning network, as Metal3 does it: one dnsmasq for DHCP and TFTP, iPXE from there on over HTTP.
+
+A server's firmware is told to fetch iPXE by TFTP, the one for BIOS or the one for UEFI. iPXE asks again and is told the
+script that Ironic keeps on the lab's file server, as is the iPXE that a network card already has in its ROM. Only servers of
+the lab are answered. The configuration and the reading of the log are pure.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from rackless.errors import MachineError
+from rackless.ports.fabric import Network
+from rackless.ports.process import Child, Processes
+from rackless.run.files import write
+
+HOST_PACKAGES = ("dnsmasq-base", "ipxe")
+
+SCRIPT = "boot.ipxe"
+"""Ironic's name for the script that leads every server to its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Loaders:
+    """iPXE as files that firmware starts."""
+
+    folder: Path
+    bios: str
+    uefi: str
+
+
+PLACES = (
+    # where the distributions keep iPXE
+    Loaders(Path("/usr/lib/ipxe"), "undionly.kpxe", "snponly.efi"),
+    Loaders(Path("/usr/share/ipxe"), "undionly.kpxe", "ipxe-snponly-x86_64.efi"),
+)
+
+
+def find_loaders(places: Sequence[Loaders] = PLACES) -> Loaders:
+    for found in places:
+        if (found.folder / found.bios).exists() and (found.folder / found.uefi).exists():
+            return found
+    raise MachineError(
+        "iPXE is not installed",
+        why="servers that boot over the network fetch it first",
+        hint="run `rackless prepare`, which installs what is missing",
+    )
+
+
+def render(network: Network, loaders: Loaders, script: str) -> str:
+    """dnsmasq.conf: `script` is the address of the iPXE script."""
+    lines = [
+        "# DHCP and TFTP for servers that boot over the network; names are the cluster network's business",
+        "port=0",
+        f"interface={network.bridge}",
+        "bind-dynamic",
+        "user=nobody",
+        "leasefile-ro",
+        "pid-file=",
+        "log-facility=-",
+        f"dhcp-range={network.gateway.network.network_address},static,{network.gateway.netmask},1h",
+        *(f"dhcp-host={host.mac},{host.address},{host.name}" for host in network.reservations),
+        "dhcp-option=option:router",
+        "dhcp-option=option:dns-server",
+        "# a client that says so is iPXE itself; the others say by their architecture which firmware they are",
+        "dhcp-match=set:ipxe,175",
+        "dhcp-match=set:bios,option:client-arch,0",
+        "dhcp-match=set:uefi,option:client-arch,7",
+        "dhcp-match=set:uefi,option:client-arch,9",
+        f"dhcp-boot=tag:ipxe,{script}",
+        f"dhcp-boot=tag:!ipxe,tag:bios,{loaders.bios}",
+        f"dhcp-boot=tag:!ipxe,tag:uefi,{loaders.uefi}",
+        "enable-tftp",
+        f"tftp-root={loaders.folder}",
+    ]
+    return "".join(f"{line}\n" for line in lines)
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """What a server asked for on the provisioning network, and got."""
+
+    asked: bool = False
+    offered: str | None = None
+    sent: tuple[str, ...] = ()
+    """The files it fetched by TFTP, in the order it first did."""
+
+
+_DHCP = re.compile(r"DHCP(DISCOVER|OFFER|REQUEST|ACK)\(\S+\) (?:(\d[\d.]+) )?([0-9a-f:]{17})")
+_TFTP = re.compile(r"sent (\S+) to (\S+)")
+
+
+def read_log(lines: Iterable[str], mac: str, address: str) -> Answered:
+    """Out of dnsmasq's log; what it did for others is passed over."""
+    asked, offered, sent = False, None, dict[str, None]()
+    for line in lines:
+        if (dhcp := _DHCP.search(line)) and dhcp[3] == mac:
+            asked = True
+            offered = dhcp[2] if dhcp[1] in ("OFFER", "ACK") else offered
+        elif (tftp := _TFTP.search(line)) and tftp[2] == address:
+            sent[Path(tftp[1]).name] = None
+    return Answered(asked, offered, tuple(sent))
+
+
+class NetworkBoot:
+    """The running dnsmasq of one lab."""
+
+    def __init__(self, network: Network, files: str, folder: Path, log: Path, processes: Processes) -> None:
+        self._network = network
+        self._script = f"{files}/{SCRIPT}"
+        self._configuration = folder / "dnsmasq.conf"
+        self._log = log
+        self._processes = processes
+        self._child: Child | None = None
+
+    async def start(self) -> None:
+        if self._child is None:
+            write(self._configuration, render(self._network, find_loaders(), self._script))
+            argv = ["dnsmasq", "--keep-in-foreground", f"--conf-file={self._configuration}"]
+            self._child = await self._processes.start(argv, log=self._log)
+
+    async def stop(self) -> None:
+        if self._child is not None:
+            child, self._child = self._child, None
+            await child.stop()
+
+    def answered(self, mac: str, address: str) -> Answered:
+        if not self._log.exists():
+            return Answered()
+        with self._log.open(errors="replace") as lines:
+            return read_log(lines, mac, address)

@@ -1,0 +1,64 @@
+"""An Ironic that is not the lab's: started by a test, inside the lab's networks, until it is told to end.
+
+`python -m tests.real.other_ironic FOLDER ADDRESS PORT`; says `ready` when it answers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from ipaddress import IPv4Address
+from pathlib import Path
+
+from rackless.drivers.ironic.config import IronicConfig
+from rackless.drivers.ironic.environment import current_environment
+from rackless.drivers.ironic.service import IronicService
+from rackless.drivers.process import LocalProcesses
+from rackless.run.paths import Roots
+from tests.drivers.ironic.certificates import write_certificates
+
+USERNAME, PASSWORD = "theirs", "their password"
+
+
+def make_config(folder: Path, address: str, port: int) -> IronicConfig:
+    ca, certificate, key = folder / "ca.crt", folder / "server.crt", folder / "server.key"
+    if not ca.exists():
+        write_certificates(folder, address)
+    for name in ("kernel", "ramdisk", "esp.img"):
+        (folder / name).write_bytes(os.urandom(1000))
+    return IronicConfig(
+        state=folder / "ironic",
+        address=IPv4Address(address),
+        certificate=certificate,
+        key=key,
+        ca=ca,
+        username=USERNAME,
+        password=PASSWORD,
+        http_url=f"http://{address}:6181",
+        http_root=folder / "http",
+        kernel=folder / "kernel",
+        ramdisk=folder / "ramdisk",
+        esp=folder / "esp.img",
+        port=port,
+    )
+
+
+async def main(folder: Path, address: str, port: int) -> None:
+    processes = LocalProcesses()
+    venv = await current_environment(Roots.from_environment().cache, processes)
+    service = IronicService(make_config(folder, address, port), venv, processes)
+    ending = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, ending.set)
+    await service.start()
+    try:
+        sys.stdout.write("ready\n")
+        sys.stdout.flush()
+        await ending.wait()
+    finally:
+        await service.stop()
+
+
+if __name__ == "__main__":
+    asyncio.run(main(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])))
