@@ -249,10 +249,7 @@ def _measure(servers: list[Server], size: int) -> dict[str, Any]:
                 for what, requests in _requests(samples[server.name], size).items():
                     one = Load(server, requests).run()
                     best = found[server.name].get(what)
-                    refused = one["refused"] + (best["refused"] if best else 0)
-                    if best is None or one["per_s"] > best["per_s"]:
-                        best = one
-                    found[server.name][what] = {**best, "refused": refused}
+                    found[server.name][what] = _better(best, one)
     for server in servers:
         found[server.name] |= {
             "memory_mb": server.memory_mb(),
@@ -261,6 +258,15 @@ def _measure(servers: list[Server], size: int) -> dict[str, Any]:
     for server in servers:
         found[server.name]["libvirt_connections"] = server.stop()
     return found
+
+
+def _better(best: dict[str, float] | None, one: dict[str, float]) -> dict[str, float]:
+    """The faster round, with the least processor time of both: what else the machine does only adds to that."""
+    if best is None:
+        return one
+    faster = one if one["per_s"] > best["per_s"] else best
+    least = {name: min(one[name], best[name]) for name in ("cpu_ms", "libvirtd_cpu_ms")}
+    return {**faster, **least, "refused": one["refused"] + best["refused"]}
 
 
 def _sample(server: Server, size: int) -> list[str]:
