@@ -111,6 +111,19 @@ def test_a_running_server_goes_on_while_libvirtd_dies_and_the_network_changes(ho
     assert {server["name"] for server in host.status()["servers"]} == {"node-0", "node-1", "more-0"}
 
 
+def test_dhcp_and_names_come_back_by_themselves(host: PretendHost) -> None:
+    describe(host, SMALL)
+    host.rackless("up", "--until", "lab")
+    for pid, command in host.inhabitants():
+        if "dnsmasq" in command:
+            os.kill(pid, signal.SIGKILL)
+    ask = ["exec", "--", "getent", "hosts", "node-0.lab.rackless.test"]
+    wait_for(lambda: host.rackless(*ask, check=False).returncode == 0)
+    (part,) = [part for part in host.status()["parts"] if part["name"] == "dnsmasq of cluster"]
+    assert part["running"] and part["restarts"] >= 1
+    assert "dnsmasq of cluster was started again" in host.rackless("status").stdout
+
+
 def test_servers_are_replaced_and_removed_only_when_asked(host: PretendHost) -> None:
     describe(host, SMALL)
     host.rackless("up", "--until", "bmc")

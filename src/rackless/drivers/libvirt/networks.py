@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,8 @@ from rackless.drivers.libvirt.connection import Connection
 from rackless.ports.fabric import Network
 
 PIDS = Path("/run/libvirt/network")
+BURIALS = 40
+"""How often we look whether a dead process is gone."""
 _NOBODY = "<host ip='127.0.0.9'><hostname>nobody.invalid</hostname></host>"
 
 
@@ -49,6 +52,10 @@ class LibvirtNetworks:
     async def revive(self, name: str) -> bool:
         if self.server_pid(name) is not None:
             return False
+        for _ in range(BURIALS):
+            if not _unburied(name):
+                break
+            await asyncio.sleep(0.05)
 
         def work(conn: Any) -> bool:
             found = _lookup(conn, name)
@@ -75,6 +82,15 @@ class LibvirtNetworks:
         return await self._connection.call(
             lambda conn: {network.name() for network in conn.listAllNetworks() if network.isActive()}
         )
+
+
+def _unburied(name: str) -> bool:
+    """Dead, but still in the table of processes, for a moment: libvirt would take it for alive."""
+    try:
+        status = Path(f"/proc/{int((PIDS / f'{name}.pid').read_text())}/stat").read_text()
+    except (OSError, ValueError):
+        return False
+    return status.rpartition(")")[2].split()[0] in "ZX"
 
 
 def _ensure_active(conn: Any, found: Any, xml: str) -> bool:
