@@ -81,6 +81,7 @@ class PretendHost:
             "links": self.run("ip", "-brief", "link").stdout,
             "addresses": self.run("ip", "-brief", "address").stdout,
             "rules": self.run("ip", "rule").stdout,
+            "firewall": self.run("nft", "list", "ruleset").stdout,
             "routes": self.run("ip", "route", "show", "table", "all").stdout,
             "forwarding": self.run("cat", "/proc/sys/net/ipv4/ip_forward").stdout,
             # without the pins of other people's namespaces, which come and go

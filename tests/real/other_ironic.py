@@ -16,10 +16,12 @@ from rackless.drivers.ironic.config import IronicConfig
 from rackless.drivers.ironic.environment import current_environment
 from rackless.drivers.ironic.service import IronicService
 from rackless.drivers.process import LocalProcesses
+from rackless.lab.files import FileServer
 from rackless.run.paths import Roots
 from tests.drivers.ironic.certificates import write_certificates
 
 USERNAME, PASSWORD = "theirs", "their password"
+FILES_PORT = 6181
 
 
 def make_config(folder: Path, address: str, port: int) -> IronicConfig:
@@ -36,7 +38,7 @@ def make_config(folder: Path, address: str, port: int) -> IronicConfig:
         ca=ca,
         username=USERNAME,
         password=PASSWORD,
-        http_url=f"http://{address}:6181",
+        http_url=f"http://{address}:{FILES_PORT}",
         http_root=folder / "http",
         kernel=folder / "kernel",
         ramdisk=folder / "ramdisk",
@@ -52,11 +54,14 @@ async def main(folder: Path, address: str, port: int) -> None:
     ending = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, ending.set)
     await service.start()
+    files = FileServer(folder / "http", address, port=FILES_PORT)
+    await files.start()
     try:
         sys.stdout.write("ready\n")
         sys.stdout.flush()
         await ending.wait()
     finally:
+        await files.stop()
         await service.stop()
 
 

@@ -30,7 +30,7 @@ from rackless.daemon.lab_hosts import LabHosts
 from rackless.daemon.migration import migrate_records
 from rackless.daemon.network_watch import NetworkWatch
 from rackless.daemon.power_memory import PowerMemory
-from rackless.daemon.report import describe_quorum, describe_servers, describe_vip
+from rackless.daemon.report import describe_power, describe_quorum, describe_servers, describe_vip
 from rackless.daemon.rest import Rest
 from rackless.daemon.stages import STAGES
 from rackless.drivers.clock import SystemClock
@@ -315,18 +315,19 @@ class Engine:
         }
 
     async def status(self) -> dict[str, Any]:
-        nodes, quorum, vip, hosts = await asyncio.gather(
+        nodes, quorum, vip, hosts, power = await asyncio.gather(
             observe_nodes(self.cluster.wanted),
             self.cluster.observe_quorum(),
             self.cluster.observe_api(),
             self.hosts.known(),
+            self._power(),
         )
         return {
             "lab": self.plan.name,
             "domain": self.plan.domain,
             "daemon": "running",
             "reached": STAGES[self._reached()] if self._reached() >= 0 else None,
-            "servers": describe_servers(self.plan, self.bmcs.observe(), hosts, nodes),
+            "servers": describe_servers(self.plan, power, hosts, nodes),
             "api": {"inside": self.api.url, "host": host_url(self.paths.api_port)} if self.api.started else None,
             "faults": self.bmcs.faults(),
             "parts": [
@@ -338,6 +339,15 @@ class Engine:
             "etcd": describe_quorum(quorum),
             "vip": describe_vip(vip),
         }
+
+    async def _power(self) -> dict[str, str | None]:
+        """As the BMCs see it, who know of starts that wait for their turn; before there are any, as the hypervisor does."""
+        if bmcs := self.bmcs.observe():
+            return {name: describe_power(bmc) for name, bmc in bmcs.items()}
+        try:
+            return {state.name: state.power.value for state in await self.hypervisor.servers()}
+        except Unreachable:
+            return {}
 
     def _kvm(self) -> bool:
         """What the probe found; a lab made without it is emulated."""

@@ -6,7 +6,7 @@ import shutil
 from collections.abc import Sequence
 from typing import Any
 
-from rackless.daemon import external_ironic, prepare, teardown
+from rackless.daemon import prepare, teardown
 from rackless.daemon.control_client import ControlClient
 from rackless.daemon.daemon_life import ensure_labd, refuse_taken
 from rackless.daemon.image_operations import register_use
@@ -61,6 +61,10 @@ async def up(
                         prepare.save_supplies(paths.supplies, supplies)
                     register_use(paths)
                     if spec.provisioner is not None:
+                        from rackless.daemon import (
+                            external_ironic,  # late: few labs have one, and it loads a web client
+                        )
+
                         external_ironic.keep(spec.provisioner, paths)
                 if stage == "hosts":
                     await _offer(images, paths, bus)

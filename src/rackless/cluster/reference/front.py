@@ -122,7 +122,7 @@ backend api
     option httpchk GET /readyz
     http-check expect status 200
     default-server check check-ssl verify required ca-file {CA}
-    default-server inter 10s fastinter 2s fall 2 rise 1 on-marked-down shutdown-sessions
+    default-server inter 10s fastinter 2s downinter 3s fall 2 rise 1 on-marked-down shutdown-sessions
     default-server observe layer4 error-limit 1 on-error fastinter
 {servers}
 frontend health
