@@ -18,8 +18,8 @@ pytestmark = pytest.mark.real
 
 LAB = """\
 servers:
-  ctrl: {role: control-plane, bmc: redfish}
-  worker: {role: worker, bmc: ipmi, firmware: bios}
+  new: {bmc: redfish}
+  old: {bmc: ipmi, firmware: bios}
 """
 STRANGER = "06:00:00:00:00:01"
 ARCHITECTURE, IPXE = 93, 175
@@ -54,17 +54,17 @@ def test_a_uefi_server_over_redfish_and_a_bios_server_over_ipmi_boot_by_ipxe_and
 ) -> None:
     before = host.snapshot()
     (host.folder / "lab.yaml").write_text(LAB)
-    ctrl, worker = plan_lab(parse(LAB, "lab")).servers
+    new, old = plan_lab(parse(LAB, "lab")).servers
 
     host.rackless("up", "--until", "engine")
-    check_what_firmware_is_told(host, ctrl.boot_nic.mac)
+    check_what_firmware_is_told(host, new.boot_nic.mac)
 
     host.rackless("up")
     servers = {server["name"]: server for server in host.status()["servers"]}
     assert {name: server["host"] for name, server in servers.items()} == dict.fromkeys(servers, "provisioned")
 
     # how Ironic drove them: by the address of each, and from the NIC on the provisioning network
-    for planned, mode in ((ctrl, "UEFI"), (worker, "legacy")):
+    for planned, mode in ((new, "UEFI"), (old, "legacy")):
         record = json.loads(host.rackless("host", "show", planned.name, "--json").stdout)
         assert record["spec"]["bmc"]["address"] == planned.bmc_url
         assert record["spec"]["bootMACAddress"] == planned.boot_nic.mac
@@ -72,11 +72,11 @@ def test_a_uefi_server_over_redfish_and_a_bios_server_over_ipmi_boot_by_ipxe_and
 
     # UEFI fetched iPXE by TFTP; a BIOS of QEMU has it in its network card
     log = (host.folder / "state/lab/logs/network-boot.log").read_text()
-    assert f"{find_loaders().uefi} to {ctrl.boot_nic.address}" in log
-    assert f"DHCPACK(provisioning) {worker.boot_nic.address} {worker.boot_nic.mac}" in log
+    assert f"{find_loaders().uefi} to {new.boot_nic.address}" in log
+    assert f"DHCPACK(provisioning) {old.boot_nic.address} {old.boot_nic.mac}" in log
 
     # as seen from inside the nodes
-    for planned, firmware in ((ctrl, "uefi"), (worker, "bios")):
+    for planned, firmware in ((new, "uefi"), (old, "bios")):
         inside = host.rackless(
             "ssh", planned.name, "--", "hostname; test -d /sys/firmware/efi && echo uefi || echo bios"
         ).stdout.split()
