@@ -46,8 +46,8 @@ SAID = [
         "the image could not be fetched",
     ),
     (
-        "Validation of image href http://192.0.2.1/gone.qcow2 failed, reason: Got HTTP code 404 instead of 200 in "
-        "response to HEAD request.",
+        "Failed to prepare to deploy: Validation of image href http://192.0.2.1/gone.qcow2 failed, reason: Got HTTP code "
+        "404 instead of 200 in response to HEAD request.",
         "the image could not be fetched",
     ),
     (
