@@ -37,6 +37,10 @@ SAID = [
         "the server has not enough memory to take the image in",
     ),
     (
+        AGENT + "Security: Expected format was qcow2, but image was actually raw",
+        "the image cannot be read as what it is said to be",
+    ),
+    (
         AGENT + "The provided image is not valid for use: Security: Image failed safety check.",
         "the image cannot be read as what it is said to be",
     ),
