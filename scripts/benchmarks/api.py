@@ -10,9 +10,7 @@ from __future__ import annotations
 import asyncio
 import json as jsonlib
 import os
-import shutil
 import socket
-import sqlite3
 import ssl
 import statistics
 import subprocess
@@ -25,6 +23,7 @@ from typing import Any
 
 import orjson
 import uvloop
+from parts.stores import etcd_puts, sqlite_commits, start_etcd
 
 HOSTS = "/apis/metal3.io/v1alpha1/namespaces/default/baremetalhosts"
 OBJECTS, CLIENTS, BIG = 5000, 32, 10_000
@@ -245,72 +244,6 @@ def _p(values: list[float], percent: int) -> float:
     return statistics.quantiles(values, n=100)[percent - 1]
 
 
-def _sqlite_commits(directory: Path) -> float:
-    """Durable commits per second of SQLite alone: one row of a host each, one after the other."""
-    connection = sqlite3.connect(directory / "plain.db", isolation_level=None)
-    connection.execute("PRAGMA journal_mode=WAL")
-    connection.execute("PRAGMA synchronous=FULL")
-    connection.execute("CREATE TABLE t (id INTEGER PRIMARY KEY, data BLOB)")
-    row = _host(1) + _status(1)
-    began = time.perf_counter()
-    for number in range(2000):
-        connection.execute("INSERT INTO t VALUES (?, ?)", (number, row))
-    connection.close()
-    return 2000 / (time.perf_counter() - began)
-
-
-async def _etcd_puts(url: str) -> float:
-    """Puts per second of etcd alone, with as many clients, by the way we speak to it."""
-    import base64
-
-    port = int(url.rpartition(":")[2])
-    body = base64.b64encode(_host(1) + _status(1)).decode()
-    left = iter(range(4000))
-
-    async def work() -> None:
-        reader, writer = await asyncio.open_connection("127.0.0.1", port)
-        for number in left:
-            data = orjson.dumps({"key": base64.b64encode(f"/bench/{number}".encode()).decode(), "value": body})
-            writer.write(b"POST /v3/kv/put HTTP/1.1\r\nHost: e\r\nContent-Length: %d\r\n\r\n" % len(data) + data)
-            head = await reader.readuntil(b"\r\n\r\n")
-            length = int(head.lower().split(b"content-length:")[1].split(b"\r")[0])
-            await reader.readexactly(length)
-        writer.close()
-
-    began = time.perf_counter()
-    await asyncio.gather(*(work() for _ in range(CLIENTS)))
-    return 4000 / (time.perf_counter() - began)
-
-
-def _start_etcd(directory: Path) -> tuple[subprocess.Popen[bytes], str] | None:
-    cached = Path.home() / ".cache/rackless-tests/etcd-server/usr/bin/etcd"
-    program = shutil.which("etcd") or (str(cached) if cached.exists() else None)
-    if program is None:
-        return None
-    ports = []
-    for _ in range(2):
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            ports.append(probe.getsockname()[1])
-    client, peer = (f"http://127.0.0.1:{port}" for port in ports)
-    process = subprocess.Popen(
-        [program, "--data-dir", str(directory / "etcd"), "--listen-client-urls", client,
-        "--advertise-client-urls", client,
-         "--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer, "--initial-cluster", f"default={peer}",
-         "--log-level", "error"],
-        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-    )  # fmt: skip
-    for _ in range(200):
-        try:
-            with socket.create_connection(("127.0.0.1", ports[0]), timeout=1):
-                time.sleep(1)
-                return process, client
-        except OSError:
-            time.sleep(0.05)
-    process.terminate()
-    return None
-
-
 async def _measure(directory: Path, store: str) -> dict[str, float]:
     figures: dict[str, float] = {}
     server = Server(directory, store)
@@ -373,17 +306,18 @@ async def _run() -> dict[str, Any]:
     with tempfile.TemporaryDirectory(prefix="rackless-bench-") as folder:
         directory = Path(folder)
         (directory / "sqlite").mkdir()
-        own = _sqlite_commits(directory)
+        row = _host(1) + _status(1)
+        own, latencies = sqlite_commits(directory, row)
         figures["sqlite"] = {
             "own_per_s": own,
             **await _measure(directory / "sqlite", f"sqlite:{directory}/sqlite/o.db"),
         }
-        started = _start_etcd(directory)
+        started = start_etcd(directory)
         if started:
             process, url = started
             try:
                 (directory / "on-etcd").mkdir()
-                own = await _etcd_puts(url)
+                own = await etcd_puts(url, row, CLIENTS)
                 figures["etcd"] = {"own_per_s": own, **await _measure(directory / "on-etcd", f"etcd:{url}")}
             finally:
                 process.terminate()
@@ -393,7 +327,12 @@ async def _run() -> dict[str, Any]:
         for name in ("sqlite", "etcd")
         if name in figures
     }
-    figures["machine"] = {"cores": os.cpu_count(), "load": os.getloadavg()[0]}
+    figures["machine"] = {
+        "cores": os.cpu_count(),
+        "load": os.getloadavg()[0],
+        "commit_p50_ms": _p(latencies, 50),
+        "commit_p99_ms": _p(latencies, 99),
+    }
     figures["targets"] = _targets(figures)
     return figures
 
@@ -409,7 +348,9 @@ def main(json: bool) -> None:
         print(f"{row:28}" + "".join(f"{figures[name][row]:>12.2f}" for name in stores))
     for name, ratio in figures["ratios"].items():
         print(f"{name:48} {ratio:.2f}")
-    print(f"\nmachine: {figures['machine']['cores']} cores, load {figures['machine']['load']:.1f}\n")
+    machine = figures["machine"]
+    print(f"\nmachine: {machine['cores']} cores, load {machine['load']:.1f}; a durable commit of SQLite alone: p50")
+    print(f"{machine['commit_p50_ms']:.1f} ms, p99 {machine['commit_p99_ms']:.1f} ms; no event can be sooner\n")
     for name, target in figures["targets"].items():
         print(f"{'ok ' if target['ok'] else 'NOT'}  {name:44} {target['measured']:>10} (wanted {target['target']})")
 

@@ -13,6 +13,7 @@ import http.server
 import json
 import os
 import shutil
+import signal
 import socket
 import statistics
 import subprocess
@@ -34,7 +35,8 @@ from tests.real.private_libvirtd import PrivateLibvirtd, private_libvirtd
 
 SIZES = (1, 10, 100, 1000)
 CLIENTS = 8
-SECONDS = 2.0
+SECONDS = 1.0
+ROUNDS = 3
 ISO_BYTES = 64 << 20
 SAMPLE = 20
 """So many systems are asked for: at its first GET of each, sushy-tools rewrites the domain."""
@@ -106,14 +108,12 @@ class Server:
             )
             argv = [str(PEER / "bin/sushy-emulator"), "--config", str(config)]
         self._log = folder / "log"
-        before = self._settled_descriptors()
         began = time.perf_counter()
         with self._log.open("wb") as log:
             self.process = subprocess.Popen(argv, stdout=log, stderr=log)
         _await(lambda: self.get("/redfish/v1/"), 60)
         self.start_seconds = time.perf_counter() - began
         self.start_cpu = _cpu(self.process.pid)  # start-up as it would be on a machine that is idle
-        self._libvirt_before = before
 
     def get(self, path: str) -> Any:
         request = urllib.request.Request(f"http://127.0.0.1:{self.port}{path}", headers={"Authorization": AUTH})
@@ -138,12 +138,12 @@ class Server:
     def descriptors(self) -> int:
         return len(os.listdir(f"/proc/{self.process.pid}/fd"))
 
-    def libvirt_connections(self) -> int:
-        return self._libvirt_descriptors() - self._libvirt_before
-
-    def stop(self) -> None:
+    def stop(self) -> int:
+        """How many connections libvirtd has less without it."""
+        before = self._settled_descriptors()
         self.process.terminate()
         self.process.wait()
+        return before - self._settled_descriptors()
 
     def _settled_descriptors(self) -> int:
         """When the connections of who was there before are gone."""
@@ -202,58 +202,130 @@ class Load:
         await asyncio.gather(*(self._client(end) for _ in range(CLIENTS)))
 
     async def _client(self, end: float) -> None:
-        stream: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
+        loop = asyncio.get_running_loop()
         while time.perf_counter() < end:
-            method, path, body = self._requests[self._next % len(self._requests)]
-            self._next += 1
-            began = time.perf_counter()
-            stream = stream or await asyncio.open_connection("127.0.0.1", self._server.port)
-            stream[1].write(
-                f"{method} {path} HTTP/1.1\r\nHost: bench\r\nAuthorization: {AUTH}\r\n"
-                f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n".encode()
-                + body
-            )
-            code, kept = await _answer(stream[0])
-            self.times.append(time.perf_counter() - began)
-            self.refused += code >= 400
-            if not kept:
-                stream[1].close()
-                stream = None
-        if stream is not None:
-            stream[1].close()
+            line = _Line(self, end, time.perf_counter())
+            await loop.create_connection(lambda line=line: line, "127.0.0.1", self._server.port)  # type: ignore[misc]
+            await line.over
+
+    def next(self) -> bytes:
+        method, path, body = self._requests[self._next % len(self._requests)]
+        self._next += 1
+        head = f"{method} {path} HTTP/1.1\r\nHost: bench\r\nAuthorization: {AUTH}\r\n"
+        return f"{head}Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body
+
+    def answered(self, code: int, seconds: float) -> None:
+        self.times.append(seconds)
+        self.refused += code >= 400
 
 
-async def _answer(reader: asyncio.StreamReader) -> tuple[int, bool]:
-    head = (await reader.readuntil(b"\r\n\r\n")).lower()
-    code = int(head[9:12])
-    at = head.find(b"content-length:")
-    if at >= 0:
-        await reader.readexactly(int(head[at + 15 : head.index(b"\r", at)]))
-    return code, not head.startswith(b"http/1.0") and b"connection: close" not in head
+class _Line(asyncio.Protocol):
+    """One connection: a request, its answer, the next. It does as little as it can, for it shares the machine with the server."""
+
+    def __init__(self, load: Load, end: float, began: float) -> None:
+        self._load, self._end, self._began = load, end, began
+        self._came = b""
+        self._wanted = 0
+        self.over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        transport.write(self._load.next())
+
+    def data_received(self, data: bytes) -> None:
+        self._came += data
+        if not self._wanted:
+            at = self._came.find(b"\r\n\r\n")
+            if at < 0:
+                return
+            head = self._came[:at].lower()
+            length = head.partition(b"content-length:")[2].split(b"\r", 1)[0]
+            self._wanted = at + 4 + int(length or 0)
+            self._kept = not head.startswith(b"http/1.0") and b"connection: close" not in head
+        if len(self._came) >= self._wanted:
+            now = time.perf_counter()
+            self._load.answered(int(self._came[9:12]), now - self._began)
+            self._came, self._wanted, self._began = b"", 0, now
+            if self._kept and now < self._end:
+                self._transport.write(self._load.next())
+            else:
+                self._transport.close()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        if not self.over.done():
+            self.over.set_result(None)
 
 
 # what is measured
 
 
-def _measure(server: Server, size: int) -> dict[str, Any]:
+def _measure(servers: list[Server], size: int) -> dict[str, Any]:
+    """Both at the same domains, in turns; who is not asked is held still. The best round of each counts: it had the machine most to
+    itself."""
+    found: dict[str, Any] = {}
+    samples = {server.name: _sample(server, size) for server in servers}
+    for server in servers:
+        found[server.name] = {"start_s": server.start_seconds, "start_cpu_s": server.start_cpu}
+    for _ in range(ROUNDS):
+        for server in servers:
+            others = [other for other in servers if other is not server]
+            with _still(others):
+                for what, requests in _requests(samples[server.name], size).items():
+                    one = Load(server, requests).run()
+                    best = found[server.name].get(what)
+                    found[server.name][what] = _better(best, one)
+    for server in servers:
+        found[server.name] |= {
+            "memory_mb": server.memory_mb(),
+            "descriptors": server.descriptors(),
+        }
+    for server in servers:
+        found[server.name]["libvirt_connections"] = server.stop()
+    return found
+
+
+def _better(best: dict[str, float] | None, one: dict[str, float]) -> dict[str, float]:
+    """The faster round, with the least processor time of both: what else the machine does only adds to that."""
+    if best is None:
+        return one
+    faster = one if one["per_s"] > best["per_s"] else best
+    least = {name: min(one[name], best[name]) for name in ("cpu_ms", "libvirtd_cpu_ms")}
+    return {**faster, **least, "refused": one["refused"] + best["refused"]}
+
+
+def _sample(server: Server, size: int) -> list[str]:
     members = [member["@odata.id"] for member in server.get("/redfish/v1/Systems")["Members"]]
     assert len(members) == size, (len(members), size)
     sample = members[:: max(1, size // SAMPLE)]
     for member in sample:
         server.get(member)
-    found: dict[str, Any] = {"start_s": server.start_seconds, "start_cpu_s": server.start_cpu}
-    found["list"] = Load(server, [("GET", "/redfish/v1/Systems", b"")]).run()
-    found["get"] = Load(server, [("GET", member, b"") for member in sample]).run()
+    return sample
+
+
+def _requests(sample: list[str], size: int) -> dict[str, list[tuple[str, str, bytes]]]:
+    found = {
+        "list": [("GET", "/redfish/v1/Systems", b"")],
+        "get": [("GET", member, b"") for member in sample],
+    }
     if size == 100:
         bodies = [json.dumps({"ResetType": kind}).encode() for kind in ("On", "ForceOff")]
-        pairs = [("POST", f"{member}/Actions/ComputerSystem.Reset", body) for body in bodies for member in sample]
-        found["reset"] = Load(server, pairs).run()
-    found |= {
-        "memory_mb": server.memory_mb(),
-        "descriptors": server.descriptors(),
-        "libvirt_connections": server.libvirt_connections(),
-    }
+        found["reset"] = [
+            ("POST", f"{member}/Actions/ComputerSystem.Reset", body) for body in bodies for member in sample
+        ]
     return found
+
+
+@contextmanager
+def _still(servers: list[Server]) -> Iterator[None]:
+    for server in servers:
+        server.process.send_signal(signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        for server in servers:
+            server.process.send_signal(signal.SIGCONT)
+        time.sleep(0.5)  # they catch up with what happened to the domains meanwhile
 
 
 @contextmanager
@@ -323,12 +395,13 @@ def _run() -> dict[str, Any]:
         holder = libvirt().open(uri)  # the pretend driver forgets everything with its last connection
         for size in SIZES:
             _define(holder, size, "test")
-            figures["sizes"][size] = {}
-            for peer in ("sushy-tools", "rackless"):
-                server = Server(peer, folder / f"{size}-{peer}", uri, daemon)
-                try:
-                    figures["sizes"][size][peer] = _measure(server, size)
-                finally:
+            servers: list[Server] = []
+            try:
+                for peer in ("sushy-tools", "rackless"):
+                    servers.append(Server(peer, folder / f"{size}-{peer}", uri, daemon))
+                figures["sizes"][size] = _measure(servers, size)
+            finally:
+                for server in servers:
                     server.stop()
         holder.close()
         figures["insert"] = _insertions(folder, daemon.uri("qemu:///system"), daemon)
@@ -345,6 +418,11 @@ def _targets(figures: dict[str, Any]) -> dict[str, Any]:
     def say(name: str, measured: float, target: float, ok: bool) -> None:
         found[name] = {"measured": round(measured, 2), "target": target, "ok": ok}
 
+    cpu = {name: sizes[100][name]["get"]["cpu_ms"] + sizes[100][name]["get"]["libvirtd_cpu_ms"] for name in sizes[100]}
+    ratio = cpu["sushy-tools"] / cpu["rackless"]
+    say("processor time of GET System at 100, sushy-tools' over ours", ratio, 20, ratio >= 20)
+    resets = ours[100]["reset"]["per_s"] / peer["reset"]["per_s"]
+    say("Reset at 100, times sushy-tools", resets, 1, resets >= 1)
     times = ours[100]["get"]["per_s"] / peer["get"]["per_s"]
     say("GET System at 100, times sushy-tools", times, 20, times >= 20)
     flat = ours[1000]["get"]["cpu_ms"] / ours[1]["get"]["cpu_ms"]

@@ -213,10 +213,13 @@ def free_port() -> int:
 class Etcd:
     """A real etcd that can be stopped and started again."""
 
-    def __init__(self, program: Path, folder: Path) -> None:
-        self._program, self._folder = program, folder
+    def __init__(self, program: Path, folder: Path, name: str = "default") -> None:
+        self._program, self._folder, self._name = program, folder, name
         self.more: tuple[str, ...] = ()
-        self.url, self._peer, self._health = (f"http://127.0.0.1:{free_port()}" for _ in range(3))
+        self.url, peer, self._health = (f"http://127.0.0.1:{free_port()}" for _ in range(3))
+        self._peer = peer
+        self.membership = f"{name}={peer}"
+        self.members = [self.membership]
 
     def secure(self, pki: Path) -> None:
         """From the next start on: TLS on both sides, only for clients with a certificate of this CA."""
@@ -227,15 +230,22 @@ class Etcd:
                      "--trusted-ca-file", str(authority.certificate_file))  # fmt: skip
 
     def start(self) -> None:
+        self.launch()
+        self.await_health()
+
+    def launch(self) -> None:
+        slowly = ("--heartbeat-interval", "500", "--election-timeout", "5000") if len(self.members) > 1 else ()
         with (self._folder / "etcd.log").open("ab") as log:
             self.process = subprocess.Popen(
-                [self._program, "--data-dir", self._folder / "etcd", "--listen-client-urls", self.url,
+                [self._program, "--name", self._name, "--data-dir", self._folder / self._name, "--listen-client-urls", self.url,
                  "--advertise-client-urls", self.url, "--listen-peer-urls", self._peer,
-                 "--initial-advertise-peer-urls", self._peer, "--initial-cluster", f"default={self._peer}",
-                 "--listen-metrics-urls", self._health, "--log-level", "error", *self.more],
+                 "--initial-advertise-peer-urls", self._peer, "--initial-cluster", ",".join(self.members),
+                 *slowly, "--listen-metrics-urls", self._health, "--log-level", "error", *self.more],
                 stdout=log, stderr=log,
             )  # fmt: skip
-        for _ in range(200):
+
+    def await_health(self) -> None:
+        for _ in range(300):
             try:
                 with urllib.request.urlopen(f"{self._health}/health", timeout=1) as answer:
                     if b"true" in answer.read():
@@ -262,6 +272,25 @@ def etcd_process(tmp_path: Path) -> Iterator[Etcd]:
     found.start()
     yield found
     found.stop()
+
+
+@pytest.fixture
+def etcd_quorum(tmp_path: Path) -> Iterator[list[Etcd]]:
+    """Three members."""
+    program = debian_program("etcd-server", "usr/bin/etcd")
+    if program is None:
+        pytest.skip("etcd-server cannot be had here")
+    found = [Etcd(program, tmp_path, f"m{number}") for number in range(3)]
+    for each in found:
+        each.members = [other.membership for other in found]
+        each.launch()
+    try:
+        for each in found:
+            each.await_health()
+        yield found
+    finally:
+        for each in found:
+            each.kill()
 
 
 @pytest.fixture

@@ -251,3 +251,79 @@ async def test_servers_with_one_ca_honour_each_others_certificates_tokens_and_wa
         for at, start in [(-1, seen), *((n, str(version)) for n, version in enumerate(versions[:-1]))]:
             events = await Watching(two, maps, resourceVersion=start).take(len(versions) - at - 1)
             assert [int(event["object"]["metadata"]["resourceVersion"]) for event in events] == versions[at + 1 :]
+
+
+@pytest.mark.real
+async def test_when_a_member_of_etcd_dies_servers_go_on_with_the_others(
+    tmp_path: Path, etcd_quorum: list[Etcd]
+) -> None:
+    urls = [member.url for member in etcd_quorum]
+    async with AsyncExitStack() as stack:
+        clients = []
+        for turn in range(2):  # each server asks another member first
+            store = "etcd:" + ",".join(urls[turn:] + urls[:turn])
+            api = await stack.enter_async_context(Api(settings(tmp_path, store)))
+            clients.append(await stack.enter_async_context(Client(api.url, tmp_path / "pki")))
+        maps = "/api/v1/namespaces/default/configmaps"
+        start = (await clients[0].get(maps))[1]["metadata"]["resourceVersion"]
+        acknowledged: set[str] = set()
+
+        async def write(number: int, count: int) -> None:
+            for step in range(count):
+                name, client = f"c-{number}-{step}", clients[number % 2]
+                for _ in range(300):
+                    code, answer = await client.call("POST", maps, {"metadata": {"name": name}})
+                    if code in (201, 409):  # the outcome of an earlier try may have been unknown
+                        acknowledged.add(name)
+                        break
+                    assert code == 503, answer
+                    await asyncio.sleep(0.1)
+
+        writing = asyncio.gather(*(write(number, 30) for number in range(8)))
+        while len(acknowledged) < 40:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+        etcd_quorum[0].kill()
+        await writing
+        assert len(acknowledged) == 240
+        stories = [await Watching(client, maps, resourceVersion=start).take(240) for client in clients]
+        assert stories[0] == stories[1]
+        assert {event["object"]["metadata"]["name"] for event in stories[0]} == acknowledged
+        versions = [int(event["object"]["metadata"]["resourceVersion"]) for event in stories[0]]
+        assert versions == sorted(set(versions))
+
+
+@pytest.mark.real
+async def test_a_server_that_missed_what_was_compacted_ends_its_watches(tmp_path: Path, etcd: str) -> None:
+    maps = "/api/v1/namespaces/default/configmaps"
+    async with AsyncExitStack() as stack:
+        apis, clients = [], []
+        for _ in range(2):
+            apis.append(await stack.enter_async_context(Api(settings(tmp_path, f"etcd:{etcd}"))))
+            clients.append(await stack.enter_async_context(Client(apis[-1].url, tmp_path / "pki")))
+        away, there = clients
+        for name in ("a", "b"):
+            await away.create(maps, {"metadata": {"name": name}})
+        seen = (await away.get(maps))[1]["metadata"]["resourceVersion"]
+        events = Watching(away, maps, resourceVersion=seen).events()
+        await away.merge(f"{maps}/a", {"data": {"x": "0"}})
+        assert (await anext(events))["type"] == "MODIFIED"
+        store: Any = apis[0].objects and apis[0].objects.store
+        store._following.cancel()  # as if the network were gone
+        await asyncio.wait([store._following])
+        for value in ("1", "2"):
+            await there.merge(f"{maps}/a", {"data": {"x": value}})
+        await there.call("DELETE", f"{maps}/b")
+        assert apis[1].objects
+        await apis[1].objects.store.compact(apis[1].objects.store.revision)
+        store._following = asyncio.create_task(store._follow())
+        with pytest.raises(StopAsyncIteration):  # no half of a story
+            async with asyncio.timeout(20):
+                await anext(events)
+        (gone,) = await Watching(away, maps, resourceVersion=seen).take(1)
+        assert (gone["type"], gone["object"]["code"]) == ("ERROR", 410)
+        _, listed = await away.get(maps)
+        assert [(item["metadata"]["name"], item["data"]) for item in listed["items"]] == [("a", {"x": "2"})]
+        events = Watching(away, maps, resourceVersion=listed["metadata"]["resourceVersion"]).events()
+        await there.create(maps, {"metadata": {"name": "c"}})
+        assert (await anext(events))["object"]["metadata"]["name"] == "c"
+        await events.aclose()

@@ -12,7 +12,7 @@ from rackless.bmc.chassis import Chassis
 from rackless.bmc.disk import Disk
 from rackless.bmc.media import MediaShelf
 from rackless.bmc.starts import Pace, Starts, default_limit
-from rackless.bmc.state import JsonFile
+from rackless.bmc.state import JsonFile, When
 from rackless.drivers.fake.clock import VirtualClock
 from rackless.drivers.fake.hypervisor import FakeHypervisor
 from rackless.errors import LabError
@@ -191,6 +191,31 @@ async def test_a_promised_start_is_kept_by_who_comes_after(make_rack: MakeRack) 
     await second.fleet.stop()
     third = await make_rack(3, hypervisor=first.hypervisor)
     assert third.hypervisor.called("power_on") == [("power_on", "server-0"), ("power_on", "server-1")]
+
+
+async def test_a_promise_that_others_kept_is_over_and_spends_no_override(make_rack: MakeRack) -> None:
+    rack = await make_rack(2, starts=Starts(1, VirtualClock()))
+    for number in range(2):
+        assert await rack.reset("On", number) == 204
+    once = {"Boot": {"BootSourceOverrideTarget": "Pxe", "BootSourceOverrideEnabled": "Once"}}
+    assert (await rack.ask("PATCH", "/redfish/v1/Systems/1", once, number=1))[0] == 200
+    rack.hypervisor.started_by_hand("server-1")
+
+    async def is_on() -> bool:
+        return await rack.power(1) == "On"
+
+    await rack.until(is_on)
+    assert await rack.reset("ForceOff", 0) == 204  # its turn comes
+    chassis = rack.fleet.chassis("server-1")
+
+    async def over() -> bool:
+        return not chassis.memory.start_promised and not chassis.starting
+
+    await rack.until(over)
+    assert chassis.memory.boot.when is When.ONCE
+    assert rack.hypervisor.called("power_on") == [("power_on", "server-0")]
+    assert await rack.reset("On", 0) == 204
+    assert await rack.power(0) == "On", "and its slot is free"
 
 
 async def test_a_promised_start_waits_for_a_hypervisor_that_is_away(make_rack: MakeRack) -> None:

@@ -11,10 +11,11 @@ from typing import Any
 import pytest
 import sushy
 from sushy import auth
+from sushy.taskmonitor import TaskMonitor
 
-from rackless.drivers.fake.hypervisor import Boot
-from rackless.ports.hypervisor import BootDevice
-from tests.bmc.conftest import ADMIN, Files, MakeRack, Rack
+from rackless.drivers.fake.hypervisor import Boot, FakeHypervisor
+from rackless.ports.hypervisor import BootDevice, Firmware, FirmwareChoice
+from tests.bmc.conftest import ADMIN, Files, MakeRack, Rack, server
 
 Authority = Callable[[list[str]], tuple[SSLContext, Path]]
 
@@ -91,3 +92,66 @@ async def test_a_wrong_password_is_an_access_error(rack: Rack) -> None:
             client.get_system("/redfish/v1/Systems/1")
 
     await asyncio.to_thread(refused)
+
+
+async def test_it_drives_firmware_settings_sessions_and_tasks(make_rack: MakeRack, files: Files) -> None:
+    files.contents["boot.iso"] = b"image"
+    kinds = {FirmwareChoice(Firmware.BIOS), FirmwareChoice(Firmware.UEFI), FirmwareChoice(Firmware.UEFI, True)}
+    hypervisor = FakeHypervisor()
+    hypervisor.define([server(0, offers=frozenset(kinds), setup_screen=True)])
+    rack = await make_rack(hypervisor=hypervisor)
+
+    def drive() -> None:
+        client = connect(rack, auth.SessionAuth)
+        try:
+            use(client, client.get_system("/redfish/v1/Systems/1"))
+        finally:
+            client._auth.close()
+
+    def use(client: Any, system: Any) -> None:
+        assert len(client.get_session_service().sessions.get_members()) == 1
+
+        system.secure_boot.set_enabled(True)
+        system.secure_boot.refresh()
+        assert (system.secure_boot.enabled, system.secure_boot.current_boot) == (
+            True, sushy.SecureBootCurrentBoot.DISABLED,
+        )  # fmt: skip
+        system.reset_system(sushy.ResetType.ON)
+        system.secure_boot.refresh()
+        assert system.secure_boot.current_boot == sushy.SecureBootCurrentBoot.ENABLED
+
+        system.set_system_boot_options(sushy.BootSource.HDD, mode=sushy.BootSourceOverrideMode.LEGACY)
+        system.refresh()
+        assert system.boot.mode == sushy.BootSourceOverrideMode.LEGACY
+        system.set_system_boot_options(
+            sushy.BootSource.BIOS_SETUP, enabled=sushy.BootSourceOverrideEnabled.ONCE,
+            mode=sushy.BootSourceOverrideMode.UEFI,
+        )  # fmt: skip
+        system.refresh()
+        assert (system.boot.target, system.boot.mode) == (
+            sushy.BootSource.BIOS_SETUP,
+            sushy.BootSourceOverrideMode.UEFI,
+        )
+
+        system.bios.set_attributes({"NumLock": "Off", "BootMode": "Bios"})
+        system.bios.refresh()
+        assert system.bios.attributes["NumLock"] == "On"
+        assert (system.bios.pending_attributes["NumLock"], system.bios.pending_attributes["BootMode"]) == (
+            "Off",
+            "Bios",
+        )
+        system.reset_system(sushy.ResetType.FORCE_RESTART)
+        system.bios.refresh()
+        assert (system.bios.attributes["NumLock"], system.bios.attributes["BootMode"]) == ("Off", "Bios")
+
+        path = "/redfish/v1/Systems/1/VirtualMedia/Cd/Actions/VirtualMedia.InsertMedia"
+        started = client._conn.post(
+            path, data={"Image": f"{files.url}/boot.iso"}, headers={"Prefer": "respond-async"}, blocking=False
+        )
+        monitor = TaskMonitor(client._conn, started.headers["Location"])
+        monitor.wait(20)
+        assert monitor.response.status_code < 300
+        assert system.virtual_media.get_members()[0].inserted
+
+    await asyncio.to_thread(drive)
+    assert rack.notes == []

@@ -2,6 +2,8 @@
 
 import json
 import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -188,3 +190,12 @@ def test_hosts_are_completed_by_name_and_without_a_lab_nothing_is_said() -> None
     assert (done.output.strip(), done.exit_code) == ("", 0)
     environment |= {"COMP_WORDS": "rackless host re", "COMP_CWORD": "2"}
     assert CliRunner().invoke(cli, [], prog_name="rackless", env=environment).output == "plain,retry\n"
+
+
+@pytest.mark.parametrize("command", ["up", "plan", "status", "destroy", "down"])
+def test_what_people_type_often_does_not_load_what_is_slow_to_load(command: str) -> None:
+    module = COMMANDS[command][0].partition(":")[0]
+    slow = "{'aiohttp', 'cryptography', 'kubernetes', 'libvirt', 'pyroute2'}"
+    code = f"import sys, {module}; sys.stdout.write(' '.join(sorted({slow} & set(sys.modules))))"
+    done = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == ""

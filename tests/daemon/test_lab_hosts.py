@@ -32,6 +32,7 @@ def hosts_of(site: Site, folder: Path, *, engine: bool = True) -> LabHosts:
     found = LabHosts(
         PLAN, paths, cast(Any, identity), cast(Any, api), cast(Any, site.resources), processes, site.clock, site.bus,
         evidence=lambda _: "",
+        lost=lambda _: "",
     )  # fmt: skip
     if engine:
         site.provisioner.close = nothing  # type: ignore[attr-defined]

@@ -63,13 +63,16 @@ class Site:
         await self.resources.apply(record)
 
     @asynccontextmanager
-    async def controlled(self, evidence: Callable[[str], str] = lambda _: "") -> AsyncIterator[None]:
+    async def controlled(
+        self, evidence: Callable[[str], str] = lambda _: "", lost: Callable[[str], str] = lambda _: ""
+    ) -> AsyncIterator[None]:
         controller = HostController(
             self.resources,
             self.provisioner,
             self.clock,
             self.bus,
             evidence=evidence,
+            lost=lost,
             back_off=BackOff(unit=60.0),
             now=lambda: f"{self.clock.now():.1f}",
             chance=lambda: 1.0,

@@ -104,6 +104,24 @@ async def test_a_failure_is_told_waited_out_and_tried_again(work: str, kind: Err
     assert site.work("ctrl-0").count(work) == 2
 
 
+@pytest.mark.parametrize("work", ["inspect", "prepare", "provision"])
+async def test_a_server_that_goes_off_under_its_agent_is_told_at_once_and_begun_anew(work: str) -> None:
+    site = Site()
+    await site.add("ctrl-0")
+    off = {work}
+
+    def lost(name: str) -> str:
+        begun = site.work(name)
+        return "the server went off" if begun and begun[-1] in off else ""
+
+    async with site.controlled(lost=lost):
+        failed = await site.until("ctrl-0", lambda host: host.status.error_type is not None)
+        assert failed.status.error_message == f"the server went off, while {work}"
+        off.clear()
+        await site.until_state("ctrl-0")
+    assert site.work("ctrl-0").count(work) >= 2
+
+
 async def test_waits_double_with_every_failure_in_a_row() -> None:
     site = Site()
     await site.add("ctrl-0")

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -69,8 +70,9 @@ class PretendHost:
         for entry in Path("/proc").iterdir():
             if entry.name.isdigit() and (identity := namespaces.network_id(entry / "ns/net")) is not None:
                 if str(identity[1]) == wanted:
-                    command = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
-                    living.append((int(entry.name), command))
+                    with suppress(OSError):  # it ended meanwhile
+                        command = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+                        living.append((int(entry.name), command))
         return living
 
     def snapshot(self) -> dict[str, Any]:
@@ -79,6 +81,7 @@ class PretendHost:
             "links": self.run("ip", "-brief", "link").stdout,
             "addresses": self.run("ip", "-brief", "address").stdout,
             "rules": self.run("ip", "rule").stdout,
+            "firewall": self.run("nft", "list", "ruleset").stdout,
             "routes": self.run("ip", "route", "show", "table", "all").stdout,
             "forwarding": self.run("cat", "/proc/sys/net/ipv4/ip_forward").stdout,
             # without the pins of other people's namespaces, which come and go

@@ -71,6 +71,13 @@ class Box:
     def text(self) -> str:
         return self.console.read_text(errors="replace") if self.console.exists() else ""
 
+    def definition(self) -> str:
+        connection = libvirt().open(self.daemon.uri("qemu:///system"))
+        try:
+            return str(connection.lookupByName("box").XMLDesc(libvirt().VIR_DOMAIN_XML_INACTIVE))
+        finally:
+            connection.close()
+
     def words(self) -> list[str]:
         """What the guests said so far, in order."""
         text = self.text()
@@ -170,6 +177,7 @@ def test_a_guest_boots_from_an_inserted_image_once_and_then_from_disk(box: Box, 
     image.rename(tmp_path / "www/boot.iso")
     insert = f"{box.system}/VirtualMedia/Cd/Actions/VirtualMedia.InsertMedia"
     assert box.ask("POST", insert, {"Image": f"{files}/boot.iso"})[0] == 204
+    definition = box.definition()
     box.boot_once_from_cd()
 
     box.reset("On")
@@ -190,6 +198,7 @@ def test_a_guest_boots_from_an_inserted_image_once_and_then_from_disk(box: Box, 
     box.reset("On")
     until(lambda: len(box.words()) > 4)
     assert box.words()[4:] == ["FROMDISK"]
+    assert box.definition() == definition, "nothing of how it was started is left in the definition"
 
 
 @pytest.mark.parametrize("box", ["bios"], indirect=True)

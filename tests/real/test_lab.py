@@ -57,6 +57,10 @@ def test_the_networks_are_those_of_a_real_site(host: PretendHost) -> None:
     bridges = host.run(*inside, "bridge", "link").stdout
     assert "baremetal-up@baremetal-down" in bridges and "master virbr0" in bridges
     assert "baremetal-down@baremetal-up" in bridges and "master baremetal" in bridges
+    # an installer asks libvirt for its bridge, as a network or as an interface
+    assert "baremetal" in host.rackless("exec", "--", "virsh", "net-list", "--name").stdout.split()
+    interfaces = host.rackless("exec", "--", "virsh", "iface-list").stdout
+    assert ["baremetal", "active"] in [line.split()[:2] for line in interfaces.splitlines()]
 
 
 def test_every_name_of_the_lab_resolves_and_nothing_else_is_asked_outside(host: PretendHost) -> None:

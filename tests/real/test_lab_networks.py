@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -191,17 +192,25 @@ networks:
   dns: {records: {registry: 192.168.111.1, "*.dev": 192.168.111.77, mirror.example.test.: 10.55.0.9}}
 servers:
   node: {count: 2, extra_disks: [1GiB, 2GiB], extra_nics: 1, firmware: bios, first: 30}
-  safe: {count: 1, secure_boot: true}
+  safe: {count: 1, secure_boot: true, tpm: true}
 """
 
 
 def test_further_networks_tags_records_disks_and_firmware(host: PretendHost) -> None:
-    make(host, SITE)
+    tpm = shutil.which("swtpm") is not None
+    make(host, SITE if tpm else SITE.replace(", tpm: true", ""))
     xml = host.rackless("exec", "--", "virsh", "dumpxml", "node-1").stdout
     assert xml.count("device='disk'") == 3 and xml.count("<interface type='bridge'>") == 4 and "pflash" not in xml
     bridges = [line.split("'")[1] for line in xml.splitlines() if "<source bridge=" in line]
     assert bridges == ["provisioning", "virbr0", "virbr0", "storage"]
     assert "secure='yes'" in host.rackless("exec", "--", "virsh", "dumpxml", "safe-0").stdout
+    host.rackless("power", "safe-0", "on")
+    assert {one["name"]: one["power"] for one in host.status()["servers"]} == {
+        "node-0": "off", "node-1": "off", "safe-0": "on",
+    }  # fmt: skip
+    if tpm:
+        assert list((host.folder / "state/lab/libvirt/lib/swtpm").rglob("tpm2-*")), "it has written into its TPM"
+    host.rackless("power", "safe-0", "off")
     mac = xml.split("<mac address='")[1].split("'")[0]
     with Guest(host.pin(), "provisioning", mac) as guest:
         lease = guest.dhcp()

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import os
-import signal
 import time
-from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from tests.real.breakage import Kill, provision_through
 from tests.real.conftest import PretendHost, leaked_secrets
 
 pytestmark = pytest.mark.real
@@ -20,32 +18,19 @@ servers:
 """
 
 
-def await_state(host: PretendHost, state: str, within: float = 300) -> None:
-    deadline = time.monotonic() + within
-    while time.monotonic() < deadline:
-        done = host.rackless("status", "--json", check=False)
-        if done.returncode == 0 and [s["host"] for s in json.loads(done.stdout).get("servers", [])] == [state]:
-            return
-        time.sleep(1)
-    pytest.fail(f"the host was never {state}")
+SEED = int(os.environ.get("RACKLESS_SEED") or time.time() // 86400)
+"""Another kill every day; the same again with RACKLESS_SEED."""
 
 
-def kill(host: PretendHost, name: str) -> None:
-    (pid,) = [pid for pid, command in host.inhabitants() if name in command]
-    os.kill(pid, signal.SIGKILL)
-
-
-def test_a_control_plane_is_provisioned_configured_by_ignition_and_taken_away_again(host: PretendHost) -> None:
+@pytest.mark.parametrize("kill", [Kill.of(SEED)], ids=[f"RACKLESS_SEED={SEED}"])
+def test_a_control_plane_is_provisioned_configured_by_ignition_and_taken_away_again(
+    host: PretendHost, kill: Kill
+) -> None:
     before = host.snapshot()
     (host.folder / "lab.yaml").write_text(LAB)
 
-    # labd dies while the agent is at work; the server goes on, and so does the next `up`
-    with ThreadPoolExecutor(1) as background:
-        interrupted = background.submit(host.rackless, "up", check=False)
-        await_state(host, "inspecting")
-        kill(host, "rackless.daemon.labd")
-        assert interrupted.result().returncode == 4
-    host.rackless("up")
+    # something dies on the way; the next `up` goes on
+    provision_through(host, kill)
 
     # as seen from outside
     found = host.status()

@@ -131,6 +131,7 @@ class Hub:
         self._window: deque[Event] = deque(maxlen=_WINDOW)
         self._since = store.revision
         store.subscribe(self._publish)
+        store.on_gap(self._after_gap)
 
     @property
     def count(self) -> int:
@@ -144,6 +145,15 @@ class Hub:
             self._window.append(event)
             for watcher in self._watchers.get(bucket_of(change.key), ()):
                 watcher.offer(event)
+
+    def _after_gap(self) -> None:
+        """Changes were lost to us: nobody may go on as if nothing was missing. Who resumes is told that it is gone."""
+        for group in self._watchers.values():
+            for watcher in group:
+                watcher.queue.clear()
+        self.close()
+        self._window.clear()
+        self._since = self._store.revision
 
     def close(self) -> None:
         """End every watch."""

@@ -245,6 +245,11 @@ class Buttons:
             self._in_line = None
 
     async def _keep_promise(self) -> Power:
+        if self._chassis.server().power is Power.ON:  # by other hands meanwhile, who knew of no override
+            if self._starts is not None:
+                self._starts.release(self._name)
+            await self._promise(False)
+            return Power.ON
         try:
             await self._start_now()
         except Unreachable:

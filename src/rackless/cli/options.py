@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from rackless.spec.lab import LabSpec
-from rackless.spec.load import load
+if TYPE_CHECKING:
+    from rackless.spec.lab import LabSpec
 
 DEFAULT_FILE = Path("lab.yaml")
 
@@ -31,6 +31,8 @@ def json_option(help: str = "One JSON object.") -> Callable[[Callable[..., Any]]
 
 
 def load_spec(file: Path | None, name: str | None) -> LabSpec:
+    from rackless.spec.load import load  # takes longer to load than most commands that need no description take
+
     if file is None and DEFAULT_FILE.exists():
         file = DEFAULT_FILE
     return load(file, name=name)

@@ -18,8 +18,7 @@ from rackless.bmc.fleet import Bmc, Fleet
 from rackless.bmc.ipmi.sites import Ipmi
 from rackless.bmc.starts import Starts, default_limit
 from rackless.daemon.control import ControlServer
-from rackless.daemon.fault_desk import FaultDesk
-from rackless.daemon.host_operations import CONTROL
+from rackless.daemon.fault_desk import CONTROL, FaultDesk
 from rackless.daemon.local import allow_many_files
 from rackless.drivers.clock import SystemClock
 from rackless.drivers.libvirt.connection import Connection

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from pathlib import Path
 
 from rackless.daemon import teardown
 from rackless.daemon.build import fingerprint
@@ -33,12 +34,11 @@ async def ensure_labd(spec: LabSpec, paths: LabPaths, bus: Bus) -> None:
             step.detail = f"started anew: {why}"
             await teardown.stop_daemon(paths, bus)
         ledger = Ledger(paths.ledger)
-        ledger.own("folder", paths.state)
         if spec.storage is not None:
             for missing in reversed([place for place in (spec.storage, *spec.storage.parents) if not place.exists()]):
                 ledger.own("folder-when-empty", missing)
-            ledger.own("folder", spec.storage / spec.name)
-        ledger.own("folder", paths.run)
+        for folder in _folders(spec, paths):
+            ledger.own("folder", folder)
         ledger.own("network-namespace", paths.netns)
         paths.state.mkdir(parents=True, exist_ok=True)
         for folder in paths.private:
@@ -69,6 +69,24 @@ async def ensure_labd(spec: LabSpec, paths: LabPaths, bus: Bus) -> None:
 
         hint = f"read {paths.logs / 'labd.log'}"
         await until(answers, what="labd to answer", within=30, every=0.05, clock=SystemClock(), hint=hint)
+
+
+def refuse_taken(spec: LabSpec, paths: LabPaths) -> None:
+    """What is in a lab's folders goes with the lab; so it must not be somebody else's."""
+    ours = {entry.id for entry in Ledger(paths.ledger).entries()}
+    for folder in _folders(spec, paths):
+        if str(folder) not in ours and folder.exists() and any(folder.iterdir()):
+            raise LabError(
+                f"the name {spec.name} is taken",
+                why=f"{folder} is there, and no lab's",
+                hint="give the lab another --name, or look at that folder and move it away",
+            )
+
+
+def _folders(spec: LabSpec, paths: LabPaths) -> list[Path]:
+    """What belongs to a lab alone, and goes with it."""
+    disks = [spec.storage / spec.name] if spec.storage is not None else []
+    return [paths.state, *disks, paths.run]
 
 
 async def _outdated(spec: LabSpec, paths: LabPaths, client: ControlClient) -> str:

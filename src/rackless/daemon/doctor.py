@@ -14,6 +14,7 @@ from typing import Literal
 
 from rackless.daemon.prepare import PACKAGES, missing_packages
 from rackless.drivers.libvirt.firmware_xml import OVMF, OVMF_SECURE
+from rackless.drivers.netlink.links import can_tag
 from rackless.lab.acceleration import remembered_kvm
 from rackless.lab.machine import observe_machine
 from rackless.plan.budget import SLOW_FSYNC
@@ -142,6 +143,10 @@ def _kernel() -> Iterator[Check]:
     for name, path in (("network namespaces", "/proc/self/ns/net"), ("mount namespaces", "/proc/self/ns/mnt")):
         there = Path(path).exists()
         yield Check(name, "ok" if there else "missing", "there" if there else "not in this kernel")
+    if os.geteuid() == 0:  # tried in a namespace that is gone afterwards
+        tags = can_tag()
+        saw = "there" if tags else "not in this kernel; only networks with a `vlan` need them"
+        yield Check("VLANs", "ok" if tags else "warning", saw, "" if tags else "modprobe 8021q")
 
 
 def _leftovers(roots: Roots) -> Iterator[Check]:

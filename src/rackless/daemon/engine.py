@@ -6,6 +6,7 @@ Every stage may be run again: it makes what is missing and leaves what is there.
 from __future__ import annotations
 
 import asyncio
+import math
 import shutil
 from collections.abc import Awaitable, Callable, Collection
 from contextlib import suppress
@@ -17,6 +18,7 @@ from typing import Any
 from rackless.cluster.reference.keys import Keys
 from rackless.cluster.reference.recipe import Cluster, observe_nodes
 from rackless.daemon import prepare
+from rackless.daemon.blackouts import Blackouts
 from rackless.daemon.bmc_site import BmcSite
 from rackless.daemon.doorstep import host_url
 from rackless.daemon.evidence import BootChain, read_agent, read_console, read_kernel, read_lease
@@ -28,7 +30,7 @@ from rackless.daemon.lab_hosts import LabHosts
 from rackless.daemon.migration import migrate_records
 from rackless.daemon.network_watch import NetworkWatch
 from rackless.daemon.power_memory import PowerMemory
-from rackless.daemon.report import describe_quorum, describe_servers, describe_vip
+from rackless.daemon.report import describe_power, describe_quorum, describe_servers, describe_vip
 from rackless.daemon.rest import Rest
 from rackless.daemon.stages import STAGES
 from rackless.drivers.clock import SystemClock
@@ -55,6 +57,8 @@ from rackless.spec.lab import LabSpec
 
 LOOK_AT_DISK = 10.0
 LOW_DISK = 2 << 30
+JUST_NOW = 5.0
+"""Seconds: what a daemon that came up has gone through by itself is not gone through again for who waited for it."""
 API_BACK_WITHIN = 20.0
 """Seconds for which a request of a person waits for an API that is being started again."""
 
@@ -93,10 +97,12 @@ class Engine:
             self.clock,
             bus,
             evidence=self._evidence,
+            lost=Blackouts(self.bmcs.observe, self.clock).lost,
         )
         self.cluster = Cluster(self.plan, Keys(paths.cluster_keys), self.resources, self.clock, bus)
         self.warnings: list[str] = []
         self._busy = asyncio.Lock()
+        self._restored: dict[str, float] = {}
         self._stages: dict[str, Callable[[], Awaitable[None]]] = {
             "lab": self._lab,
             "bmc": self._bmcs,
@@ -108,7 +114,8 @@ class Engine:
     async def run_stage(self, name: str) -> None:
         """Run one stage; those before it have been run."""
         async with self._busy:
-            await self._stages[name]()
+            if self.clock.now() - self._restored.get(name, -math.inf) > JUST_NOW:
+                await self._stages[name]()
             if STAGES.index(name) > self._reached():
                 write(self.paths.goal, name)
 
@@ -125,6 +132,7 @@ class Engine:
                         pass
                     case _:
                         await self._stages[name]()
+                        self._restored[name] = self.clock.now()
 
     async def watch_disk(self) -> None:
         """Say it while there is still time when the disk fills up: QEMU pauses a server that cannot write."""
@@ -307,18 +315,19 @@ class Engine:
         }
 
     async def status(self) -> dict[str, Any]:
-        nodes, quorum, vip, hosts = await asyncio.gather(
+        nodes, quorum, vip, hosts, power = await asyncio.gather(
             observe_nodes(self.cluster.wanted),
             self.cluster.observe_quorum(),
             self.cluster.observe_api(),
             self.hosts.known(),
+            self._power(),
         )
         return {
             "lab": self.plan.name,
             "domain": self.plan.domain,
             "daemon": "running",
             "reached": STAGES[self._reached()] if self._reached() >= 0 else None,
-            "servers": describe_servers(self.plan, self.bmcs.observe(), hosts, nodes),
+            "servers": describe_servers(self.plan, power, hosts, nodes),
             "api": {"inside": self.api.url, "host": host_url(self.paths.api_port)} if self.api.started else None,
             "faults": self.bmcs.faults(),
             "parts": [
@@ -330,6 +339,15 @@ class Engine:
             "etcd": describe_quorum(quorum),
             "vip": describe_vip(vip),
         }
+
+    async def _power(self) -> dict[str, str | None]:
+        """As the BMCs see it, who know of starts that wait for their turn; before there are any, as the hypervisor does."""
+        if bmcs := self.bmcs.observe():
+            return {name: describe_power(bmc) for name, bmc in bmcs.items()}
+        try:
+            return {state.name: state.power.value for state in await self.hypervisor.servers()}
+        except Unreachable:
+            return {}
 
     def _kvm(self) -> bool:
         """What the probe found; a lab made without it is emulated."""

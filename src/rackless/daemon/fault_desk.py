@@ -9,6 +9,9 @@ from rackless.bmc.faults import Fault, Faults, Operation, Trouble
 from rackless.errors import InputError
 from rackless.events import Bus
 
+CONTROL = "control"
+"""The control socket of `rackless bmc serve`, in its folder."""
+
 
 class FaultDesk:
     def __init__(self, faults: Faults, servers: Callable[[], Iterable[str]], bus: Bus) -> None:

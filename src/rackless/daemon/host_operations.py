@@ -7,15 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from rackless.daemon.control_client import ControlClient
+from rackless.daemon.fault_desk import CONTROL
 from rackless.daemon.known import require_lab, require_root
 from rackless.daemon.user_images import UserImages, read_user_data
 from rackless.errors import InputError
 from rackless.events import Bus
 from rackless.run.paths import Roots
 from rackless.spec.images import ImageSpec, image_problems
-
-CONTROL = "control"
-"""The control socket of `rackless bmc serve`, in its folder."""
 
 
 async def hosts(name: str, roots: Roots) -> list[dict[str, Any]]:

@@ -55,6 +55,7 @@ class LabHosts:
         bus: Bus,
         *,
         evidence: Callable[[str], str],
+        lost: Callable[[str], str],
     ) -> None:
         self._plan = plan
         self._paths = paths
@@ -65,7 +66,8 @@ class LabHosts:
         self._clock = clock
         self._bus = bus
         self._evidence = evidence
-        boot = plan.network_boot
+        self._lost = lost
+        boot = plan.network_boot if plan.provisioner is None else None
         # where agents come over the provisioning network, all they need is there, as with Metal3
         self._address = boot.gateway.ip if boot is not None else plan.gateway.ip
         self.files = FileServer(paths.files, *dict.fromkeys((str(self._address), str(plan.gateway.ip))))
@@ -140,7 +142,13 @@ class LabHosts:
             ca = self._identity.authority().certificate
             self._controlled = self._controlled or self._api.open(patience=math.inf)
             controller = HostController(
-                self._controlled, self._provisioner, self._clock, self._bus, bmc_ca=ca, evidence=self._evidence
+                self._controlled,
+                self._provisioner,
+                self._clock,
+                self._bus,
+                bmc_ca=ca,
+                evidence=self._evidence,
+                lost=self._lost,
             )
             self._controller = asyncio.create_task(self._look_after(controller), name="hosts")
 

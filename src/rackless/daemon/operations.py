@@ -6,9 +6,9 @@ import shutil
 from collections.abc import Sequence
 from typing import Any
 
-from rackless.daemon import external_ironic, prepare, teardown
+from rackless.daemon import prepare, teardown
 from rackless.daemon.control_client import ControlClient
-from rackless.daemon.daemon_life import ensure_labd
+from rackless.daemon.daemon_life import ensure_labd, refuse_taken
 from rackless.daemon.image_operations import register_use
 from rackless.daemon.known import locked, recorded_spec, require_lab, require_root
 from rackless.daemon.sizing import refuse_kernel, refuse_poverty
@@ -37,6 +37,7 @@ async def up(
         stages = STAGES[: STAGES.index(goal) + 1]
         actions = await plan(spec, roots, goal=goal)
         _refuse(actions, spec.name, replace=replace)
+        refuse_taken(spec, paths)
         refuse_poverty(spec, roots, actions, bus)
         await refuse_kernel(spec)
         images = list(dict.fromkeys(server.image for server in plan_lab(spec).servers if server.image is not None))
@@ -60,6 +61,10 @@ async def up(
                         prepare.save_supplies(paths.supplies, supplies)
                     register_use(paths)
                     if spec.provisioner is not None:
+                        from rackless.daemon import (
+                            external_ironic,  # late: few labs have one, and it loads a web client
+                        )
+
                         external_ironic.keep(spec.provisioner, paths)
                 if stage == "hosts":
                     await _offer(images, paths, bus)

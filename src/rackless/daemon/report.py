@@ -14,7 +14,7 @@ from rackless.provisioning.baremetalhost import read
 
 
 def describe_servers(
-    plan: LabPlan, bmcs: Mapping[str, BmcState], hosts: Sequence[Record], nodes: Mapping[str, bool]
+    plan: LabPlan, power: Mapping[str, str | None], hosts: Sequence[Record], nodes: Mapping[str, bool]
 ) -> list[dict[str, Any]]:
     known = {record["metadata"]["name"]: read(record).status for record in hosts}
     return [
@@ -23,7 +23,7 @@ def describe_servers(
             "role": server.role.value,
             "address": str(server.address),
             "bmc": f"https://{server.bmc_address}",
-            "power": _power(bmcs.get(server.name)),
+            "power": power.get(server.name),
             "host": known[server.name].state.value if server.name in known else None,
             "error": known[server.name].error_message if server.name in known else "",
             "node": "up" if nodes.get(server.name) else None,
@@ -65,7 +65,7 @@ def describe_vip(vip: Vip | None) -> dict[str, Any] | None:
     }
 
 
-def _power(bmc: BmcState | None) -> str | None:
-    if bmc is None or bmc.power is None:
+def describe_power(bmc: BmcState) -> str | None:
+    if bmc.power is None:
         return None
     return "starting" if bmc.starting else bmc.power.value

@@ -34,11 +34,13 @@ class Again:
     """Under way; ask again `after` seconds. `doing` says what is being done, for people.
 
     `busy` says that the engine was occupied or away, so that what was asked for has not begun: ask the same again.
+    `agent` says that all waits for the host itself to call, which it can only do while it is on.
     """
 
     after: float
     doing: str = ""
     busy: bool = False
+    agent: bool = False
 
 
 @dataclass(frozen=True, slots=True)

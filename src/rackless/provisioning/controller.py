@@ -85,6 +85,8 @@ class HostController:
     """Whom to trust at the BMCs' end."""
     evidence: Callable[[str], str] = lambda _: ""
     """What can be seen of a host from outside the engine, for the message of a failure."""
+    lost: Callable[[str], str] = lambda _: ""
+    """Why a host that should call will not; empty while it may. Asked so that nobody waits out the engine's patience."""
     back_off: BackOff = field(default_factory=BackOff)
     now: Callable[[], str] = _wall_clock
     chance: Callable[[], float] = random.random
@@ -195,6 +197,9 @@ class HostController:
             known.waiting = None
             return outcome
         state, now = host.status.state, self.clock.now()
+        if outcome.agent and (why := self.lost(host.name)):
+            known.waiting = None
+            return Failed(outcome.waits, f"{why}, while {outcome.doing or 'it was waited for'}")
         if known.waiting is None or known.waiting[:2] != (state, outcome.waits):
             known.waiting = (state, outcome.waits, now)
         limit = DEADLINES.get(state, OTHERWISE)

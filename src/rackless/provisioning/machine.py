@@ -44,7 +44,7 @@ class Stay:
     """Come back `after` seconds; None waits for a change of the record. `cleared`: an error told before is over.
 
     `answered` is an annotation that is thereby done. `waits` is what it is called when it does not come to an end in
-    time; None is rest, which has no end.
+    time; None is rest, which has no end. `agent`: the host itself is to call.
     """
 
     after: float | None
@@ -53,6 +53,7 @@ class Stay:
     changes: Mapping[str, Any] = field(default_factory=dict)
     answered: str = ""
     waits: ErrorKind | None = None
+    agent: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,4 +268,4 @@ async def _power(turn: Turn, *, hard: bool = False) -> Outcome:
 def _pending(result: Again | Failed, kind: ErrorKind) -> Outcome:
     if isinstance(result, Failed):
         return result
-    return Stay(result.after, result.doing, cleared=not result.busy, waits=kind)
+    return Stay(result.after, result.doing, cleared=not result.busy, waits=kind, agent=result.agent)

@@ -15,7 +15,7 @@ def render(name: str, profile: Profile, why: str) -> str:
         for prefix, group in PROFILES[profile].items()
     )
     networks = default.networks
-    return f"""\
+    return _aligned(f"""\
 # A rackless lab. Every field may be left out; `rackless explain lab` tells of all of them.
 # Profile {profile}: {why}
 version: 1
@@ -39,4 +39,13 @@ networks:
   uplink: {networks.uplink}                  # or nat: the lab reaches the outside through this machine
   # dns:
   #   records: {{registry: {networks.cluster.cidr[1]}}}
-"""
+""")
+
+
+def _aligned(text: str) -> str:
+    """Comments behind values begin in one column."""
+    lines = []
+    for line in text.splitlines():
+        value, hash, comment = line.partition(" # ")
+        lines.append(f"{value.rstrip():<32}# {comment}" if hash and value.strip() else line)
+    return "\n".join(lines) + "\n"

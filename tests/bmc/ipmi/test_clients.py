@@ -31,8 +31,6 @@ pytestmark = pytest.mark.real
 
 ACCOUNTS = (Account("admin", "password"), Account("twenty", "p" * 20), Account("view", "password", "ReadOnly"))
 
-RESET = "/redfish/v1/Systems/1/Actions/ComputerSystem.Reset"
-
 IPMITOOL: tuple[tuple[str, str], ...] = (
     ("chassis power on", "Up/On"),
     ("chassis status", "System Power         : on"),
@@ -403,33 +401,3 @@ async def test_pyghmi_logs_in_and_drives_the_server(bench: Bench) -> None:
     assert "'bootdev': 'network'" in output
     assert "Inlet Temp" in output
     assert bench.rack.fleet.chassis("server-0").server().power is Power.ON
-
-
-async def test_both_protocols_show_the_same_sensors(bench: Bench) -> None:
-    for kind in ("ForceOff", "On"):
-        assert (await bench.rack.ask("POST", RESET, {"ResetType": kind}, as_=ACCOUNTS[0]))[0] == 204
-        code, text = await run(*bench.ipmitool(17), "sdr", "elist", "full")
-        assert code == 0
-        ipmi = {line.split("|")[0].strip(): line.split("|")[4].strip() for line in text.splitlines()}
-        members = (await bench.rack.get("/redfish/v1/Chassis/1/Sensors", as_=ACCOUNTS[0]))["Members"]
-        redfish = [await bench.rack.get(member["@odata.id"], as_=ACCOUNTS[0]) for member in members]
-        units = {"Cel": "degrees C", "{rev}/min": "RPM", "W": "Watts"}
-        assert ipmi == {
-            one["Name"]: "No Reading"
-            if one["Reading"] is None
-            else f"{one['Reading']:.0f} {units[one['ReadingUnits']]}"
-            for one in redfish
-        }
-        thermal = await bench.rack.get("/redfish/v1/Chassis/1/Thermal", as_=ACCOUNTS[0])
-        shown = [one["ReadingCelsius"] for one in thermal["Temperatures"]] + [one["Reading"] for one in thermal["Fans"]]
-        power = (await bench.rack.get("/redfish/v1/Chassis/1/Power", as_=ACCOUNTS[0]))["PowerControl"][0][
-            "PowerConsumedWatts"
-        ]
-        assert [*shown, power] == [one["Reading"] for one in redfish]
-
-
-async def test_a_client_of_ipmi_1_5_is_told_that_there_is_none(bench: Bench) -> None:
-    where = ["-H", bench.address, "-p", str(bench.port), "-U", "admin", "-P", "password"]
-    for kind in ([], ["-A", "MD5"], ["-A", "NONE"]):
-        code, said = await run("ipmitool", "-I", "lan", *kind, *where, "power", "status")
-        assert code == 1 and f"Authentication type {kind[-1] if kind else 'NONE'} not supported" in said

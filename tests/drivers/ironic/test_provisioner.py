@@ -362,7 +362,7 @@ async def test_network_boot_is_refused_where_there_is_no_network_for_it_or_no_ma
     async with IronicProvisioner(api.url, "admin", "secret", None) as ironic:
         result = await ironic.register(host)
     assert isinstance(result, Failed) and result.kind is ErrorKind.REGISTRATION
-    assert "no managed provisioning network" in result.message and "redfish-virtualmedia://" in result.message
+    assert "there is none to boot from" in result.message and "redfish-virtualmedia://" in result.message
     async with IronicProvisioner(api.url, "admin", "secret", None, network_boot=True) as ironic:
         result = await ironic.register(replace(host, boot_mac=""))
     assert isinstance(result, Failed) and "needs the host's bootMACAddress" in result.message

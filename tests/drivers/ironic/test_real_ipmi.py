@@ -6,10 +6,8 @@ import asyncio
 import os
 import shutil
 from collections.abc import AsyncIterator, Awaitable, Callable
-from configparser import RawConfigParser
 from contextlib import suppress
-from dataclasses import dataclass, fields
-from io import StringIO
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -42,28 +40,6 @@ pytestmark = [
 REDFISH, IPMI = 8000, 6230
 NODE = """<node><domain type='test'><name>box</name><uuid>6695eb01-f6a4-8304-79aa-97f2502e0001</uuid>
 <memory>524288</memory><vcpu>1</vcpu><os firmware='efi'><type arch='x86_64'>hvm</type><boot dev='hd'/></os></domain></node>"""
-WANTED = {"hardware_types": "ipmi", "boot_interfaces": "ipxe", "management_interfaces": "ipmitool",
-          "power_interfaces": "ipmitool"}  # fmt: skip
-
-
-class WithIpmi(IronicConfig):
-    """The lab's Ironic, which also knows the `ipmi` hardware type whether or not the lab's own does."""
-
-    def render(self) -> str:
-        parser = RawConfigParser()
-        parser.read_string(super().render())
-        for what, name in WANTED.items():
-            known = parser["DEFAULT"][f"enabled_{what}"].split(",")
-            parser["DEFAULT"][f"enabled_{what}"] = ",".join(dict.fromkeys([*known, name]))
-            parser["DEFAULT"].pop(
-                f"default_{what.removesuffix('s')}", None
-            )  # one that all hardware types have there is not
-        if not parser.has_section("ipmi"):
-            parser.add_section("ipmi")
-        parser["ipmi"]["min_command_interval"] = "1"
-        text = StringIO()
-        parser.write(text)
-        return text.getvalue()
 
 
 @dataclass
@@ -108,9 +84,7 @@ async def site(
     settings = Settings("", "admin", "s3cret", folder / "bmc", port=REDFISH, tls=False, ipmi_base_port=IPMI)
     ready = asyncio.Event()
     serving = asyncio.create_task(serve_fleet(settings, hypervisor, Bus(), lambda _: None, lambda _: ready.set()))
-    service = IronicService(
-        WithIpmi(**{one.name: getattr(config, one.name) for one in fields(config)}), venv, LocalProcesses()
-    )
+    service = IronicService(config, venv, LocalProcesses())
     try:
         async with asyncio.timeout(30):
             await ready.wait()

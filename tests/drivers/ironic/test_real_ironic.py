@@ -103,7 +103,9 @@ async def ironic(venv: Path, network: None, config: IronicConfig) -> AsyncIterat
     service = IronicService(config, venv, LocalProcesses())
     await service.start()
     try:
-        async with IronicProvisioner(config.url, config.username, config.password, config.ca) as provisioner:
+        async with IronicProvisioner(
+            config.url, config.username, config.password, config.ca, network_boot=True
+        ) as provisioner:
             yield provisioner
     finally:
         await service.stop()
@@ -164,18 +166,21 @@ async def test_a_bmc_that_refuses_connections_is_a_registration_error_with_its_a
     assert f"https://{ADDRESS}:8444" in result.message
 
 
+async def inspection_started(provisioner: IronicProvisioner, access: HostAccess, bmc: StandIn) -> None:
+    assert isinstance(await registered(provisioner, access), Done)
+    async with asyncio.timeout(60):
+        while bmc.power != "On":
+            assert isinstance(await provisioner.inspect(access), Again)
+            await asyncio.sleep(0.2)
+
+
 async def test_inspection_boots_an_iso_that_carries_the_labs_ca_and_takes_what_the_agent_found(
     ironic: IronicProvisioner, config: IronicConfig, tmp_path: Path
 ) -> None:
     bmc = StandIn()
     access = host("inspected", 4, config.ca)
     async with bmc.serving(ADDRESS, 8443, config.certificate, config.key):
-        assert isinstance(await registered(ironic, access), Done)
-        async with asyncio.timeout(60):
-            while bmc.power != "On":
-                assert isinstance(await ironic.inspect(access), Again)
-                await asyncio.sleep(0.2)
-
+        await inspection_started(ironic, access, bmc)
         assert bmc.media and bmc.media.startswith(f"{config.http_url}/redfish/")
         assert bmc.boot["BootSourceOverrideTarget"] == "Cd"
         iso = config.http_root / bmc.media.removeprefix(f"{config.http_url}/")
@@ -196,6 +201,43 @@ async def test_inspection_boots_an_iso_that_carries_the_labs_ca_and_takes_what_t
         assert bmc.power == "Off"
         assert await until_not_again(lambda _: ironic.delete(access)) == Done()
         assert await ironic.delete(access) == Done()
+
+
+async def test_a_bios_gets_an_iso_it_can_start(ironic: IronicProvisioner, config: IronicConfig, tmp_path: Path) -> None:
+    bmc = StandIn()
+    bmc.boot["BootSourceOverrideMode"] = "Legacy"
+    access = replace(host("with-a-bios", 6, config.ca), boot_mode="legacy")
+    async with bmc.serving(ADDRESS, 8443, config.certificate, config.key):
+        await inspection_started(ironic, access, bmc)
+        assert bmc.media and bmc.boot["BootSourceOverrideMode"] == "Legacy"
+        iso = config.http_root / bmc.media.removeprefix(f"{config.http_url}/")
+        assert f"ipa-api-url={config.url}" in from_iso(iso, "/isolinux/isolinux.cfg", tmp_path)
+        report = (await LocalProcesses().run(["xorriso", "-indev", iso, "-report_el_torito", "plain"])).stdout
+        assert "BIOS" in report and "/isolinux/isolinux.bin" in report
+        assert await until_not_again(lambda _: ironic.delete(access)) == Done()
+
+
+async def test_over_the_network_inspection_boots_the_script_of_the_hosts_mac(
+    ironic: IronicProvisioner, config: IronicConfig
+) -> None:
+    bmc = StandIn()
+    access = host("over-network", 7, config.ca)
+    access = replace(access, bmc=replace(access.bmc, address=f"redfish://{ADDRESS}:8443/redfish/v1/Systems/1"))
+    async with bmc.serving(ADDRESS, 8443, config.certificate, config.key):
+        await inspection_started(ironic, access, bmc)
+        assert bmc.media is None and bmc.boot["BootSourceOverrideTarget"] == "Pxe"
+        by_mac = access.boot_mac.replace(":", "-")
+        assert "pxelinux.cfg/" in (config.http_root / "boot.ipxe").read_text()
+        script = (config.http_root / "pxelinux.cfg" / by_mac).read_text()
+        assert f"ipa-api-url={config.url}" in script and "ipa-insecure" not in script
+        for name, origin in (("deploy_kernel", config.kernel), ("deploy_ramdisk", config.ramdisk)):
+            (url,) = {word for word in script.split() if word.startswith("http://") and word.endswith(name)}
+            served = config.http_root / url.removeprefix(f"{config.http_url}/")
+            assert served.read_bytes() == origin.read_bytes()
+
+        await report_as_an_agent(config, config.ca, access.boot_mac)
+        assert isinstance(await until_not_again(lambda restart: ironic.inspect(access, restart=restart)), Done)
+        assert await until_not_again(lambda _: ironic.delete(access)) == Done()
 
 
 async def report_as_an_agent(config: IronicConfig, ca: Path, mac: str) -> None:

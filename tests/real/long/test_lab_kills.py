@@ -62,9 +62,12 @@ def test_up_goes_on_after_a_kill_and_destroy_is_exact(host: PretendHost, victim:
     before = host.snapshot()
     describe(host, LAB)
     moment = SPAN * (seed + random.Random(f"{victim}/{seed}").random()) / len(MOMENTS)
-    up = start(host, "up", "--until", "bmc")
-    interrupt(host, up, victim, moment)
-    up.wait(timeout=120)
+    with start(host, "up", "--until", "bmc") as up:
+        try:
+            interrupt(host, up, victim, moment)
+            up.wait(timeout=120)
+        finally:
+            up.kill()
     host.rackless("up", "--until", "bmc")
     plan = json.loads(host.rackless("plan", "--until", "bmc", "--json").stdout)
     assert {action["verb"] for action in plan["actions"]} == {"keep"}

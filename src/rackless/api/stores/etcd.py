@@ -12,8 +12,8 @@ from __future__ import annotations
 import asyncio
 import heapq
 import itertools
-from collections.abc import AsyncIterator, Sequence
-from contextlib import suppress
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import aclosing, suppress
 
 from rackless.api.encoding import rendered, restamped
 from rackless.api.stores import messages
@@ -144,7 +144,7 @@ class EtcdStore(ReadsFromMemory):
 
     # -- following -----------------------------------------------------------------------------------------------
 
-    async def _events(self, after: int, *, previous: bool = False) -> AsyncIterator[list[Event]]:
+    async def _events(self, after: int, *, previous: bool = False) -> AsyncGenerator[list[Event], None]:
         """Events later than a resource version, from the watch of everything; ends with Compacted or Unreachable.
 
         Asks from the revision that was already seen on: were we to ask for the next one and it was the one compacted
@@ -153,13 +153,14 @@ class EtcdStore(ReadsFromMemory):
         wanted = messages.watch_request(max(1, after // SPAN), previous=previous)
         member = self._members[0]
         try:
-            async for message in member.follow("Watch/Watch", wanted, messages.PROGRESS, _PATIENCE):
-                watched = messages.watched(message)
-                if watched.compacted:
-                    raise Compacted(last_of(watched.compacted))
-                if watched.cancelled is not None:
-                    raise Unreachable(f"etcd ended the watch: {watched.cancelled}")
-                yield [messages.event(each) for each in watched.events]
+            async with aclosing(member.follow("Watch/Watch", wanted, messages.PROGRESS, _PATIENCE)) as stream:
+                async for message in stream:
+                    watched = messages.watched(message)
+                    if watched.compacted:
+                        raise Compacted(last_of(watched.compacted))
+                    if watched.cancelled is not None:
+                        raise Unreachable(f"etcd ended the watch: {watched.cancelled}")
+                    yield [messages.event(each) for each in watched.events]
         except Unanswered as error:
             self._rotate(member)
             raise Unreachable(f"the watch of etcd broke: {error}") from error
@@ -167,14 +168,18 @@ class EtcdStore(ReadsFromMemory):
     async def _follow(self) -> None:
         while True:
             try:
-                async for events in self._events(self._memory.revision):
-                    self._problem = ""
-                    self._apply(events)
+                async with aclosing(self._events(self._memory.revision)) as stream:
+                    async for events in stream:
+                        self._problem = ""
+                        self._apply(events)
             except Compacted:
-                with suppress(Unreachable, Compacted):
+                try:
                     await self._reload()
                     self._problem = ""
-            except Unreachable as error:
+                except (Unreachable, Compacted, ValueError) as error:
+                    self._problem = str(error)
+                    await asyncio.sleep(0.5)
+            except (Unreachable, ValueError) as error:
                 self._problem = str(error)
                 await asyncio.sleep(0.5)
 
@@ -209,8 +214,8 @@ class EtcdStore(ReadsFromMemory):
         self._wake()
 
     async def _reload(self) -> None:
-        """History was compacted while we were away: what differs now becomes changes, in the order of their
-        revisions.
+        """History was compacted while we were away: what differs now becomes changes, and watches end, because what
+        was between is lost to them.
         """
         there: dict[str, tuple[int, bytes]] = {}
         newest = self._etcd_revision
@@ -226,6 +231,7 @@ class EtcdStore(ReadsFromMemory):
         writes += [(key, revision, data) for key, (revision, data) in there.items()]
         self._compacted = max(self._compacted, last_of(newest))
         self._take(newest, sorted(writes, key=lambda write: write[1]))
+        self._memory.tell_gap()
 
     def _wake(self) -> None:
         while self._waiters and self._waiters[0][0] <= self._etcd_revision:
@@ -296,17 +302,18 @@ class EtcdStore(ReadsFromMemory):
         found: list[Change] = []
         if until <= after:
             return found
-        async for events in self._events(after, previous=True):
-            last = 0
-            for event in events:
-                last = event.pair.revision
-                if last * SPAN > until:
+        async with aclosing(self._events(after, previous=True)) as stream:
+            async for events in stream:
+                last = 0
+                for event in events:
+                    last = event.pair.revision
+                    if last * SPAN > until:
+                        break
+                    change = _change_of(event)
+                    if change and change.revision > after and change.key.startswith(bucket + "/"):
+                        found.append(change)
+                if last >= until // SPAN:
                     break
-                change = _change_of(event)
-                if change and change.revision > after and change.key.startswith(bucket + "/"):
-                    found.append(change)
-            if last >= until // SPAN:
-                break
         return found
 
     # -- writing -------------------------------------------------------------------------------------------------
@@ -344,6 +351,8 @@ class EtcdStore(ReadsFromMemory):
             return
         except (Unreachable, TooLarge) as error:
             outcome = {write.key: error for write in group.writes}
+        except ValueError as error:
+            outcome = {write.key: Unreachable(f"etcd's answer cannot be read: {error}") for write in group.writes}
         except asyncio.CancelledError:
             outcome = {write.key: Unreachable("the store is closed") for write in group.writes}
         for write in group.writes:

@@ -53,6 +53,7 @@ class Memory:
         self.revision = 0
         self._buckets: dict[str, Bucket] = {}
         self._subscribers: list[Subscriber] = []
+        self._gap_listeners: list[Callable[[], None]] = []
 
     def load(self, rows: Iterable[tuple[str, int, bytes]]) -> None:
         """Entries from the store, without looking into them. Keys mostly come sorted, so buckets change rarely."""
@@ -111,6 +112,13 @@ class Memory:
         self._subscribers.append(subscriber)
         return lambda: self._subscribers.remove(subscriber)
 
+    def on_gap(self, listener: Callable[[], None]) -> None:
+        self._gap_listeners.append(listener)
+
+    def tell_gap(self) -> None:
+        for listener in self._gap_listeners:
+            listener()
+
 
 class ReadsFromMemory:
     """What a store answers from memory, whatever keeps its objects on disk."""
@@ -131,3 +139,6 @@ class ReadsFromMemory:
 
     def subscribe(self, subscriber: Subscriber) -> Callable[[], None]:
         return self._memory.subscribe(subscriber)
+
+    def on_gap(self, listener: Callable[[], None]) -> None:
+        self._memory.on_gap(listener)

@@ -109,6 +109,10 @@ class Store(Protocol):
 
     def subscribe(self, subscriber: Subscriber) -> Callable[[], None]: ...
 
+    def on_gap(self, listener: Callable[[], None]) -> None:
+        """Hear, after the changes, that they were not all there were: some between were lost to compaction."""
+        ...
+
     async def compact(self, revision: int) -> None:
         """Forget history up to `revision`."""
         ...

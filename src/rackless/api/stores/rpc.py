@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -108,7 +108,7 @@ class Member:
             return Unanswered(f"{self.name}: {why}", sent=True)
         return RefusedByEtcd(why)
 
-    async def follow(self, method: str, message: bytes, nudge: bytes, within: float) -> AsyncIterator[bytes]:
+    async def follow(self, method: str, message: bytes, nudge: bytes, within: float) -> AsyncGenerator[bytes, None]:
         """What comes in answer to a message, without end. When nothing comes for a while, the other side is nudged:
         who stays silent then is gone.
         """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import textwrap
 from dataclasses import asdict
 
 import click
@@ -30,7 +31,10 @@ def doctor(ctx: click.Context, as_json: bool) -> None:
         console = Console(highlight=False, soft_wrap=True)
         for check in checks:
             mark, style = _MARKS[check.verdict]
-            console.print(Text.assemble((f"{mark} ", style), f"{check.about:<22}", check.saw))
+            first, *more = textwrap.wrap(check.saw, max(console.width - 24, 40)) if console.is_terminal else [check.saw]
+            console.print(Text.assemble((f"{mark} ", style), f"{check.about:<22}", first))
+            for line in more:
+                console.print(" " * 24 + line)
             if check.fix and check.verdict != "ok":
                 console.print(Text.assemble("  " + " " * 22, ("do: ", "bold cyan"), check.fix))
         console.print("a lab cannot be made here yet" if missing else "ready: `rackless up` makes a lab")

@@ -19,6 +19,8 @@ from rackless.run.paths import Roots
 
 _STYLES = {Verb.KEEP: "dim", Verb.REFUSE: "bold red", **dict.fromkeys(DESTRUCTIVE, "red"), Verb.RESTART: "yellow"}
 
+_LEVELS = {"error": "bold red", "warning": "yellow", "info": "dim"}
+
 
 @click.command()
 @lab_options
@@ -40,9 +42,9 @@ def plan(file: Path | None, name: str | None, goal: str, as_json: bool) -> None:
     console = Console(highlight=False, soft_wrap=True)
     console.print(table)
     for finding in budget:
-        console.print(
-            Text.assemble((f"{finding.level}: ", "red" if finding.level == "error" else "yellow"), finding.says)
-        )
+        console.print(Text.assemble((f"{finding.level}: ", _LEVELS[finding.level]), finding.says))
+        if finding.fix:
+            console.print(Text.assemble(("  do: ", "bold cyan"), finding.fix))
     work = [action for action in actions if action.verb is not Verb.KEEP]
     console.print(f"{len(work)} to do, {len(actions) - len(work)} as wanted")
     if any(action.verb in DESTRUCTIVE for action in actions):

@@ -41,8 +41,8 @@ global_defs {{
 vrrp_script api {{
     script {READY}
     interval 5
-    timeout 10
-    fall 2
+    timeout 30
+    fall 6
     rise 2
     init_fail
 }}
@@ -103,13 +103,14 @@ defaults
     mode tcp
     maxconn 2000
     timeout connect 5s
-    timeout check 10s
+    timeout check 20s
     # a watch may be silent for long; whether the other side still lives, TCP finds out
     timeout client 24h
     timeout server 24h
     option clitcpka
     option srvtcpka
-    option redispatch
+    # who leads to a server that has just died tries another one at once
+    option redispatch 1
     retries 2
 
 frontend api
@@ -121,7 +122,8 @@ backend api
     option httpchk GET /readyz
     http-check expect status 200
     default-server check check-ssl verify required ca-file {CA}
-    default-server inter 10s fastinter 2s fall 2 rise 1 on-marked-down shutdown-sessions
+    default-server inter 10s fastinter 2s downinter 3s fall 2 rise 1 on-marked-down shutdown-sessions
+    default-server observe layer4 error-limit 1 on-error fastinter
 {servers}
 frontend health
     mode http

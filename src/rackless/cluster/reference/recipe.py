@@ -37,7 +37,7 @@ BMC_SECRET = "bmc-credentials"
 PROVISION_WITHIN = 3600.0
 NODES_WITHIN = 900.0
 CONNECT_WITHIN = 2.0
-LOOK_WITHIN = 3.0
+LOOK_WITHIN = 5.0
 """Seconds for one answer, where somebody waits for the whole."""
 PATIENCE = 30.0
 """Seconds for one answer of a node that boots. To ask again instead of waiting makes a slow node slower."""

@@ -44,6 +44,7 @@ _KINDS = {
     "power": ErrorKind.POWER,
     "delete": ErrorKind.REGISTRATION,
 }
+_BY_AGENT = ("inspect", "prepare", "provision", "deprovision")
 
 
 @dataclass
@@ -174,7 +175,7 @@ class FakeProvisioner:
     def _work(self, host: HostAccess, work: str, restart: bool) -> Result | None:
         """None when this work is done; else how it stands, begun now if it was not under way."""
         engine = self.hosts[host.name]
-        if engine.work != work or (engine.failed and restart):
+        if engine.work != work or restart:
             if work in engine.done:
                 return None
             engine.work, engine.failed, engine.until = work, "", self.clock.now() + self.seconds[work]
@@ -184,7 +185,7 @@ class FakeProvisioner:
         if engine.failed:
             return Failed(_KINDS[work], engine.failed)
         if self.clock.now() < engine.until:
-            return Again(min(2.0, engine.until - self.clock.now()), work)
+            return Again(min(2.0, engine.until - self.clock.now()), work, agent=work in _BY_AGENT)
         for fault in self.faults:
             if fault.times > 0 and (fault.work, fault.host) == (work, host.name):
                 fault.times -= 1

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import SplitResult, parse_qs, urlsplit
 
-from rackless.ports.provisioner import BmcAccess
+from rackless.ports.provisioner import BmcAccess, HostAccess
 
 VIRTUAL_MEDIA, IPXE = "redfish-virtual-media", "ipxe"
 _SCHEMES = {
@@ -69,6 +69,17 @@ def find_driver(bmc: BmcAccess) -> Driver:
     info = _ipmi(bmc, parts, port) if name == "ipmi" else _redfish(bmc, parts, port, transport)
     # Off and on through the BMC instead of a reboot: Ironic waits 15 s after a Redfish reboot.
     return Driver(name, boot, {**info, "deploy_forces_oob_reboot": True})
+
+
+def require_bootable(driver: Driver, host: HostAccess, *, network_boot: bool) -> None:
+    """Raises BadAddress for a host that could only boot from a network it does not have."""
+    if driver.over_network and not network_boot:
+        raise BadAddress(
+            f"{host.bmc.address} boots over the network, and there is none to boot from: use a redfish-virtualmedia:// "
+            "address, or, with the lab's own Ironic, networks.provisioning.mode: managed"
+        )
+    if driver.over_network and not host.boot_mac:
+        raise BadAddress(f"{host.bmc.address} boots over the network, which needs the host's bootMACAddress")
 
 
 def _parse(address: str) -> tuple[SplitResult, int | None]:

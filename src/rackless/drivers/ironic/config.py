@@ -107,6 +107,9 @@ def _sections(config: IronicConfig) -> dict[str, dict[str, object]]:
             "tempdir": state / "tmp",
             "grub_config_path": "/boot/grub/grub.cfg",
             "grub_config_template": config.grub_template,
+            # of a boot ISO for a BIOS; where Debian keeps them
+            "isolinux_bin": "/usr/lib/ISOLINUX/isolinux.bin",
+            "ldlinux_c32": "/usr/lib/syslinux/modules/bios/ldlinux.c32",
             "default_resource_class": "baremetal",
             "webserver_verify_ca": config.ca,
             **_interfaces(),

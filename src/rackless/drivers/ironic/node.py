@@ -7,7 +7,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from rackless.drivers.ironic.client import Json
-from rackless.ports.provisioner import HostAccess
+from rackless.ports.provisioner import Again, HostAccess
+
+SOON = 0.5
+"""Seconds until the next look at something quick …"""
+LATER = 0.75
+"""… and at something that takes a server's boot."""
 
 
 def fingerprint(host: HostAccess, ramdisk: Mapping[str, str]) -> str:
@@ -28,6 +33,11 @@ def capabilities(host: HostAccess) -> str:
 def reason(node: Json, past: str) -> str:
     """Why it failed; `past` is the last failure in its history, for an error that was forgotten since."""
     return str(node["last_error"] or past or f"Ironic says only: {node['provision_state']}").strip()
+
+
+def under_way(node: Json) -> Again:
+    waits = "wait" in node["provision_state"]
+    return Again(LATER if waits else SOON, doing(node), agent=waits)
 
 
 def doing(node: Json) -> str:

@@ -12,10 +12,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self
 
-from rackless.drivers.ironic.bmc_address import BadAddress, Driver, find_driver
+from rackless.drivers.ironic.bmc_address import BadAddress, Driver, find_driver, require_bootable
 from rackless.drivers.ironic.client import Busy, IronicClient, Json, Refused, Unreachable
 from rackless.drivers.ironic.instance import config_drive, deploy_interface, holds, instance_info
-from rackless.drivers.ironic.node import capabilities, doing, fingerprint, kept, reason
+from rackless.drivers.ironic.node import LATER, SOON, capabilities, doing, fingerprint, kept, reason, under_way
 from rackless.drivers.ironic.reasons import explain
 from rackless.ports.provisioner import (
     Again,
@@ -28,10 +28,6 @@ from rackless.ports.provisioner import (
     Result,
 )
 
-SOON = 0.5
-"""Seconds until the next look at something quick …"""
-LATER = 0.75
-"""… and at something that takes a server's boot."""
 SOFT_POWER_OFF = 60
 _STABLE = ("enroll", "manageable", "available", "active", "inspect failed", "clean failed", "deploy failed", "error")
 
@@ -138,7 +134,7 @@ class IronicProvisioner:
             case "enroll":
                 return await self._reregistered(host)
             case _:
-                return Again(LATER, doing(node))
+                return under_way(node)
         await self._ironic.provision(node["uuid"], "inspect")
         return Again(LATER, "starting inspection")
 
@@ -170,7 +166,7 @@ class IronicProvisioner:
             case "deploy failed":
                 return await self._deploy(host, node, image, config)
             case "deploying" | "wait call-back":
-                return Again(LATER, doing(node))
+                return under_way(node)
             case "error":
                 return Failed(ErrorKind.PROVISIONING, await self._reason(node))
         waiting = await self._cleaned(host, node, restart, ErrorKind.PROVISIONING)
@@ -313,13 +309,7 @@ class IronicProvisioner:
         driver = find_driver(host.bmc if self._guest is None else replace(host.bmc, ca=None, verify=False))
         if self._guest is not None:
             driver = replace(driver, info={**driver.info, **self._guest.ramdisk})
-        if driver.over_network and not self._network_boot:
-            raise BadAddress(
-                f"{host.bmc.address} boots over the network, and the lab has no managed provisioning network: "
-                "use a redfish-virtualmedia:// address, or networks.provisioning.mode: managed"
-            )
-        if driver.over_network and not host.boot_mac:
-            raise BadAddress(f"{host.bmc.address} boots over the network, which needs the host's bootMACAddress")
+        require_bootable(driver, host, network_boot=self._network_boot)
         return driver
 
     async def _maintained(self, node: Json) -> Result:
@@ -354,7 +344,7 @@ class IronicProvisioner:
                 return Again(SOON, busy=True)
             case "enroll":
                 return await self._reregistered(host)
-        return Again(LATER if "wait" in node["provision_state"] else SOON, doing(node))
+        return under_way(node)
 
     async def _deploy(self, host: HostAccess, node: Json, image: Image, config: ConfigDrive) -> Result:
         try:
