@@ -37,6 +37,10 @@ SAID = [
         "the server has not enough memory to take the image in",
     ),
     (
+        AGENT + "Security: Expected format was qcow2, but image was actually raw",
+        "the image cannot be read as what it is said to be",
+    ),
+    (
         AGENT + "The provided image is not valid for use: Security: Image failed safety check.",
         "the image cannot be read as what it is said to be",
     ),
@@ -46,8 +50,8 @@ SAID = [
         "the image could not be fetched",
     ),
     (
-        "Validation of image href http://192.0.2.1/gone.qcow2 failed, reason: Got HTTP code 404 instead of 200 in "
-        "response to HEAD request.",
+        "Failed to prepare to deploy: Validation of image href http://192.0.2.1/gone.qcow2 failed, reason: Got HTTP code "
+        "404 instead of 200 in response to HEAD request.",
         "the image could not be fetched",
     ),
     (
