@@ -12,7 +12,7 @@ import pytest
 from tests.real import bootable
 from tests.real.conftest import PretendHost, leaked_secrets
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.long]
 
 LAB = """\
 servers:
