@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from rackless.cluster.reference import ignition
-from rackless.drivers.libvirt.domain_xml import OVMF
+from rackless.drivers.libvirt.firmware_xml import OVMF
 from rackless.plan.addressing import plan_lab
 from rackless.spec.lab import LabSpec
 
