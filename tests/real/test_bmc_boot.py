@@ -12,9 +12,6 @@ import subprocess
 import sys
 import threading
 import time
-import urllib.error
-import urllib.request
-from base64 import b64encode
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -25,7 +22,7 @@ import pytest
 
 from rackless.drivers.libvirt.binding import libvirt
 from rackless.drivers.libvirt.firmware_xml import OVMF
-from tests.real import bootable
+from tests.real import bootable, redfish_client
 from tests.real.private_libvirtd import PrivateLibvirtd, private_libvirtd
 
 pytestmark = pytest.mark.real
@@ -43,17 +40,7 @@ class Box:
     system: str
 
     def ask(self, method: str, path: str, body: Any = None) -> tuple[int, Any]:
-        auth = "Basic " + b64encode(b"admin:real").decode()
-        request = urllib.request.Request(
-            f"{self.url}{path}", json.dumps(body).encode() if body is not None else None,
-            {"Authorization": auth, "Content-Type": "application/json"}, method=method,
-        )  # fmt: skip
-        try:
-            with urllib.request.urlopen(request, timeout=30) as answer:
-                text = answer.read()
-                return answer.status, json.loads(text) if text else None
-        except urllib.error.HTTPError as error:
-            return error.code, None
+        return redfish_client.ask(f"{self.url}{path}", method, body)
 
     def get(self, path: str = "") -> Any:
         status, value = self.ask("GET", f"{self.system}{path}")

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import socket
 import subprocess
 import sys
 import time
-import urllib.error
-import urllib.request
-from base64 import b64encode
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,12 +16,12 @@ from typing import Any
 import pytest
 
 from rackless.drivers.libvirt.binding import libvirt
+from tests.real import redfish_client
 from tests.real.private_libvirtd import private_libvirtd
 
 pytestmark = pytest.mark.real
 
 SUSHY = Path.home() / ".cache/rackless-tests/sushy-tools/bin/sushy-emulator"
-AUTH = "Basic " + b64encode(b"admin:real").decode()
 ID = "6695eb01-f6a4-8304-79aa-97f2502e193f"
 SYSTEM = f"/redfish/v1/Systems/{ID}"
 XML = f"""<domain type='test'><name>twin</name><uuid>{ID}</uuid><memory unit='MiB'>2048</memory><vcpu>2</vcpu>
@@ -42,16 +38,7 @@ class Peer:
     url: str
 
     def ask(self, method: str, path: str, body: Any = None) -> tuple[int, Any]:
-        request = urllib.request.Request(
-            f"{self.url}{path}", json.dumps(body).encode() if body is not None else None,
-            {"Authorization": AUTH, "Content-Type": "application/json"}, method=method,
-        )  # fmt: skip
-        try:
-            with urllib.request.urlopen(request, timeout=30) as answer:
-                text = answer.read()
-                return answer.status, json.loads(text) if text else None
-        except urllib.error.HTTPError as error:
-            return error.code, None
+        return redfish_client.ask(f"{self.url}{path}", method, body)
 
     def get(self, path: str) -> Any:
         status, value = self.ask("GET", path)
