@@ -96,12 +96,21 @@ def render(found: dict[str, Any], console: Console) -> None:
             console.print(Text.assemble(("! ", "yellow"), f"{part['name']} {state}: {part['reason']}{log}"))
     for warning in found["warnings"]:
         console.print(Text.assemble(("! ", "yellow"), warning))
-    if (etcd := found["etcd"]) is not None:
+    _render_cluster(found, console)
+
+
+def _render_cluster(found: dict[str, Any], console: Console) -> None:
+    etcd, vip = found["etcd"], found["vip"]
+    if (etcd or vip) and found["reached"] not in ("hosts", "cluster"):
+        console.print(Text("· etcd and the API VIP come when the hosts are provisioned", "dim"))
+        return
+    if etcd is not None:
         console.print(Text.assemble(_mark(etcd["complete"]), "etcd: ", etcd["detail"]))
-        for member in etcd["members"]:
-            if member["problem"]:
-                console.print(Text.assemble("    ", (member["name"], "bold"), f": {member['problem']}"))
-    if (vip := found["vip"]) is not None:
+        if etcd["leader"]:  # else the detail has it all
+            for member in etcd["members"]:
+                if member["problem"]:
+                    console.print(Text.assemble("    ", (member["name"], "bold"), f": {member['problem']}"))
+    if vip is not None:
         console.print(Text.assemble(_mark(vip["ready"]), "API VIP: ", vip["detail"]))
 
 

@@ -1,0 +1,42 @@
+"""What `status` prints of a cluster, on its way and when it is there."""
+
+import io
+from typing import Any
+
+from rich.console import Console
+
+from rackless.cli.commands.status import render
+
+ETCD = {
+    "healthy": 2,
+    "members": [
+        {"name": "ctrl-0", "healthy": True, "problem": ""},
+        {"name": "ctrl-1", "healthy": False, "problem": "no answer in time"},
+    ],
+    "leader": "ctrl-0",
+    "complete": False,
+    "detail": "1 of 2 members healthy, ctrl-0 leads",
+}
+VIP = {"ready": False, "detail": "192.0.2.5 is held by nobody"}
+LAB: dict[str, Any] = {
+    "lab": "lab", "domain": "lab.test", "daemon": "running", "servers": [], "parts": [], "warnings": [], "vip": VIP,
+}  # fmt: skip
+
+
+def told(**more: Any) -> str:
+    console = Console(file=io.StringIO(), width=120)
+    render({**LAB, **more}, console)
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue()
+
+
+def test_what_is_still_to_come_is_not_told_as_a_failure() -> None:
+    text = told(reached="engine", etcd=ETCD)
+    assert "come when the hosts are provisioned" in text and "✗" not in text
+
+
+def test_members_in_trouble_are_named_once() -> None:
+    text = told(reached="cluster", etcd=ETCD)
+    assert text.count("no answer in time") == 1 and "✗ API VIP: 192.0.2.5 is held by nobody" in text
+    leaderless = {**ETCD, "leader": None, "detail": "0 of 2 members healthy (ctrl-1: no answer in time)"}
+    assert told(reached="hosts", etcd=leaderless).count("no answer in time") == 1
