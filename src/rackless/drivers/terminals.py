@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import termios
 import tty
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
@@ -89,7 +90,7 @@ class _Terminal:
         except (LabError, OSError):
             self._untyped = b""
             return
-        tty.setraw(line)
+        tty.setraw(line, termios.TCSANOW)  # the default throws away what somebody else has just typed
         self._line = line
         asyncio.get_running_loop().add_reader(line, self._discard)
         self._type()

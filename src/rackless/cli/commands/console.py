@@ -9,6 +9,7 @@ import sys
 import termios
 import threading
 import tty
+from contextlib import suppress
 from pathlib import Path
 
 import click
@@ -51,24 +52,32 @@ def _watch(log: Path, lines: int) -> None:
 
 
 def _talk(log: Path, lines: int, terminal: Path) -> None:
-    threading.Thread(target=_watch, args=(log, lines), daemon=True).start()
     before = termios.tcgetattr(sys.stdin)
-    line = os.open(terminal, os.O_RDWR | os.O_NOCTTY)
+    line = os.open(terminal, os.O_RDWR | os.O_NOCTTY | os.O_NONBLOCK)
     try:
-        tty.setraw(line)
-        tty.setraw(sys.stdin)
+        tty.setraw(line, termios.TCSANOW)  # the default throws away what somebody else has just typed
+        tty.setraw(sys.stdin, termios.TCSANOW)
+        threading.Thread(target=_watch, args=(log, lines), daemon=True).start()
         while True:
             ready, _, _ = select.select([sys.stdin, line], [], [])
             if line in ready:
-                os.read(line, 4096)  # the log has it; unread, it would hold the server up
+                with suppress(BlockingIOError):  # somebody else at this console was quicker
+                    os.read(line, 4096)  # the log has it; unread, it would hold the server up
             if sys.stdin in ready:
                 typed = os.read(sys.stdin.fileno(), 1024)
                 if not typed or _ESCAPE in typed:
                     return
-                os.write(line, typed)
+                _type(line, typed)
     except OSError:  # the server was switched off
         return
     finally:
         termios.tcsetattr(sys.stdin, termios.TCSADRAIN, before)
         os.close(line)
         click.echo("\r\nend of the console", err=True)
+
+
+def _type(line: int, typed: bytes) -> None:
+    """What the server does not take for a second is lost, as on a wire: who types must be able to leave."""
+    while typed and select.select([], [line], [], 1.0)[1]:
+        with suppress(BlockingIOError):
+            typed = typed[os.write(line, typed) :]
