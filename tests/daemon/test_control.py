@@ -1,5 +1,5 @@
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -7,18 +7,21 @@ from typing import Any
 import pytest
 
 from rackless import events
-from rackless.daemon.control import ControlServer
+from rackless.daemon.control import ControlServer, SitDown
 from rackless.daemon.control_client import ControlClient
 from rackless.errors import GaveUp, LabError, RacklessError
+from rackless.ports.console import Heard, Write
 
 
 @asynccontextmanager
-async def control(tmp_path: Path, bus: events.Bus, **works: Any) -> AsyncIterator[ControlClient]:
+async def control(
+    tmp_path: Path, bus: events.Bus, console: SitDown | None = None, **works: Any
+) -> AsyncIterator[ControlClient]:
     async def health() -> dict[str, Any]:
         return {}
 
     socket = tmp_path / "labd.sock"
-    server = ControlServer(socket, bus, log=tmp_path / "log", looks={"health": health}, works=works)
+    server = ControlServer(socket, bus, log=tmp_path / "log", looks={"health": health}, works=works, console=console)
     await server.start()
     try:
         yield ControlClient(socket)
@@ -92,3 +95,43 @@ async def test_a_daemon_that_is_not_there_is_an_error_with_a_way_on(tmp_path: Pa
 async def test_only_root_may_open_the_socket(tmp_path: Path) -> None:
     async with control(tmp_path, events.Bus()):
         assert (tmp_path / "labd.sock").stat().st_mode & 0o777 == 0o600
+
+
+async def test_who_sits_at_a_console_hears_and_types_until_they_leave(tmp_path: Path) -> None:
+    said: asyncio.Queue[bytes] = asyncio.Queue()
+    left = asyncio.Event()
+
+    async def hear() -> AsyncGenerator[bytes, None]:
+        try:
+            while True:
+                yield await said.get()
+        finally:
+            left.set()
+
+    def sit_down(server: str, lines: int) -> tuple[Heard, Write]:
+        if server != "ctrl-0":
+            raise LabError(f"there is no server {server}")
+        return hear(), lambda keys: said.put_nowait(f"{lines}:".encode() + keys)
+
+    async with control(tmp_path, events.Bus(), console=sit_down) as client, asyncio.timeout(10):
+        async with client.console("ctrl-0", 7) as (heard, write):  # before it has said anything
+            write(b"root\r")
+            assert await anext(heard) == b"7:root\r"
+            said.put_nowait(b"Password: ")
+            assert await anext(heard) == b"Password: "
+        await left.wait()
+        with pytest.raises(LabError, match="no server ctrl/9"):
+            async with client.console("ctrl/9", 7):
+                pass
+
+
+async def test_a_console_whose_daemon_goes_away_says_so(tmp_path: Path) -> None:
+    async def hear() -> AsyncGenerator[bytes, None]:
+        yield b"Welcome\r\n"
+        raise ConnectionError("the daemon was ended")
+
+    async with control(tmp_path, events.Bus(), console=lambda *_: (hear(), lambda _: None)) as client:
+        async with client.console("ctrl-0", 0) as (heard, _), asyncio.timeout(10):
+            assert await anext(heard) == b"Welcome\r\n"
+            with pytest.raises(LabError, match="the lab's daemon"):
+                await anext(heard)

@@ -92,3 +92,13 @@ def test_the_terminal_is_in_the_description_of_a_running_server() -> None:
     serial = "<serial type='pty'><source path='/dev/pts/7'/><log file='/x' append='on'/></serial>"
     assert read_terminal(f"<domain><devices>{serial}</devices></domain>") == Path("/dev/pts/7")
     assert read_terminal("<domain><devices><serial type='pty'/></devices></domain>") is None
+
+
+async def test_who_comes_late_sees_the_last_lines_first(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    log.write_bytes(b"one\r\ntwo\r\nlogin: ")
+    for lines, wanted in ((2, b"two\r\nlogin: "), (9, b"one\r\ntwo\r\nlogin: ")):
+        heard, _ = consoles(log, None).attach("a", lines)
+        async with asyncio.timeout(3):
+            assert await anext(heard) == wanted
+        await heard.aclose()

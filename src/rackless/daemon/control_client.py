@@ -1,6 +1,7 @@
 """Asking labd, over its control socket. HTTP by hand: a web library would take longer to load than most answers take.
 
-Requests that look are answered with one JSON value, requests that do work with a line for every event and one for the end.
+Requests that look are answered with one JSON value, requests that do work with a line for every event and one for the end,
+and who sits at a console sends keys for as long as they hear.
 """
 
 from __future__ import annotations
@@ -9,12 +10,14 @@ import asyncio
 import json
 import os
 from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import aclosing, asynccontextmanager
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from rackless import errors, events
 from rackless.errors import LabError, MachineError, RacklessError
+from rackless.ports.console import Write
 
 _ERRORS: dict[str, type[RacklessError]] = {
     kind.__name__: kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, RacklessError)
@@ -74,30 +77,69 @@ class ControlClient:
             raise _unreachable(error) from error
         raise _unreachable(None)
 
+    @asynccontextmanager
+    async def console(self, server: str, lines: int) -> AsyncIterator[tuple[AsyncIterator[bytes], Write]]:
+        """Sit at a server's console: what it says, the last lines first, and a way to type."""
+        async with AsyncExitStack() as stack:
+            try:
+                reader, writer = await stack.enter_async_context(self._connect())
+                writer.write(_head("POST", f"console/{quote(server, safe='')}/{lines}", "Transfer-Encoding: chunked"))
+                headers = await _headers(reader, "console")
+                refused = None if headers.get("transfer-encoding") == "chunked" else await _one(_whole(reader, headers))
+            except _LOST as error:
+                raise _unreachable(error) from error
+            if refused is not None:
+                raise error_from_json(refused["error"])
+            yield _heard(reader), lambda keys: writer.write(b"%x\r\n%b\r\n" % (len(keys), keys))
+
     async def _ask(self, name: str) -> Any:
         async with self._request("GET", name, b"") as body:
-            return json.loads(b"".join([part async for part in body]))
+            return await _one(body)
 
     @asynccontextmanager
     async def _request(self, method: str, name: str, data: bytes) -> AsyncIterator[AsyncIterator[bytes]]:
         """One request on a connection of its own; leaving early closes that, which labd takes as "never mind"."""
+        async with self._connect() as (reader, writer):
+            writer.write(_head(method, name, "Content-Type: application/json", f"Content-Length: {len(data)}") + data)
+            await writer.drain()
+            headers = await _headers(reader, name)
+            yield _chunks(reader) if headers.get("transfer-encoding") == "chunked" else _whole(reader, headers)
+
+    @asynccontextmanager
+    async def _connect(self) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
         async with asyncio.timeout(5):
             reader, writer = await asyncio.open_unix_connection(str(self._socket))
         try:
-            head = f"{method} /{name} HTTP/1.1\r\nHost: labd\r\nConnection: close\r\n"
-            head += f"Content-Type: application/json\r\nContent-Length: {len(data)}\r\n\r\n"
-            writer.write(head.encode() + data)
-            await writer.drain()
-            status = int((await reader.readline()).split()[1])
-            headers = {}
-            while line := (await reader.readline()).strip():
-                key, _, value = line.decode().partition(":")
-                headers[key.lower()] = value.strip().lower()
-            if status != 200:
-                raise ValueError(f"labd answered {status} to {name}; it may be of another version")
-            yield _chunks(reader) if headers.get("transfer-encoding") == "chunked" else _whole(reader, headers)
+            yield reader, writer
         finally:
             writer.close()
+
+
+def _head(method: str, name: str, *headers: str) -> bytes:
+    return "\r\n".join((f"{method} /{name} HTTP/1.1", "Host: labd", "Connection: close", *headers, "", "")).encode()
+
+
+async def _headers(reader: asyncio.StreamReader, name: str) -> dict[str, str]:
+    status = int((await reader.readline()).split()[1])
+    headers = {}
+    while line := (await reader.readline()).strip():
+        key, _, value = line.decode().partition(":")
+        headers[key.lower()] = value.strip().lower()
+    if status != 200:
+        raise ValueError(f"labd answered {status} to {name}; it may be of another version")
+    return headers
+
+
+async def _one(body: AsyncIterator[bytes]) -> Any:
+    return json.loads(b"".join([part async for part in body]))
+
+
+async def _heard(reader: asyncio.StreamReader) -> AsyncIterator[bytes]:
+    try:
+        async for text in _chunks(reader):
+            yield text
+    except _LOST as error:
+        raise _unreachable(error) from error
 
 
 async def _whole(reader: asyncio.StreamReader, headers: dict[str, str]) -> AsyncIterator[bytes]:

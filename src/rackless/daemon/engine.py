@@ -11,6 +11,7 @@ import shutil
 from collections.abc import Awaitable, Callable, Collection
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
@@ -39,7 +40,9 @@ from rackless.drivers.libvirt.connection import Connection
 from rackless.drivers.libvirt.domain_xml import Platform
 from rackless.drivers.libvirt.hypervisor import LibvirtHypervisor
 from rackless.drivers.libvirt.networks import LibvirtNetworks
+from rackless.drivers.libvirt.terminal import find_terminal
 from rackless.drivers.netlink.links import NetlinkLinks
+from rackless.drivers.terminals import TerminalConsoles
 from rackless.errors import InputError, LabError, MachineError
 from rackless.events import Bus
 from rackless.lab import libvirtd
@@ -49,6 +52,7 @@ from rackless.lab.ntp import TimeServer
 from rackless.lab.servers import disk_folder, ensure_servers, retire_server
 from rackless.plan.addressing import plan_lab
 from rackless.plan.model import LabPlan
+from rackless.ports.console import Heard, Write
 from rackless.ports.hypervisor import Unreachable
 from rackless.run.files import write
 from rackless.run.paths import LabPaths
@@ -84,8 +88,9 @@ class Engine:
         self.time = TimeServer(str(self.plan.gateway.ip))
         self.api = LabApi(paths, str(self.plan.gateway.ip), bus, self.clock)
         self.resources = self.api.open(API_BACK_WITHIN)
+        self.consoles = TerminalConsoles(paths.console, partial(find_terminal, self.connection))
         self.bmcs = LabBmcs(
-            self.plan, paths, self.identity, self.bmc_site, self.connection, self.hypervisor, self.clock, bus
+            self.plan, paths, self.identity, self.bmc_site, self.hypervisor, self.consoles, self.clock, bus
         )
         self.hosts = LabHosts(
             self.plan,
@@ -253,9 +258,7 @@ class Engine:
 
     async def power(self, name: str, action: str) -> dict[str, Any]:
         """The power button of one server. A provisioned host is kept as said here: its record says so from now on."""
-        if self.plan.server(name) is None:
-            known = ", ".join(server.name for server in self.plan.servers)
-            raise InputError(f"there is no server {name}", why=f"there is {known}", hint="name one of those")
+        self._require(name)
         if action in ("on", "off", "shutdown"):
             await self.hosts.keep_power(name, online=action == "on")
         match action:
@@ -270,6 +273,16 @@ class Engine:
                 await self.hypervisor.power_on(name)
         state = await self.hypervisor.observe(name)
         return {"server": name, "power": state.power.value if state is not None else None}
+
+    def console(self, name: str, lines: int) -> tuple[Heard, Write]:
+        """Sit down at a server's console, with its last lines in view."""
+        self._require(name)
+        return self.consoles.attach(name, lines)
+
+    def _require(self, name: str) -> None:
+        if self.plan.server(name) is None:
+            known = ", ".join(server.name for server in self.plan.servers)
+            raise InputError(f"there is no server {name}", why=f"there is {known}", hint="name one of those")
 
     # hosts
 

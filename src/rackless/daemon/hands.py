@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
-from contextlib import suppress
+from collections.abc import AsyncIterator
+from contextlib import aclosing, asynccontextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +18,10 @@ from rackless.daemon.known import require_lab, require_root
 from rackless.daemon.picture import ppm_to_png
 from rackless.drivers import namespaces
 from rackless.drivers.process import LocalProcesses
+from rackless.drivers.terminals import TerminalConsoles
 from rackless.errors import LabError
 from rackless.events import Bus
+from rackless.ports.console import Write
 from rackless.run.paths import Roots
 
 
@@ -45,6 +49,35 @@ async def screenshot(lab: str, server: str, output: Path | None, roots: Roots) -
     target.write_bytes(data if data.startswith(b"\x89PNG") else ppm_to_png(data))
     _give_back(target)
     return {"server": server, "file": str(target), "bytes": target.stat().st_size}
+
+
+@dataclass(frozen=True, slots=True)
+class Seat:
+    """A place at a server's console. Nobody can type where no daemon runs."""
+
+    on: bool
+    heard: AsyncIterator[bytes]
+    write: Write | None
+
+
+@asynccontextmanager
+async def console(lab: str, server: str, lines: int, roots: Roots) -> AsyncIterator[Seat]:
+    """Sit down at a console, its last lines in view; of a lab that is down, at what it showed."""
+    paths = require_lab(lab, roots)
+    client = ControlClient(paths.socket)
+    if await client.alive():
+        async with client.console(server, lines) as (heard, write):
+            found = (await client.look("status"))["servers"]
+            yield Seat(any(one["name"] == server and one["power"] == "on" for one in found), heard, write)
+        return
+    find_server(lab, server, paths)
+    heard, _ = TerminalConsoles(paths.console, _no_terminal).attach(server, lines)
+    async with aclosing(heard):
+        yield Seat(False, heard, None)
+
+
+async def _no_terminal(server: str) -> None:
+    return None
 
 
 async def find_terminal(lab: str, server: str, roots: Roots) -> tuple[Path, Path | None]:

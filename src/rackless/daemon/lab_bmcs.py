@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import Collection
-from functools import partial
 from typing import Any
 
 from rackless.bmc.accounts import Account
@@ -15,14 +14,12 @@ from rackless.bmc.starts import Starts, default_limit
 from rackless.daemon.bmc_site import BmcSite
 from rackless.daemon.fault_desk import FaultDesk
 from rackless.daemon.identity import USERNAME, Identity
-from rackless.drivers.libvirt.connection import Connection
 from rackless.drivers.libvirt.hypervisor import LibvirtHypervisor
-from rackless.drivers.libvirt.terminal import find_terminal
-from rackless.drivers.terminals import TerminalConsoles
 from rackless.errors import LabError
 from rackless.events import Bus, count
 from rackless.plan.model import LabPlan
 from rackless.ports.clock import Clock
+from rackless.ports.console import Consoles
 from rackless.run.paths import LabPaths
 
 
@@ -33,8 +30,8 @@ class LabBmcs:
         paths: LabPaths,
         identity: Identity,
         site: BmcSite,
-        connection: Connection,
         hypervisor: LibvirtHypervisor,
+        consoles: Consoles,
         clock: Clock,
         bus: Bus,
     ) -> None:
@@ -42,8 +39,8 @@ class LabBmcs:
         self._paths = paths
         self._identity = identity
         self._site = site
-        self._connection = connection
         self._hypervisor = hypervisor
+        self._consoles = consoles
         self._clock = clock
         self._bus = bus
         self._fleet: Fleet | None = None
@@ -102,7 +99,7 @@ class LabBmcs:
             ipmi=Ipmi(
                 mask=str(self._plan.bmc_site.network.netmask),
                 gateway=str(self._plan.bmc_site.network[1]),
-                consoles=TerminalConsoles(self._paths.console, partial(find_terminal, self._connection)),
+                consoles=self._consoles,
             ),
             starts=Starts(default_limit(), self._clock, self._hypervisor.processor_seconds),
             audit=self._paths.logs / "bmc-audit.jsonl",

@@ -98,6 +98,7 @@ async def serve(paths: LabPaths) -> None:
             "clear-faults": clear_faults,
             "stop": stop,
         },
+        console=engine.console,
     )
     await control.start()
     besides = [asyncio.create_task(_restore(engine, bus)), asyncio.create_task(engine.watch_disk())]

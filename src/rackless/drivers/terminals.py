@@ -19,7 +19,7 @@ from rackless.errors import LabError
 from rackless.ports.console import Heard, NoConsole, Write
 
 FindTerminal = Callable[[str], Awaitable[Path | None]]
-_BLOCK = 1 << 14
+_BLOCK = 1 << 16
 _PAUSE = 0.05
 _MOST_UNTYPED = 4096
 _BREATH = 0.02
@@ -30,13 +30,25 @@ class TerminalConsoles:
         self._log = log
         self._find = find
 
-    def attach(self, server: str) -> tuple[Heard, Write]:
+    def attach(self, server: str, lines: int = 0) -> tuple[Heard, Write]:
+        """Also, first, the last lines of what it said before."""
         log = self._log(server)
         if not log.parent.exists():
             raise NoConsole(f"{server} has no console")
         terminal = _Terminal(server, self._find)
-        size = log.stat().st_size if log.exists() else 0  # it comes with the server's first start
-        return _follow(log, size, terminal), terminal.write
+        return _follow(log, _beginning(log, lines), terminal), terminal.write
+
+
+def _beginning(log: Path, lines: int) -> int:
+    """Where the last lines of a log begin; those further back than a block are not looked for."""
+    try:
+        with log.open("rb") as file:
+            size = file.seek(0, os.SEEK_END)
+            start = file.seek(max(0, size - _BLOCK) if lines > 0 else size)
+            tail = file.read(size - start)
+    except FileNotFoundError:  # it comes with the server's first start
+        return 0
+    return size - sum(map(len, tail.splitlines(keepends=True)[-lines:]))
 
 
 async def _follow(log: Path, position: int, terminal: _Terminal) -> Heard:
