@@ -133,5 +133,5 @@ async def test_a_console_whose_daemon_goes_away_says_so(tmp_path: Path) -> None:
     async with control(tmp_path, events.Bus(), console=lambda *_: (hear(), lambda _: None)) as client:
         async with client.console("ctrl-0", 0) as (heard, _), asyncio.timeout(10):
             assert await anext(heard) == b"Welcome\r\n"
-            with pytest.raises(LabError, match="the lab's daemon"):
+            with pytest.raises(LabError, match="the lab's daemon went away"):
                 await anext(heard)

@@ -139,7 +139,9 @@ async def _heard(reader: asyncio.StreamReader) -> AsyncIterator[bytes]:
         async for text in _chunks(reader):
             yield text
     except _LOST as error:
-        raise _unreachable(error) from error
+        raise LabError(
+            "the lab's daemon went away", why="its keeper starts it again", hint="sit down at the console again"
+        ) from error
 
 
 async def _whole(reader: asyncio.StreamReader, headers: dict[str, str]) -> AsyncIterator[bytes]:
