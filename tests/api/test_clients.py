@@ -8,6 +8,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 import textwrap
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -185,12 +186,16 @@ def test_kubectl_approves_a_certificate(kubectl: Any, tmp_path: Path) -> None:
 
 
 def _python(running: Running, program: str, *, within: float = 60) -> str:
-    """Run a client program as strangers would: its own process, their library, our kubeconfig."""
-    done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(program)],
-        capture_output=True, text=True, timeout=within, check=False,
-        env={**os.environ, "KUBECONFIG": str(running.kubeconfig)},
-    )  # fmt: skip
+    """Run a client program as strangers would: its own process, their library, our kubeconfig.
+
+    Some libraries write the keys of the kubeconfig into temporary files and leave them there.
+    """
+    with tempfile.TemporaryDirectory(dir=running.kubeconfig.parent) as scratch:
+        done = subprocess.run(
+            [sys.executable, "-c", textwrap.dedent(program)],
+            capture_output=True, text=True, timeout=within, check=False,
+            env={**os.environ, "KUBECONFIG": str(running.kubeconfig), "TMPDIR": scratch},
+        )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
