@@ -85,9 +85,16 @@ SAID = [
         "the image could not be fetched",
     ),
     (
+        AGENT
+        + "Error downloading image: Download of image 3f0c failed: Unable to write image to device /dev/sda. Error: "
+        "HTTPConnectionPool(host='192.0.2.1', port=8099): Read timed out.",
+        "the server of the image stopped in the middle of it",
+    ),
+    (
         "Timeout reached while waiting for callback for node 3f0c",
         "the agent on the server was not heard of in time",
     ),
+    ("timeout reached while inspecting the node", "the agent on the server was not heard of in time"),
 ]
 
 

@@ -103,7 +103,7 @@ REASONS: tuple[Reason, ...] = (
         "put it into the ISO; the BMC has one virtual drive, and the ISO is in it",
     ),
     _reason(
-        r"timeout reached while waiting for callback",
+        r"timeout reached while (waiting for callback|inspecting|cleaning)",
         "the agent on the server was not heard of in time",
         "what was seen of the server is below; its whole console: `rackless console HOST`",
     ),
