@@ -2,7 +2,7 @@ from dataclasses import replace
 
 from rackless.bmc.fleet import BmcState
 from rackless.bmc.state import BootOverride
-from rackless.daemon.blackouts import FORGOTTEN, LONG, Blackouts
+from rackless.daemon.blackouts import FORGOTTEN, FULL, LONG, Blackouts
 from rackless.ports.hypervisor import Power
 
 OFF = BmcState("ctrl-0", "192.0.2.1", Power.OFF, BootOverride(), None, seen=True)
@@ -51,3 +51,11 @@ def test_a_server_that_waits_for_its_turn_to_start_is_not_lost() -> None:
     for _ in range(100):
         time.seconds += 1
         assert blackouts.lost("ctrl-0") == ""
+
+
+def test_a_server_that_runs_where_no_room_is_left_for_its_disk_is_lost() -> None:
+    room = [FULL]
+    blackouts = Blackouts(lambda: {"ctrl-0": replace(OFF, power=Power.ON)}, Time(), lambda: room[0])
+    assert blackouts.lost("ctrl-0") == ""
+    room[0] = FULL - 1
+    assert "no room left" in blackouts.lost("ctrl-0") and blackouts.lost("unknown") == ""

@@ -1,4 +1,4 @@
-"""Servers that went off while somebody waits for them to call: told after a while, instead of waiting for a time-out."""
+"""Servers that went off or were stopped while somebody waits for them to call: told, instead of waiting for a time-out."""
 
 from __future__ import annotations
 
@@ -13,12 +13,16 @@ LONG = 20.0
 """Seconds; an engine that restarts a server has it off for two or three."""
 FORGOTTEN = 10.0
 """Seconds without a look, after which a server may have been on meanwhile."""
+FULL = 16 << 20
+"""Bytes; with less for their disks QEMU stops servers at their next write."""
 
 
 @dataclass
 class Blackouts:
     observe: Callable[[], Mapping[str, BmcState]]
     clock: Clock
+    room: Callable[[], int] = lambda: FULL
+    """Bytes that are free for the servers' disks."""
     _off: dict[str, tuple[float, float]] = field(default_factory=dict)
     """Since when a server is off, and when that was seen last."""
 
@@ -27,6 +31,10 @@ class Blackouts:
         bmc = self.observe().get(name)
         if bmc is None or bmc.power is not Power.OFF or bmc.starting:
             self._off.pop(name, None)
+            if bmc is not None and bmc.power is Power.ON and self.room() < FULL:
+                return (
+                    "there is no room left on this machine for the servers' disks, and a server that cannot write stops"
+                )
             return ""
         now = self.clock.now()
         since, last = self._off.get(name, (now, now))

@@ -102,7 +102,7 @@ class Engine:
             self.clock,
             bus,
             evidence=self._evidence,
-            lost=Blackouts(self.bmcs.observe, self.clock).lost,
+            lost=Blackouts(self.bmcs.observe, self.clock, self._room).lost,
         )
         self.cluster = Cluster(self.plan, Keys(paths.cluster_keys), self.resources, self.clock, bus)
         self.warnings: list[str] = []
@@ -142,11 +142,14 @@ class Engine:
     async def watch_disk(self) -> None:
         """Say it while there is still time when the disk fills up: QEMU pauses a server that cannot write."""
         while True:
-            free = free_bytes(disk_folder(self.plan, self.paths))
+            free = self._room()
             self.warnings = [f"only {free >> 20} MiB are free for the disks"] if free < LOW_DISK else []
             for warning in self.warnings:
                 self.bus.warn(f"{warning}; servers pause when there is none left")
             await self.clock.sleep(LOOK_AT_DISK if not self.warnings else 10 * LOOK_AT_DISK)
+
+    def _room(self) -> int:
+        return free_bytes(disk_folder(self.plan, self.paths))
 
     async def stop(self) -> None:
         """End what we keep running; the servers run on."""

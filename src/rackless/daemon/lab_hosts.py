@@ -87,6 +87,9 @@ class LabHosts:
         Unless `checked`, somebody else's Ironic may be away for now: it is waited for when it is needed.
         """
         with self._bus.step("Ironic") as step:
+            if self._ironic is not None and self._ironic.forgetful:
+                await self.stop_engine()
+                step.detail = "its database was gone; hosts are registered again"
             if self._provisioner is not None:
                 step.unchanged()
                 return

@@ -12,7 +12,14 @@ from pathlib import Path
 
 from rackless.spec.address import Ip
 
-KERNEL_PARAMS = ("nofb", "console=ttyS0", "net.ifnames=0", "mitigations=off")
+KERNEL_PARAMS = (
+    "nofb",
+    "console=ttyS0",
+    "net.ifnames=0",
+    "mitigations=off",
+    # The agent asks nine times more by itself, a minute each when the image's server hangs; a host is tried again anyway.
+    "ipa-image-download-connection-retries=2",
+)
 
 GRUB_TEMPLATE = """\
 set default=0

@@ -162,7 +162,7 @@ class IronicProvisioner:
                 await self._ironic.provision(node["uuid"], "deleted")
                 return Again(LATER, "taking another image off", busy=restart)
             case "deploy failed" if holds(node, image) and not restart:
-                return Failed(ErrorKind.PROVISIONING, explain(await self._reason(node)))
+                return Failed(ErrorKind.PROVISIONING, await self._reason(node))
             case "deploy failed":
                 return await self._deploy(host, node, image, config)
             case "deploying" | "wait call-back":
@@ -372,7 +372,7 @@ class IronicProvisioner:
             await self._ironic.patch_node(node["uuid"], {"automated_clean": host.clean})
 
     async def _reason(self, node: Json) -> str:
-        return reason(node, "" if node["last_error"] else await self._ironic.last_failure(node["uuid"]))
+        return explain(reason(node, "" if node["last_error"] else await self._ironic.last_failure(node["uuid"])))
 
     async def _abort(self, node: Json) -> Result:
         """What waits for an agent that does not call is ended, so that it can begin anew."""

@@ -1,7 +1,7 @@
-"""What Ironic's words for a failed installation mean, and what to do about it. Pure.
+"""What Ironic's words for a failure mean, and what to do about it. Pure.
 
-Ironic tells what a program said on the server; the person in front wants to know which of their things is wrong. The
-first line is for them, Ironic's own words follow.
+Ironic tells what a BMC answered or a program said on the server; the person in front wants to know which of their things
+is wrong. The first line is for them, Ironic's own words follow.
 """
 
 from __future__ import annotations
@@ -22,6 +22,36 @@ def _reason(pattern: str, meaning: str, advice: str) -> Reason:
 
 
 REASONS: tuple[Reason, ...] = (
+    _reason(
+        r"\bhttps?://\S+/redfish/\S* returned code 40[13]",
+        "the BMC does not let us in",
+        "compare user name and password with the BMC's own; they are in the Secret that the host's record names",
+    ),
+    _reason(
+        r"virtual media mount failed|inserting virtual media",
+        "the BMC could not take in the image that the server is to boot from",
+        "the BMC fetches it itself: it must reach the image's address, and have a drive that is free",
+    ),
+    _reason(
+        r"\bhttps?://\S+/redfish/\S* returned code 5\d\d",
+        "the BMC answers with an error of its own",
+        "its own log may say why; many need a moment after a restart, some need one",
+    ),
+    _reason(
+        r"redfish connection failed|unable to connect to https?://\S+/redfish",
+        "the BMC does not answer",
+        "try its address from inside the lab (`rackless exec -- curl -k ADDRESS`)",
+    ),
+    _reason(
+        r"failed to set node power state",
+        "the server did not switch although its BMC was told to",
+        "switch it by hand (`rackless power HOST on`); `rackless events` shows what its BMC was told",
+    ),
+    _reason(
+        r"ipmi call failed",
+        "the BMC does not answer by IPMI, or does not let us in",
+        "try it from inside the lab: `rackless exec -- ipmitool -I lanplus -H ADDRESS -U USER power status`",
+    ),
     _reason(
         r"failed to verify against checksum|error verifying image checksum|checksum is invalid or does not match",
         "the image is not the one its checksum says",
@@ -57,6 +87,11 @@ REASONS: tuple[Reason, ...] = (
         "check with `qemu-img info` that the file is a disk image, and that `format` names its format",
     ),
     _reason(
+        r"read timed out|timed out reading next chunk",
+        "the server of the image stopped in the middle of it",
+        "fetch the image yourself from inside the lab (`rackless exec -- curl -o /dev/null URL`), and see its server's log",
+    ),
+    _reason(
         r"download of image .* failed|error downloading image|validation of image href|imagerefvalidationfailed"
         r"|got http code|received status code|failed to (establish a new connection|connect)|image download timeout",
         "the image could not be fetched",
@@ -68,7 +103,7 @@ REASONS: tuple[Reason, ...] = (
         "put it into the ISO; the BMC has one virtual drive, and the ISO is in it",
     ),
     _reason(
-        r"timeout reached while waiting for callback",
+        r"timeout reached while (waiting for callback|inspecting|cleaning)",
         "the agent on the server was not heard of in time",
         "what was seen of the server is below; its whole console: `rackless console HOST`",
     ),

@@ -6,8 +6,9 @@ import asyncio
 import os
 import shutil
 import signal
+import sqlite3
 import time
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 
 from rackless.drivers.ironic.client import IronicClient, Unreachable
@@ -17,6 +18,7 @@ from rackless.errors import CommandFailed, GaveUp
 from rackless.ports.process import Child, Processes
 
 _SHIM = Path(__file__).parent / "fast_hashing"
+_MAGIC = b"SQLite format 3\0"
 _BCRYPT = "import bcrypt, sys; print(bcrypt.hashpw(sys.stdin.buffer.read(), bcrypt.gensalt(8)).decode())"
 
 
@@ -48,6 +50,11 @@ class IronicService:
     @property
     def pid(self) -> int | None:
         return self._child.pid if self._child else None
+
+    @property
+    def forgetful(self) -> bool:
+        """Whether its database is gone or no database any more; started again it has an empty one."""
+        return not _is_database(self._config.database)
 
     async def start(self, within: float = 90.0) -> None:
         """Start, and return when Ironic's conductor is there and speaks Redfish."""
@@ -85,7 +92,9 @@ class IronicService:
     async def _ensure_schema(self) -> None:
         """The database as this Ironic wants it; `schema` says which one it was made for."""
         made_for = self._config.state / "schema"
-        if not made_for.exists():  # never started, or cut off while it was made: nothing is lost
+        if not made_for.exists() or self.forgetful:  # never started, cut off while it was made, or lost
+            for remains in self._config.state.glob(f"{self._config.database.name}*"):
+                remains.unlink()  # the journal of another database would be played into this one
             shutil.copyfile(self._venv / EMPTY_DATABASE, self._config.database)
             self._config.database.chmod(0o600)
         elif made_for.read_text() != self._venv.name:
@@ -110,6 +119,20 @@ class IronicService:
                     last = str(error)
                 await asyncio.sleep(0.1)
         raise GaveUp("Ironic", within, last, hint=f"its log is {self._log}")
+
+
+def _is_database(path: Path) -> bool:
+    """Ironic's, that is. One that is busy, or was left in the middle of a write, counts."""
+    try:
+        with path.open("rb") as file:
+            if file.read(len(_MAGIC)) != _MAGIC:
+                return False
+        with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)) as database:
+            return bool(database.execute("SELECT 1 FROM sqlite_master WHERE name = 'nodes'").fetchone())
+    except sqlite3.OperationalError:
+        return True
+    except (sqlite3.DatabaseError, FileNotFoundError):
+        return False
 
 
 def _write_private(path: Path, text: str) -> None:
