@@ -12,9 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from rackless.daemon import image_operations
 from rackless.daemon.prepare import PACKAGES, missing_packages
 from rackless.drivers.libvirt.firmware_xml import OVMF, OVMF_SECURE
 from rackless.drivers.netlink.links import can_tag
+from rackless.events import Bus
 from rackless.lab.acceleration import remembered_kvm
 from rackless.lab.machine import observe_machine
 from rackless.plan.budget import SLOW_FSYNC
@@ -43,6 +45,7 @@ async def examine(roots: Roots) -> list[Check]:
         _kvm(roots),
         *_machine(roots),
         *_kernel(),
+        await _cache(roots),
         *_leftovers(roots),
     ]
 
@@ -147,6 +150,16 @@ def _kernel() -> Iterator[Check]:
         tags = can_tag()
         saw = "there" if tags else "not in this kernel; only networks with a `vlan` need them"
         yield Check("VLANs", "ok" if tags else "warning", saw, "" if tags else "modprobe 8021q")
+
+
+async def _cache(roots: Roots) -> Check:
+    if not roots.cache.exists():
+        return Check("images", "ok", "none yet")
+    unused = (await image_operations.prune(roots, Bus(), dry_run=True))["bytes"]
+    saw = f"kept in {roots.cache}"
+    if unused < GIB:
+        return Check("images", "ok", saw)
+    return Check("images", "warning", f"{saw}; no lab needs {unused / GIB:.1f} GiB of them", "rackless images prune")
 
 
 def _leftovers(roots: Roots) -> Iterator[Check]:
