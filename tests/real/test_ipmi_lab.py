@@ -34,10 +34,12 @@ class Terminal:
     def type(self, text: bytes) -> None:
         os.write(self._line, text)
 
-    def until(self, wanted: bytes, seconds: float) -> None:
+    def until(self, wanted: bytes, seconds: float, typing: bytes = b"") -> None:
+        """Wait until it shows something; meanwhile strike a key again and again, if one is to be struck in time."""
         end = time.monotonic() + seconds
         while wanted not in self.shown:
             assert time.monotonic() < end, f"{wanted!r} was not shown: {self.shown[-2000:]!r}"
+            self.type(typing)
             if select.select([self._line], [], [], 0.2)[0]:
                 try:
                     self.shown += os.read(self._line, 4096)

@@ -33,8 +33,7 @@ def test_all_who_are_at_a_console_see_everything_and_may_type(host: PretendHost)
     try:
         terminals[0].until(b"operational", 20)
         host.rackless("power", "box-0", "on")
-        terminals[0].until(b"for the iPXE command line", 90)
-        terminals[0].type(b"\x02")  # it waits two seconds for that
+        terminals[0].until(b"iPXE>", 120, typing=b"\x02")  # it waits two seconds for that
         terminals += [Terminal(own, host.environment), Terminal(own, host.environment)]
         for terminal in terminals:
             terminal.until(b"SeaBIOS (version", 60)
