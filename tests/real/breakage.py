@@ -41,8 +41,7 @@ def provision_through(host: PretendHost, kill: Kill) -> None:
         running = background.submit(host.rackless, "up", check=False, timeout=1500)
         await_phase(host, kill.phase, running)
         time.sleep(kill.after)
-        victims = [pid for pid, command in host.inhabitants() if VICTIMS[kill.victim] in command]
-        for pid in victims:
+        for pid in await_victims(host, kill.victim):
             os.kill(pid, signal.SIGKILL)
         done = running.result()
     for _ in range(RUNS):
@@ -69,6 +68,16 @@ def await_phase(
         done = running.result()
         pytest.fail(f"`up` ended before the host was {phase}\n{done.stdout}\n{done.stderr}")
     pytest.fail(f"the host was never {phase}")
+
+
+def await_victims(host: PretendHost, victim: str, within: float = 60) -> list[int]:
+    """A server may be between two starts, or not started yet; a kill of nothing would prove nothing."""
+    deadline = time.monotonic() + within
+    while time.monotonic() < deadline:
+        if found := [pid for pid, command in host.inhabitants() if VICTIMS[victim] in command]:
+            return found
+        time.sleep(0.2)
+    pytest.fail(f"there was no {victim} to kill")
 
 
 def check_told(done: subprocess.CompletedProcess[str], kill: Kill) -> None:

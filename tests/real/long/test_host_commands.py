@@ -37,12 +37,20 @@ def test_a_host_is_deprovisioned_cleaned_retried_adopted_and_given_back(host: Pr
     host.rackless("host", "deprovision", "node-0", timeout=UP)
     assert where(host)[::2] == ("available", None) and cleanings(host) > before
 
-    # a clean that fails, and is tried again by hand
-    host.rackless("bmc", "fault", "add", "stuck-power")
-    done = host.rackless("host", "clean", "node-0", check=False, timeout=UP)
-    assert done.returncode == 6 and "preparation error: " in done.stderr and "seen so far: " in done.stderr
-    host.rackless("bmc", "fault", "clear")
+    # the agent is still there, and cleans at once
     before = cleanings(host)
+    host.rackless("host", "clean", "node-0", timeout=UP)
+    assert where(host)[::2] == ("available", None) and cleanings(host) > before
+
+    # one that must be booted, and cannot be; tried again by hand
+    before = cleanings(host)
+    host.rackless("power", "node-0", "off")
+    host.rackless("bmc", "fault", "add", "failing-media")
+    done = host.rackless("host", "clean", "node-0", check=False, timeout=UP)
+    assert done.returncode == 6 and "seen so far: " in done.stderr
+    assert "preparation error: the BMC could not take in the image that the server is to boot from" in done.stderr
+    host.rackless("bmc", "fault", "clear")
+    assert cleanings(host) == before
     host.rackless("host", "retry", "node-0", timeout=UP)
     assert where(host)[::2] == ("available", None) and cleanings(host) > before
 

@@ -102,7 +102,8 @@ def await_told(host: PretendHost, phase: str, kind: str, *names: str, within: fl
         if all(words in message for words in ("seen so far: ", *names)):
             assert (status["provisioning"]["state"], status["errorType"]) == (phase, f"{kind} error")
             return
-        host.rackless("host", "retry", "node-0", "--no-wait", check=False)
+        if message:  # of another failure, which need not be waited for
+            host.rackless("host", "retry", "node-0", "--no-wait", check=False)
         time.sleep(1)
     pytest.fail(f"{names} were not told, but {status}")
 
@@ -221,7 +222,7 @@ def test_an_image_server_that_lies_fails_or_stalls_is_named_and_so_is_a_disk_too
     with image_server(host, image) as server:
         for path, *names in (
             ("gone.raw", "the image could not be fetched", "404"),
-            ("broken.raw", "the image could not be fetched", "500", "the disk array is on fire"),
+            ("broken.raw", "the image could not be fetched", "500"),
             ("stalls.raw", "the server of the image stopped in the middle of it"),
             ("other.raw", "the image is not the one its checksum says", checksum),
         ):
