@@ -115,8 +115,8 @@ def _make_source(folder: Path) -> Path:
     return disk
 
 
-class Silent(Exception):
-    """The agent in the machine does not answer."""
+class Unheard(Exception):
+    """The agent in the machine does not answer, or not to this."""
 
 
 @dataclass
@@ -124,14 +124,15 @@ class Agent:
     """QEMU's guest agent: one JSON object a line, both ways."""
 
     place: Path
+    patience: float = 300.0
     _socket: socket.socket | None = None
     _rest: bytes = b""
 
     def ask(self, word: str, **arguments: Any) -> Any:
         self._send({"execute": word, "arguments": arguments})
-        answer = json.loads(self._line(300))
+        answer = json.loads(self._line(self.patience))
         if "error" in answer:
-            raise AssertionError(f"{word}: {answer['error']['desc']}")
+            raise Unheard(f"{word}: {answer['error']['desc']}")
         return answer["return"]
 
     def greet(self, within: float) -> None:
@@ -139,7 +140,7 @@ class Agent:
         deadline = time.monotonic() + within
         while time.monotonic() < deadline:
             self.close()
-            with suppress(OSError, Silent, ValueError):
+            with suppress(OSError, Unheard, ValueError):
                 self._socket = socket.socket(socket.AF_UNIX)
                 self._socket.connect(str(self.place))
                 mark = int.from_bytes(os.urandom(4), "big")
@@ -149,7 +150,7 @@ class Agent:
                     continue
                 return
             time.sleep(1)
-        raise Silent(f"no answer within {within:.0f} s")
+        raise Unheard(f"no answer within {within:.0f} s")
 
     def close(self) -> None:
         if self._socket is not None:
@@ -169,7 +170,7 @@ class Agent:
             except TimeoutError:
                 more = b""
             if not more:
-                raise Silent
+                raise Unheard("no answer")
             self._rest += more
         line, _, self._rest = self._rest.partition(b"\n")
         return line
@@ -242,11 +243,13 @@ class Machine:
         """By a command in it; returns when the next system is there."""
         before = self.boot_id()
         self.agent.ask("guest-exec", path="/bin/sh", arg=["-c", 'exec "$@"', "sh", *command], env=[f"PATH={PATH}"])
+        patience, self.agent.patience = self.agent.patience, 20  # it may end with our question half answered
         deadline = time.monotonic() + BOOT_WITHIN
         while time.monotonic() < deadline:
-            with suppress(OSError, Silent):
+            with suppress(OSError, Unheard):
                 self.agent.greet(deadline - time.monotonic())
                 if self.boot_id() != before:
+                    self.agent.patience = patience
                     return
             time.sleep(1)
         pytest.fail(f"the machine did not come back: {self.console.read_text(errors='replace')[-2000:]}")
@@ -265,7 +268,7 @@ def running(folder: Path) -> Iterator[Machine]:
          "-smp", "2", "-m", MEMORY, "-nic", "none", "-display", "none", "-monitor", "none",
          "-serial", f"file:{folder / 'console.log'}",
          "-kernel", str(built / "vmlinuz"), "-initrd", str(built / "initrd.img"),
-         "-append", "root=LABEL=machine rw console=ttyS0 panic=1",
+         "-append", "root=LABEL=machine rw console=ttyS0 quiet panic=1",
          "-drive", f"file={layer},format=qcow2,if=virtio,discard=unmap",
          "-drive", f"file={_make_source(folder)},format=raw,if=virtio",
          "-device", "virtio-rng-pci", "-device", "virtio-serial-pci",

@@ -11,13 +11,13 @@ from tests.real.machine import SOURCE, Machine, running
 
 pytestmark = [pytest.mark.real, pytest.mark.long]
 
-LAB = "servers: {node: {count: 2}}\nnetworks: {extra: {tenant: {cidr: 10.56.0.0/24, vlan: 42}}}\n"
+LAB = "servers: {node: {count: 2, firmware: bios}}\nnetworks: {extra: {tenant: {cidr: 10.56.0.0/24, vlan: 42}}}\n"
 TAGGED = "tests/real/test_lab_networks.py::test_a_tagged_network_is_reached_by_its_tag_only"
 TRACES = """\
 ip -brief link; ip -brief address; ip rule; ip route show table all; nft list ruleset; sysctl net.ipv4.ip_forward
 findmnt --noheadings --list --output TARGET,FSTYPE --types ext4,nsfs,sysfs,proc
 find /etc /root /run/rackless /var/lib/rackless /var/lib/libvirt /var/log/libvirt /run/libvirt 2>/dev/null
-ps -eo args | grep -E 'rackless[.]|qemu-syste[m]|libvirt[d]|dnsmas[q]'
+ps -eo args | grep -E -e '-m [r]ackless|qemu-syste[m]|libvirt[d]|dnsmas[q]'
 """
 
 
