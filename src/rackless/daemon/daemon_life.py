@@ -22,6 +22,9 @@ from rackless.run.waiting import until
 from rackless.spec.lab import LabSpec
 from rackless.spec.networks import Uplink
 
+START_WITHIN = 120.0
+"""Seconds. labd starts in one or two; on a machine that was itself emulated, and busy, it took 40 to 100."""
+
 
 async def ensure_labd(spec: LabSpec, paths: LabPaths, bus: Bus) -> None:
     with bus.step("namespaces and daemon") as step:
@@ -68,7 +71,7 @@ async def ensure_labd(spec: LabSpec, paths: LabPaths, bus: Bus) -> None:
             return await client.alive(), "starting"
 
         hint = f"read {paths.logs / 'labd.log'}"
-        await until(answers, what="labd to answer", within=30, every=0.05, clock=SystemClock(), hint=hint)
+        await until(answers, what="labd to answer", within=START_WITHIN, every=0.05, clock=SystemClock(), hint=hint)
 
 
 def refuse_taken(spec: LabSpec, paths: LabPaths) -> None:
