@@ -1,10 +1,12 @@
 import asyncio
 import os
+import signal
+import sys
 from pathlib import Path
 
 import pytest
 
-from rackless.drivers.process import LocalProcesses
+from rackless.drivers.process import LocalProcesses, identity
 from rackless.errors import CommandFailed, GaveUp, MachineError
 
 
@@ -50,3 +52,24 @@ async def test_a_started_program_writes_to_its_log_and_stops_when_asked(tmp_path
     assert child.code is None
     assert await child.stop() == -15
     assert not os.path.exists(f"/proc/{child.pid}")
+
+
+LAUNCH = """
+import asyncio, pathlib, sys
+from rackless.drivers.process import LocalProcesses
+async def main():
+    child = await LocalProcesses().launch(["sleep", "60"], log=pathlib.Path(sys.argv[1]))
+    print(child.pid)
+if sys.version_info < (3, 12):  # what newer ones do by themselves
+    asyncio.set_child_watcher(asyncio.PidfdChildWatcher())
+asyncio.run(main())
+"""
+
+
+async def test_what_is_launched_goes_on_when_we_are_gone(tmp_path: Path) -> None:
+    pid = int((await LocalProcesses().run([sys.executable, "-c", LAUNCH, tmp_path / "log"])).stdout)
+    try:
+        assert identity(pid)
+    finally:
+        if identity(pid):
+            os.kill(pid, signal.SIGKILL)

@@ -1,4 +1,25 @@
+import shutil
+from pathlib import Path
+
+import pytest
+
+from rackless.drivers.process import LocalProcesses
+from rackless.images import node, nodelayer, python
 from rackless.images.node import syslinux_config
+from tests.images.elf_files import write_library
+
+needs_ext4 = pytest.mark.skipif(
+    not all(shutil.which(name) for name in ("mke2fs", "debugfs", "dumpe2fs")), reason="e2fsprogs are not here"
+)
+CONFIGURATION = """[defaults]
+	base_features = sparse_super,filetype
+	blocksize = 1024
+	inode_size = 256
+[fs_types]
+	ext4 = {
+		features = has_journal,extent
+	}
+"""
 
 
 def test_a_bios_starts_the_same_kernel_with_the_same_options_as_uefi() -> None:
@@ -6,3 +27,37 @@ def test_a_bios_starts_the_same_kernel_with_the_same_options_as_uefi() -> None:
     assert syslinux_config(entry) == (
         "SERIAL 0\nDEFAULT node\nLABEL node\n  LINUX /vmlinuz\n  INITRD /initrd.img\n  APPEND root=LABEL=x rw  quiet\n"
     )
+
+
+@needs_ext4
+async def test_the_file_system_has_the_features_that_the_nodes_own_release_gives(tmp_path: Path) -> None:
+    root, image = tmp_path / "root", tmp_path / "image"
+    (root / "etc").mkdir(parents=True)
+    (root / "etc/mke2fs.conf").write_text(CONFIGURATION)
+    await node._build_file_system(LocalProcesses(), root, image)
+    said = (await LocalProcesses().run(["dumpe2fs", "-h", image])).stdout
+    (line,) = [line for line in said.splitlines() if line.startswith("Filesystem features:")]
+    assert set(line.split()[2:]) == {"has_journal", "filetype", "extent", "sparse_super"}
+
+
+@needs_ext4
+async def test_a_nodes_python_is_taken_out_of_its_file_system_with_all_it_needs(tmp_path: Path) -> None:
+    root, image, taken = tmp_path / "root", tmp_path / "image", tmp_path / "taken"
+    shared = root / python.SHARED
+    write_library(root / "usr/bin" / python.PYTHON, ["libz.so.1", "libc.so.6"])
+    write_library(shared / "libz.so.1.2.13", ["libdeep.so.2"])
+    (shared / "libz.so.1").symlink_to("libz.so.1.2.13")
+    for name in ("libc.so.6", "libdeep.so.2", "libother.so.1"):
+        write_library(shared / name, ["libc.so.6"])
+    write_library(root / python.LOADER, [])
+    for name in ("os.pyc", "json/decoder.pyc"):
+        (root / python.STDLIB / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / python.STDLIB / name).write_text(name)
+    (root / "etc").mkdir()
+    (root / "etc/mke2fs.conf").write_text(CONFIGURATION)
+    await node._build_file_system(LocalProcesses(), root, image)
+    await nodelayer._take_python(LocalProcesses(), str(image), taken)
+    left = {path.relative_to(root) for path in root.rglob("*") if path.is_file()}
+    left -= {Path("etc/mke2fs.conf"), Path(python.SHARED, "libother.so.1")}
+    assert {path.relative_to(taken) for path in taken.rglob("*") if path.is_file()} == left
+    assert all((taken / name).read_bytes() == (root / name).read_bytes() for name in left)

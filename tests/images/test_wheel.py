@@ -8,8 +8,9 @@ import pytest
 from rackless.drivers.process import LocalProcesses
 from rackless.images import python, wheel
 
+ROOT = Path("/")
 needs_debians_python = pytest.mark.skipif(
-    not Path(python.HOST_PYTHON).exists(), reason=f"{python.HOST_PYTHON} is not here"
+    not (ROOT / "usr/bin" / python.PYTHON).exists(), reason=f"/usr/bin/{python.PYTHON} is not here"
 )
 
 
@@ -30,7 +31,7 @@ def test_the_sources_are_those_that_run_with_their_data_files_and_no_byte_code()
 @needs_debians_python
 async def test_the_wheel_runs_where_it_lies_and_its_record_is_true(tmp_path: Path) -> None:
     target = tmp_path / "rackless.whl"
-    await wheel.build(LocalProcesses(), wheel.load_sources(), "/opt/rackless/rackless.whl", tmp_path, target)
+    await wheel.build(LocalProcesses(), ROOT, wheel.load_sources(), "/opt/rackless/rackless.whl", tmp_path, target)
     with zipfile.ZipFile(target) as archive:
         (record,) = [name for name in archive.namelist() if name.endswith("/RECORD")]
         rows = [line.split(",") for line in archive.read(record).decode().splitlines()]
@@ -38,9 +39,7 @@ async def test_the_wheel_runs_where_it_lies_and_its_record_is_true(tmp_path: Pat
         name, digest, size = next(row for row in rows if row[0] == "rackless/errors.pyc")
         assert int(size) == len(archive.read(name)) and digest.startswith("sha256=") and len(digest) > 40
     ask = "import json, rackless.errors as e; print(json.dumps([e.__file__, e.known.__code__.co_filename]))"
-    done = await LocalProcesses().run(
-        [python.HOST_PYTHON, "-I", "-S", "-c", f"import sys; sys.path.insert(0, {str(target)!r}); {ask}"]
-    )
+    done = await python.run(LocalProcesses(), ROOT, "-c", f"import sys; sys.path.insert(0, {str(target)!r}); {ask}")
     assert json.loads(done.stdout) == [
         f"{target}/rackless/errors.pyc",
         "/opt/rackless/rackless.whl/rackless/errors.py",
@@ -48,5 +47,7 @@ async def test_the_wheel_runs_where_it_lies_and_its_record_is_true(tmp_path: Pat
     # the same sources give the same wheel
     again = tmp_path / "again"
     again.mkdir()
-    await wheel.build(LocalProcesses(), wheel.load_sources(), "/opt/rackless/rackless.whl", again, again / "w.whl")
+    await wheel.build(
+        LocalProcesses(), ROOT, wheel.load_sources(), "/opt/rackless/rackless.whl", again, again / "w.whl"
+    )
     assert hashlib.sha256(target.read_bytes()).digest() == hashlib.sha256((again / "w.whl").read_bytes()).digest()

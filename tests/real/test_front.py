@@ -24,6 +24,7 @@ import pytest
 from rackless.cluster.reference import front, vip
 from rackless.drivers.process import LocalProcesses
 from rackless.images import packages
+from rackless.images.sources import of_machine, refresh
 from rackless.lab.certificates import Authority
 from rackless.plan.addressing import plan_lab
 from rackless.plan.model import PlannedServer
@@ -169,7 +170,9 @@ def programs() -> Iterator[Path]:
 
 async def _unpack(root: Path, scratch: Path, debs: Path) -> None:
     processes = LocalProcesses()
-    found = await packages.resolve(processes, PACKAGES, scratch)
+    sources = of_machine(debs.parent)
+    await refresh(processes, sources)
+    found = await packages.resolve(processes, sources, PACKAGES, scratch)
     await packages.fetch(processes, found, debs)
     await packages.unpack(processes, found, debs, root, scratch)
     for table, line in (("passwd", "haproxy:x:900:900::/:/bin/false\n"), ("group", "haproxy:x:900:\n")):

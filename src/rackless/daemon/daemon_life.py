@@ -65,7 +65,7 @@ async def ensure_labd(spec: LabSpec, paths: LabPaths, bus: Bus) -> None:
         )
 
         async def answers() -> tuple[bool, str]:
-            if holder.returncode is not None:
+            if holder.poll() is not None:
                 words = log.read_text(errors="replace").strip().splitlines()
                 raise LabError("the lab's daemon ended while starting", why="\n".join(words[-6:]), log=log)
             return await client.alive(), "starting"

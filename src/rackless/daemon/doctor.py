@@ -65,8 +65,8 @@ def _system() -> Check:
     if machine != "x86_64":
         return Check("system", "missing", f"{name} on {machine}", "use an x86_64 machine")
     if shutil.which("apt-get") is None:
-        fix = "install the packages of `rackless doctor --json` by hand and use `rackless up --no-install`"
-        return Check("system", "warning", f"{name}: tried on Debian 12 only", fix)
+        saw = f"{name}, without apt, which brings the packages and builds the images"
+        return Check("system", "missing", saw, "use a Debian or Ubuntu machine")
     return Check("system", "ok", f"{name}, {machine}")
 
 

@@ -93,19 +93,24 @@ async def ensure_packages(wanted: Sequence[str], bus: Bus, *, install: bool) -> 
         if not missing:
             step.unchanged()
             return
-        command = ["apt-get", "install", "--yes", "--no-install-recommends", "--no-upgrade", *missing]
+        command = ("apt-get", "install", "--yes", "--no-install-recommends", "--no-upgrade")
         if not install:
             raise MachineError(
                 "packages are missing on this machine",
                 why=", ".join(missing),
-                hint=f"install them: {' '.join(command)}",
+                hint=f"install them: {' '.join([*command, *missing])}",
             )
         quiet = {"DEBIAN_FRONTEND": "noninteractive"}
         step.progress("reading the package lists")
         await processes.run(["apt-get", "update", "--quiet"], env=quiet)
-        step.progress(f"installing {len(missing)}: {' '.join(missing)}")
-        await processes.run(command, env=quiet)
-        step.detail = f"installed {' '.join(missing)}"
+        installed: list[str] = []
+        # once more, for what only an installed package tells to be missing
+        while new := [name for name in missing if name not in installed]:
+            step.progress(f"installing {len(new)}: {' '.join(new)}")
+            await processes.run([*command, *new], env=quiet)
+            installed += new
+            missing = await missing_packages(wanted)
+        step.detail = f"installed {' '.join(installed)}"
 
 
 async def missing_packages(wanted: Sequence[str]) -> list[str]:
@@ -113,4 +118,7 @@ async def missing_packages(wanted: Sequence[str]) -> list[str]:
         ["dpkg-query", "--show", "--showformat=${Package} ${db:Status-Status}\n", *wanted], check=False
     )
     present = {line.split()[0] for line in done.stdout.splitlines() if line.endswith(" installed")}
-    return [name for name in wanted if name not in present]
+    return [
+        *(name for name in wanted if name not in present),
+        *(name for name, (whole, file) in libvirtd.SPLIT_OFF.items() if whole in present and not file.exists()),
+    ]

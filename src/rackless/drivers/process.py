@@ -10,6 +10,7 @@ import asyncio
 import ctypes
 import os
 import signal
+import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -101,6 +102,13 @@ class RunningChild:
         return await self._process.wait()
 
 
+class Outliving(subprocess.Popen[bytes]):
+    """Not asyncio's: since Python 3.12 that kills its children when its loop is closed."""
+
+    def __del__(self) -> None:
+        """It goes on, and nobody waits for it."""
+
+
 class LocalProcesses:
     """`ports.process.Processes` on this machine, in the namespaces we are in."""
 
@@ -175,17 +183,17 @@ class LocalProcesses:
             )
         return RunningChild(process)
 
-    async def launch(
-        self, argv: Sequence[str | Path], *, log: Path, env: Mapping[str, str] | None = None
-    ) -> asyncio.subprocess.Process:
+    async def launch(self, argv: Sequence[str | Path], *, log: Path, env: Mapping[str, str] | None = None) -> Outliving:
         """Start a program that outlives us."""
         log.parent.mkdir(parents=True, exist_ok=True)
+        words = [str(word) for word in argv]
         with log.open("ab") as sink:
-            return await asyncio.create_subprocess_exec(
-                *(str(word) for word in argv),
+            return await asyncio.to_thread(
+                Outliving,
+                words,
                 cwd="/",
                 env=environment(env),
-                stdin=asyncio.subprocess.DEVNULL,
+                stdin=subprocess.DEVNULL,
                 stdout=sink,
                 stderr=sink,
                 start_new_session=True,

@@ -19,6 +19,7 @@ from typing import Any
 from rackless.events import Bus
 from rackless.images import agent, node, nodelayer, nodepython, packages, python, ramdisk, wheel
 from rackless.images.cache import Cache, Workspace, key_of, load_manifest
+from rackless.images.sources import of_machine, refresh
 from rackless.ports.process import Processes
 
 _SHARED_RECIPE = ("packages.py", "cpio.py", "modules.py", "elf.py", "fat.py", "catalogue.py")
@@ -149,16 +150,20 @@ async def _ensure(
 ) -> tuple[str, Path]:
     store = Cache(place)
     with bus.step(kind.title) as step:
-        lookup = _lookup(place, kind)
-        known = _load_lookup(lookup).get("key")
+        sources = of_machine(place)
+        older = await refresh(processes, sources, now=True) if thorough else ""
+        known = _load_lookup(_lookup(place, kind)).get("key")
         if known and (entry := await store.find(kind.name, known, thorough=thorough)):
-            step.unchanged("in the cache")
+            step.unchanged(f"in the cache {older}".strip())
             return known, entry
 
-        packages.require_debian_12()
-        step.progress("resolving packages")
+        packages.require_machine()
+        step.progress("reading the package lists")
+        older = await refresh(processes, sources)
+        lookup = _lookup(place, kind)
+        step.progress(f"resolving packages {older}".strip())
         with tempfile.TemporaryDirectory(prefix="rackless-apt-") as scratch:
-            found = await packages.resolve(processes, kind.packages, Path(scratch))
+            found = await packages.resolve(processes, sources, kind.packages, Path(scratch))
         key = key_of([_recipe(kind), *(f"{package.name}={package.version}" for package in found)])
 
         async def build_entry(work: Workspace) -> None:
@@ -186,7 +191,7 @@ def _recipe(kind: _Kind) -> str:
 
 def _lookup(place: Path, kind: _Kind) -> Path:
     """Where it is remembered what this recipe makes of apt's lists as they are."""
-    return place / "resolved" / f"{kind.name}-{key_of([_recipe(kind), packages.lists_identity()])}.json"
+    return place / "resolved" / f"{kind.name}-{key_of([_recipe(kind), of_machine(place).identity()])}.json"
 
 
 def _recipe_parts(names: Sequence[str]) -> list[bytes]:

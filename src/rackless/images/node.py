@@ -131,7 +131,9 @@ async def _build_file_system(processes: Processes, root: Path, target: Path) -> 
         [
             "mke2fs", "-q", "-F", "-t", "ext4", "-L", LABEL, "-m", "0", "-O", "^metadata_csum", "-J", "size=4",
             "-E", "lazy_itable_init=1,lazy_journal_init=1", "-i", "8192", "-d", root, target, f"{size}M",
-        ]
+        ],
+        # a newer mke2fs would by itself use features that the node's kernel and e2fsck do not know
+        env={"MKE2FS_CONFIG": str(root / "etc/mke2fs.conf")},
     )  # fmt: skip
 
 

@@ -1,8 +1,8 @@
 """Debian packages as building material: resolve, fetch, unpack. Nothing is installed and no script of a package runs.
 
-apt resolves against an empty status file, so the answer does not depend on what the hypervisor has installed; it uses
-the hypervisor's own sources, keys and proxy. Downloads are checked by apt against the signed lists and kept by file
-name, shared by all images. This module does not know which packages an image wants.
+apt resolves against an empty status file, so the answer does not depend on what the hypervisor has installed; where it
+looks is said by `sources`. Downloads are checked by apt against the signed lists and kept by file name, shared by all
+images. This module does not know which packages an image wants.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import asyncio
 import os
 import platform
 import re
+import shutil
 import tempfile
 import urllib.parse
 from collections.abc import Sequence
@@ -20,10 +21,9 @@ from pathlib import Path
 from rackless.errors import CommandFailed, MachineError
 from rackless.images import cache
 from rackless.images.parallel import together
+from rackless.images.sources import MIRROR, Sources, direct, load_system
 from rackless.ports.process import Processes
 
-_LISTS = Path("/var/lib/apt/lists")
-_OS_RELEASE = Path("/etc/os-release")
 _APT_HELPER = "/usr/lib/apt/apt-helper"
 _PARALLEL_DOWNLOADS = 4
 _URI_LINE = re.compile(r"^'(?P<uri>[^']+)' (?P<file>\S+) (?P<size>\d+) SHA256:(?P<sha256>[0-9a-f]{64})$")
@@ -52,21 +52,15 @@ class Package:
         return urllib.parse.unquote(self.file.split("_")[1])
 
 
-def lists_identity() -> str:
-    """What apt knows at the moment, as one value: the signed release files of all sources."""
-    releases = sorted(path for path in _LISTS.glob("*Release") if path.is_file())
-    return cache.key_of(part for path in releases for part in (path.name, path.read_bytes()))
-
-
-def require_debian_12() -> None:
-    fields = dict(line.split("=", 1) for line in _OS_RELEASE.read_text().splitlines() if "=" in line)
-    name, version = fields.get("ID", "").strip('"'), fields.get("VERSION_ID", "").strip('"')
-    if (name, version) != ("debian", "12") or platform.machine() != "x86_64":
+def require_machine() -> None:
+    """What no package can bring: apt, an x86_64 processor, root."""
+    if platform.machine() != "x86_64" or shutil.which("apt-get") is None:
+        system = load_system().get("PRETTY_NAME", "an unknown system")
         raise MachineError(
-            "images can be built on Debian 12 (x86_64) only, for now",
-            why=f"this is {name or 'an unknown system'} {version} on {platform.machine()}, "
-            "and packages of the images are resolved by the machine's own apt",
-            hint="build them on a Debian 12 machine and copy the image cache here",
+            "images cannot be built on this machine",
+            why=f"they are made of Debian's packages for x86_64 by apt, and this is {system} on {platform.machine()}",
+            hint=f"build them on a Debian or Ubuntu (x86_64) with `{MIRROR}=URL rackless images build`, "
+            "and copy its image cache here",
         )
     if os.geteuid() != 0:
         raise MachineError(
@@ -76,7 +70,7 @@ def require_debian_12() -> None:
         )
 
 
-async def resolve(processes: Processes, wanted: Sequence[str], scratch: Path) -> tuple[Package, ...]:
+async def resolve(processes: Processes, sources: Sources, wanted: Sequence[str], scratch: Path) -> tuple[Package, ...]:
     """The packages and everything they depend on, without recommendations."""
     status = scratch / "status"
     status.touch()
@@ -93,17 +87,23 @@ async def resolve(processes: Processes, wanted: Sequence[str], scratch: Path) ->
     }
     words = [word for name, value in options.items() for word in ("-o", f"{name}={value}")]
     try:
-        done = await processes.run(["apt-get", "install", "--yes", "--print-uris", *words, *wanted])
+        done = await processes.run(["apt-get", *sources.options, "install", "--yes", "--print-uris", *words, *wanted])
     except CommandFailed as error:
         raise MachineError(
             "apt cannot find the packages the images are made of",
             why=error.why,
-            hint="run `apt-get update` and check that Debian 12's main and security sources are configured",
+            hint=_look_at(sources),
         ) from error
     found = [match for line in done.stdout.splitlines() if (match := _URI_LINE.match(line))]
     return tuple(
-        sorted((Package(m["file"], m["uri"], int(m["size"]), m["sha256"]) for m in found), key=lambda p: p.file)
+        sorted((Package(m["file"], direct(m["uri"]), int(m["size"]), m["sha256"]) for m in found), key=lambda p: p.file)
     )
+
+
+def _look_at(sources: Sources) -> str:
+    if sources.own is None:
+        return "run `apt-get update` and check that Debian 12's main and security sources are configured"
+    return f"check that the mirror in {sources.own}/sources.list has all of Debian 12, or name another: {MIRROR}=URL"
 
 
 async def fetch(processes: Processes, packages: Sequence[Package], debs: Path) -> int:

@@ -1,7 +1,7 @@
 """Python programs as files of an image: wheels from PyPI by pinned content, byte code instead of sources.
 
-pip comes out of a Debian package and runs under the hypervisor's Python; compiling runs under the image's own Python
-inside its tree, so that the byte code is exactly for the interpreter that will read it.
+Everything runs under the image's own Python: pip because it fits that one and perhaps no other, compiling because byte code
+is for exactly the interpreter that will read it. The hypervisor's Python plays no part.
 """
 
 from __future__ import annotations
@@ -13,16 +13,26 @@ from pathlib import Path
 from rackless.errors import RacklessError
 from rackless.images.cache import Cache, Workspace, key_of
 from rackless.images.files import install, read
-from rackless.ports.process import Processes
+from rackless.ports.process import Completed, Processes
 
 PYTHON = "python3.11"
-HOST_PYTHON = "/usr/bin/python3"
 STDLIB = f"usr/lib/{PYTHON}"
 PIP_PACKAGE = "python3-pip-whl"
 WHEELS = "wheels"
 """The kind of a cache entry: what a file of ours pins, as it was fetched."""
+SHARED = "usr/lib/x86_64-linux-gnu"
+LOADER = f"{SHARED}/ld-linux-x86-64.so.2"
+"""By its own place: where programs look for it there is a link that leads out of a root."""
 _PIP = "usr/share/python-wheels"
 _PINNED = ("--no-deps", "--require-hashes", "--only-binary=:all:", "--python-version", "3.11")
+
+
+async def run(processes: Processes, root: Path, *words: str | Path, within: float | None = None) -> Completed:
+    """A root's Python, with the root's libraries, but seeing this machine's files."""
+    interpreter = (root / LOADER, "--library-path", root / SHARED, root / "usr/bin" / PYTHON)
+    # not -I, which would leave the home out; -B, because the root is to become an image
+    alone: tuple[str | Path, ...] = (*interpreter, "-P", "-s", "-S", "-B")
+    return await processes.run([*alone, *words], env={"PYTHONHOME": str(root / "usr")}, within=within)
 
 
 def wheels_key(requirements: str) -> str:
@@ -61,13 +71,13 @@ async def run_pip(
     pinned = scratch / Path(requirements).name
     install(requirements, pinned, 0o644)
     quiet = ("--quiet", "--no-input", "--disable-pip-version-check")
-    words = [HOST_PYTHON, found[0] / "pip", verb, *quiet, *_PINNED, *options, "--requirement", pinned]
-    await processes.run(words, within=900)
+    words = (found[0] / "pip", verb, *quiet, *_PINNED, *options, "--requirement", pinned)
+    await run(processes, root, *words, within=900)
 
 
 async def compile(processes: Processes, tree: Path, folders: Sequence[str]) -> None:
     """Byte code instead of sources in these folders of an image's tree."""
-    words: list[str | Path] = ["chroot", tree, f"/usr/bin/{PYTHON}", "-I", "-S", "-m", "compileall", "-q", "-b"]
+    words: list[str | Path] = ["chroot", tree, f"/usr/bin/{PYTHON}", "-I", "-S", "-B", "-m", "compileall", "-q", "-b"]
     words += ["--invalidation-mode", "unchecked-hash"]
     # A package may carry a template or a file for another Python that does not compile; it stays as it is.
     await asyncio.gather(*(processes.run([*words, f"/{folder}"], check=False) for folder in folders))

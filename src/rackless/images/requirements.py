@@ -1,16 +1,16 @@
 """What the hypervisor must have for images to be built: Debian packages, nothing else.
 
-Whatever goes *into* an image (kernel, busybox, GRUB, systemd-boot, kmod, pip) is taken from unpacked packages and is
-never installed on the hypervisor.
+Whatever goes *into* an image (kernel, busybox, GRUB, systemd-boot, kmod, Python) is taken from unpacked packages and is
+never installed on the hypervisor. These are the names on Debian and Ubuntu alike.
 """
 
 from __future__ import annotations
 
 HOST_PACKAGES = (
-    "apt",  # resolves and fetches packages, through the hypervisor's own sources and proxy
+    "apt",  # resolves and fetches packages, through the hypervisor's own mirror and proxy
+    "debian-archive-keyring",  # what they are checked against where the hypervisor is no Debian
     "dpkg",  # opens them
     "tar",  # unpacks them
-    "python3",  # runs pip, with the Python version the deploy ramdisk has
     "lz4",  # packs the initramfs
     "mtools",  # fills FAT file systems without mounting them
     "dosfstools",  # makes FAT file systems

@@ -13,8 +13,8 @@ from importlib import resources
 from pathlib import Path
 
 from rackless import __version__
+from rackless.images import python
 from rackless.images.cache import key_of
-from rackless.images.python import HOST_PYTHON
 from rackless.ports.process import Processes
 
 _EPOCH = (1980, 1, 1, 0, 0, 0)
@@ -37,16 +37,17 @@ def fingerprint(sources: dict[str, bytes]) -> str:
     return key_of(part for name, content in sources.items() for part in (name, content))
 
 
-async def build(processes: Processes, sources: dict[str, bytes], place: str, scratch: Path, target: Path) -> None:
-    """Write the wheel to `target`; `place` is where it will lie on the node, which tracebacks show."""
+async def build(
+    processes: Processes, root: Path, sources: dict[str, bytes], place: str, scratch: Path, target: Path
+) -> None:
+    """Write the wheel to `target`; `root` has the node's Python, and `place` is where it will lie there."""
     tree = scratch / "wheel"
     for name, content in sources.items():
         (tree / name).parent.mkdir(parents=True, exist_ok=True)
         (tree / name).write_bytes(content)
-    await processes.run(
-        [HOST_PYTHON, "-I", "-m", "compileall", "-q", "-b", "--invalidation-mode", "unchecked-hash", "-s", tree,
-         "-p", place, tree]
-    )  # fmt: skip
+    words = ("-m", "compileall", "-q", "-b", "--invalidation-mode", "unchecked-hash")
+    # tracebacks show the place, not this tree
+    await python.run(processes, root, *words, "-s", tree, "-p", place, tree)
     files = {str(path.relative_to(tree)): path.read_bytes() for path in sorted(tree.rglob("*")) if path.is_file()}
     files |= {f"{_INFO}/METADATA": _METADATA.encode(), f"{_INFO}/WHEEL": _WHEEL.encode()}
     files[f"{_INFO}/RECORD"] = _record(files)

@@ -20,6 +20,10 @@ HOST_PACKAGES = (
 )
 """libvirt's daemon and drivers, but not the `-system` packages, which would start a libvirt on the host."""
 
+_DRIVERS = Path("/usr/lib/x86_64-linux-gnu/libvirt/connection-driver")
+SPLIT_OFF = {"libvirt-daemon-driver-network": ("libvirt-daemon", _DRIVERS / "libvirt_driver_network.so")}
+"""Since Debian 13 a package of its own: what it was a part of, and the file that tells whether it still is."""
+
 TPM_PACKAGES = ("swtpm", "swtpm-tools")
 """Wanted only by labs whose servers have a TPM."""
 

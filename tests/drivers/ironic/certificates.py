@@ -28,6 +28,12 @@ def _builder(subject: str, issuer: str, key: ec.EllipticCurvePrivateKey) -> x509
     )
 
 
+SIGNS = x509.KeyUsage(
+    key_cert_sign=True, crl_sign=True, digital_signature=False, content_commitment=False, key_encipherment=False,
+    data_encipherment=False, key_agreement=False, encipher_only=False, decipher_only=False,
+)  # fmt: skip
+
+
 def write_certificates(directory: Path, *addresses: str) -> tuple[Path, Path, Path]:
     """Paths of the CA's certificate, and of a certificate for these addresses and its key."""
     ca_key, key = ec.generate_private_key(ec.SECP256R1()), ec.generate_private_key(ec.SECP256R1())
@@ -35,6 +41,7 @@ def write_certificates(directory: Path, *addresses: str) -> tuple[Path, Path, Pa
     ca = (
         _builder("test lab", "test lab", ca_key)
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .add_extension(SIGNS, critical=True)  # which Python 3.13 insists on
         .add_extension(identifier, critical=False)
         .sign(ca_key, hashes.SHA256())
     )

@@ -222,7 +222,7 @@ def _update(domain: Any, device: str, scope: int) -> bool:
     try:
         domain.updateDeviceFlags(device, scope | api.VIR_DOMAIN_DEVICE_MODIFY_FORCE)
     except api.libvirtError as error:
-        if error.get_error_code() == api.VIR_ERR_NO_SUPPORT:
+        if error.get_error_code() == api.VIR_ERR_NO_SUPPORT or "unsupported flags" in str(error):
             return False
         raise
     return True
