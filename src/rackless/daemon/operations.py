@@ -114,7 +114,7 @@ async def list_labs(roots: Roots) -> list[dict[str, Any]]:
         labs.append(
             {
                 "lab": name,
-                "daemon": "running" if alive else "stopped",
+                "daemon": "running" if alive else _away(paths),
                 "reached": paths.goal.read_text() if paths.goal.exists() else None,
                 "servers": sum(group.count for group in spec.servers.values()) if spec else 0,
                 "domain": f"{name}.{spec.domain}" if spec else "",
@@ -137,9 +137,14 @@ async def status(name: str, roots: Roots) -> dict[str, Any]:
     paths = require_lab(name, roots)
     client = ControlClient(paths.socket)
     if not await client.alive():
-        return {"lab": name, "daemon": "stopped" if paths.resting.exists() else "not running"}
+        return {"lab": name, "daemon": _away(paths)}
     found: dict[str, Any] = await client.look("status")
     return found
+
+
+def _away(paths: LabPaths) -> str:
+    """Whether somebody said so: after a reboot or a kill nobody has."""
+    return "stopped" if paths.resting.exists() else "not running"
 
 
 async def destroy(name: str, roots: Roots, bus: Bus) -> bool:
