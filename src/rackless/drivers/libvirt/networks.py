@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ _NOBODY = "<host ip='127.0.0.9'><hostname>nobody.invalid</hostname></host>"
 class LibvirtNetworks:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
+        self._reviving = asyncio.Lock()
 
     async def ensure_network(self, network: Network) -> bool:
         xml = network_xml.render(network)
@@ -50,6 +52,10 @@ class LibvirtNetworks:
         )
 
     async def revive(self, name: str) -> bool:
+        async with self._reviving:  # who makes networks and who watches them may see the same one dead
+            return await self._revive(name)
+
+    async def _revive(self, name: str) -> bool:
         if self.server_pid(name) is not None:
             return False
         for _ in range(BURIALS):
@@ -61,11 +67,16 @@ class LibvirtNetworks:
             found = _lookup(conn, name)
             if found is None or not found.isActive():
                 return False
-            # libvirt looks whether its dnsmasq runs only when it has something to tell it
             api = libvirt()
-            for command in (api.VIR_NETWORK_UPDATE_COMMAND_ADD_LAST, api.VIR_NETWORK_UPDATE_COMMAND_DELETE):
-                live = api.VIR_NETWORK_UPDATE_AFFECT_LIVE
-                found.update(command, api.VIR_NETWORK_SECTION_DNS_HOST, -1, _NOBODY, live)
+
+            def update(command: int) -> None:
+                found.update(command, api.VIR_NETWORK_SECTION_DNS_HOST, -1, _NOBODY, api.VIR_NETWORK_UPDATE_AFFECT_LIVE)
+
+            with suppress(api.libvirtError):  # left by one who was killed here
+                update(api.VIR_NETWORK_UPDATE_COMMAND_DELETE)
+            # libvirt looks whether its dnsmasq runs only when it has something to tell it
+            update(api.VIR_NETWORK_UPDATE_COMMAND_ADD_LAST)
+            update(api.VIR_NETWORK_UPDATE_COMMAND_DELETE)
             return True
 
         return await self._connection.call(work)
