@@ -89,6 +89,15 @@ def test_a_stopped_lab_comes_back_with_the_servers_that_were_on(host: PretendHos
     host.rackless("up", "--until", "bmc")
     assert {server["name"]: server["power"] for server in host.status()["servers"]} == {"node-0": "off", "node-1": "on"}
 
+    host.rackless("down", "--force")
+    owner = host.folder / "state/lab/owner"
+    owner.write_text("nobody's number")  # of which no daemon can make anything
+    done = host.rackless("up", "--until", "bmc", check=False)
+    assert done.returncode == 4
+    assert "the lab's daemon ends whenever it starts" in done.stderr and "nobody's number" in done.stderr
+    owner.unlink()
+    host.rackless("up", "--until", "lab")
+
 
 def test_a_running_server_goes_on_while_libvirtd_dies_and_the_network_changes(host: PretendHost) -> None:
     describe(host, SMALL)

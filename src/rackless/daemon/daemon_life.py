@@ -9,6 +9,7 @@ from pathlib import Path
 from rackless.daemon import teardown
 from rackless.daemon.build import fingerprint
 from rackless.daemon.control_client import ControlClient
+from rackless.daemon.holder import ENDED
 from rackless.daemon.known import recorded_spec
 from rackless.daemon.uplink import host_nameservers
 from rackless.drivers.clock import SystemClock
@@ -22,6 +23,8 @@ from rackless.run.waiting import until
 from rackless.spec.lab import LabSpec
 from rackless.spec.networks import Uplink
 
+TRIES = 3
+"""Starts of labd that may fail before it is given up."""
 START_WITHIN = 120.0
 """Seconds. labd starts in one or two; on a machine that was itself emulated, and busy, it took 40 to 100."""
 
@@ -57,7 +60,8 @@ async def ensure_labd(spec: LabSpec, paths: LabPaths, bus: Bus) -> None:
         paths.capabilities.mkdir(parents=True, exist_ok=True)
         write(paths.spec, spec.model_dump_json(indent=2) + "\n")
         await teardown.end_daemon(paths)
-        log = paths.logs / "holder.log"
+        log, labd_log = paths.logs / "holder.log", paths.logs / "labd.log"
+        written = log.stat().st_size if log.exists() else 0
         holder = await LocalProcesses().launch(
             [sys.executable, "-P", "-m", "rackless.daemon.holder", paths.name],
             log=log,
@@ -66,12 +70,18 @@ async def ensure_labd(spec: LabSpec, paths: LabPaths, bus: Bus) -> None:
 
         async def answers() -> tuple[bool, str]:
             if holder.poll() is not None:
-                words = log.read_text(errors="replace").strip().splitlines()
-                raise LabError("the lab's daemon ended while starting", why="\n".join(words[-6:]), log=log)
-            return await client.alive(), "starting"
+                raise LabError("the lab's daemon ended while starting", why=_last_words(log), log=log)
+            ends = log.read_bytes()[written:].decode(errors="replace").splitlines()
+            if sum(line.startswith(ENDED) for line in ends) >= TRIES:
+                raise LabError("the lab's daemon ends whenever it starts", why=_last_words(labd_log), log=labd_log)
+            return await client.alive(), ends[-1] if ends else "starting"
 
-        hint = f"read {paths.logs / 'labd.log'}"
+        hint = f"read {labd_log}"
         await until(answers, what="labd to answer", within=START_WITHIN, every=0.05, clock=SystemClock(), hint=hint)
+
+
+def _last_words(log: Path) -> str:
+    return "\n".join(log.read_text(errors="replace").strip().splitlines()[-6:])
 
 
 def refuse_taken(spec: LabSpec, paths: LabPaths) -> None:

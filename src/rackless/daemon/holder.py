@@ -21,6 +21,8 @@ from rackless.run.files import write
 from rackless.run.paths import LabPaths, Roots
 from rackless.spec.lab import LabSpec
 
+ENDED = "labd ended"
+"""What our log says of every end that nobody asked for."""
 FIRST_PAUSE = 0.5
 LONGEST_PAUSE = 30.0
 STEADY = 60.0
@@ -74,8 +76,9 @@ async def keep(paths: LabPaths) -> int:
         if stopping.is_set():
             await labd.stop(within=30)
             return 0
-        if ended.result() == 0:
+        if (code := ended.result()) == 0:
             return 0
+        sys.stderr.write(f"{ENDED} with {code}\n")
         if loop.time() - started > STEADY:
             pause = FIRST_PAUSE
         await asyncio.sleep(pause)
