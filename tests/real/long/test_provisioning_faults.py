@@ -173,6 +173,7 @@ def test_an_agent_that_cannot_call_is_told_with_how_far_its_server_came_and_up_g
         done = running.result()
     assert status["errorType"] == "inspection error" and status["provisioning"]["state"] == "inspecting"
     message = status["errorMessage"]
+    assert message.startswith("the agent on the server was not heard of in time: ")
     for words in ("power on", "virtual media http://", "DHCP gave 192.168.111.20", "a kernel started",
                   "the agent never called", "last on the console:"):  # fmt: skip
         assert words in message, message
