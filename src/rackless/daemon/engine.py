@@ -21,6 +21,7 @@ from rackless.cluster.reference.recipe import Cluster, observe_nodes
 from rackless.daemon import prepare
 from rackless.daemon.blackouts import Blackouts
 from rackless.daemon.bmc_site import BmcSite
+from rackless.daemon.disk_watch import DiskWatch
 from rackless.daemon.doorstep import host_url
 from rackless.daemon.evidence import BootChain, read_agent, read_console, read_kernel, read_lease
 from rackless.daemon.identity import USERNAME, Identity
@@ -59,8 +60,6 @@ from rackless.run.paths import LabPaths
 from rackless.run.waiting import until
 from rackless.spec.lab import LabSpec
 
-LOOK_AT_DISK = 10.0
-LOW_DISK = 2 << 30
 JUST_NOW = 5.0
 """Seconds: what a daemon that came up has gone through by itself is not gone through again for who waited for it."""
 API_BACK_WITHIN = 20.0
@@ -105,7 +104,7 @@ class Engine:
             lost=Blackouts(self.bmcs.observe, self.clock, self._room).lost,
         )
         self.cluster = Cluster(self.plan, Keys(paths.cluster_keys), self.resources, self.clock, bus)
-        self.warnings: list[str] = []
+        self.disk_watch = DiskWatch(self._room, self.hypervisor.go_on_writing, self.clock, bus)
         self._busy = asyncio.Lock()
         self._restored: dict[str, float] = {}
         self._stages: dict[str, Callable[[], Awaitable[None]]] = {
@@ -138,15 +137,6 @@ class Engine:
                     case _:
                         await self._stages[name]()
                         self._restored[name] = self.clock.now()
-
-    async def watch_disk(self) -> None:
-        """Say it while there is still time when the disk fills up: QEMU pauses a server that cannot write."""
-        while True:
-            free = self._room()
-            self.warnings = [f"only {free >> 20} MiB are free for the disks"] if free < LOW_DISK else []
-            for warning in self.warnings:
-                self.bus.warn(f"{warning}; servers pause when there is none left")
-            await self.clock.sleep(LOOK_AT_DISK if not self.warnings else 10 * LOOK_AT_DISK)
 
     def _room(self) -> int:
         return free_bytes(disk_folder(self.plan, self.paths))
@@ -351,7 +341,7 @@ class Engine:
                 *self.api.describe(),
                 *self.network_watch.describe(),
             ],
-            "warnings": list(self.warnings),
+            "warnings": list(self.disk_watch.warnings),
             "etcd": describe_quorum(quorum),
             "vip": describe_vip(vip),
         }

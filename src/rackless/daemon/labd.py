@@ -101,7 +101,7 @@ async def serve(paths: LabPaths) -> None:
         console=engine.console,
     )
     await control.start()
-    besides = [asyncio.create_task(_restore(engine, bus)), asyncio.create_task(engine.watch_disk())]
+    besides = [asyncio.create_task(_restore(engine, bus)), asyncio.create_task(engine.disk_watch.watch())]
     await stopping.wait()
     for task in besides:
         task.cancel()

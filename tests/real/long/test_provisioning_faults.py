@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shutil
 import signal
 import sqlite3
 import subprocess
@@ -22,7 +23,7 @@ from rackless.daemon.prepare import load_supplies
 from tests.real import bootable
 from tests.real.breakage import await_phase
 from tests.real.conftest import ROOT, PretendHost
-from tests.real.test_lab_life import start
+from tests.real.test_lab_life import start, wait_for
 
 pytestmark = [pytest.mark.real, pytest.mark.long]
 
@@ -259,3 +260,14 @@ def test_a_machine_whose_disk_fills_up_is_named_and_with_room_again_up_goes_on(h
     assert "seen so far: power on" in status["errorMessage"]
     assert done.returncode == 0, done.stdout + done.stderr
     require_node(host)
+
+    # once more, under a node that writes: it stops where it is, and goes on by itself
+    room = shutil.disk_usage(f"/proc/{host.pid}/root{storage}").free
+    host.run("fallocate", "-l", str(room - (300 << 20)), str(storage / "filler"))
+    fill = "dd if=/dev/zero of=/var/tmp/much bs=1M count=1200 oflag=direct"
+    host.rackless("ssh", "node-0", "--", f"sudo systemd-run --collect {fill}")
+    wait_for(lambda: "paused" in host.rackless("exec", "--", "virsh", "domstate", "node-0").stdout, 300)
+    host.run("rm", str(storage / "filler"))
+    wait_for(lambda: "running" in host.rackless("exec", "--", "virsh", "domstate", "node-0").stdout, 60)
+    assert "node-0 goes on: there is room for its disk again" in host.rackless("events").stdout
+    assert host.rackless("ssh", "node-0", "--", "test -s /var/tmp/much && echo there").stdout.strip() == "there"

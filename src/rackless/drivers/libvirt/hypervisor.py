@@ -141,6 +141,22 @@ class LibvirtHypervisor:
 
         return await self._connection.call(work)
 
+    async def go_on_writing(self) -> list[str]:
+        """Let servers go on that QEMU stopped because they could not write; those stopped by a person stay so."""
+        api = libvirt()
+
+        def work(conn: Any) -> list[str]:
+            stopped = [
+                domain
+                for domain in conn.listAllDomains(api.VIR_CONNECT_LIST_DOMAINS_PAUSED)
+                if domain.state() == [api.VIR_DOMAIN_PAUSED, api.VIR_DOMAIN_PAUSED_IOERROR]
+            ]
+            for domain in stopped:
+                domain.resume()
+            return [domain.name() for domain in stopped]
+
+        return await self._connection.call(work)
+
     async def insert_media(self, name: str, image: Path) -> None:
         await self._change_media(name, image)
 
