@@ -38,7 +38,7 @@ SYSLINUX = "usr/bin/syslinux"
 SYSLINUX_BOOT_CODE = "usr/lib/SYSLINUX/gptmbr.bin"
 
 _MIB = 1 << 20
-_SPARE = 64 * _MIB  # room before the root is grown
+_SPARE = 24 * _MIB  # the journal, and what is written before the root is grown
 _CONFIG_DRIVE_ROOM = 16
 _INITRD_MODULES = (
     "virtio_pci", "virtio_blk", "virtio_scsi", "virtio_net", "sd_mod", "sr_mod", "nvme", "ext4", "isofs", "vfat",

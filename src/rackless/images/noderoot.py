@@ -20,6 +20,7 @@ _FILES = {
     "sysusers.conf": ("usr/lib/sysusers.d/node.conf", 0o644),
     "sshd.conf": ("etc/ssh/sshd_config.d/10-node.conf", 0o644),
     "wait-online.conf": ("etc/systemd/system/systemd-networkd-wait-online.service.d/any.conf", 0o644),
+    "udev-trigger.conf": ("etc/systemd/system/systemd-udev-trigger.service.d/less.conf", 0o644),
     "dhcp-hostname": ("usr/lib/node/dhcp-hostname", 0o755),
     "dhcp-hostname.service": ("usr/lib/systemd/system/dhcp-hostname.service", 0o644),
     "dhcp-hostname.path": ("usr/lib/systemd/system/dhcp-hostname.path", 0o644),
@@ -66,11 +67,18 @@ _LINKS = {
 _MODES = {"usr/sbin/setfiles": 0o755, "etc/sudoers.d/node": 0o440, "tmp": 0o1777, "var/tmp": 0o1777, "root": 0o700}
 _FOLDERS = ("proc", "sys", "dev", "run", "tmp", "root", "home", "mnt", "opt", "srv", "var/tmp", "var/lib/etcd")
 _OWNERS = {"var/lib/etcd": "etcd"}
+# A program each, started before anything else at every boot, for what a node of a lab does not have
+_UNWANTED_GENERATORS = (
+    "bless-boot", "cryptsetup", "debug", "gpt-auto", "hibernate-resume", "integritysetup", "rc-local", "run",
+    "system-update", "sysv", "veritysetup",
+)  # fmt: skip
 _UNWANTED = (
     "boot", "etc/initramfs-tools", "usr/lib/initramfs-tools", "usr/lib/klibc", "usr/lib/udev/hwdb.bin",
+    "usr/lib/udev/hwdb.d",
     "usr/bin/perl", "usr/bin/perl5.36.0", "usr/bin/ignition-validate", "var/lib/apt", "var/cache/apt",
     "usr/share/snmp", "usr/share/polkit-1", "usr/lib/systemd/boot",
     "usr/share/zoneinfo/right", "usr/lib/kernel",
+    *(f"usr/lib/systemd/system-generators/systemd-{name}-generator" for name in _UNWANTED_GENERATORS),
 )  # fmt: skip
 # Services that cost time at every boot and do nothing for a node of a lab.
 _MASKED = (
@@ -79,6 +87,8 @@ _MASKED = (
     "systemd-binfmt.service", "proc-sys-fs-binfmt_misc.automount", "sys-kernel-debug.mount",
     "sys-kernel-tracing.mount", "systemd-update-utmp.service", "systemd-update-utmp-runlevel.service",
     "systemd-sysusers.service", "systemd-journal-flush.service", "modprobe@drm.service", "getty@tty1.service",
+    "dev-hugepages.mount", "dev-mqueue.mount", "sys-fs-fuse-connections.mount", "sys-kernel-config.mount",
+    "modprobe@configfs.service", "modprobe@fuse.service", "systemd-fsckd.socket", "systemd-initctl.socket",
     "e2scrub_reap.service", "e2scrub_all.timer", "fstrim.timer", "dpkg-db-backup.timer",
 )  # fmt: skip
 

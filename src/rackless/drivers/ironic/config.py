@@ -17,6 +17,7 @@ KERNEL_PARAMS = (
     "console=ttyS0",
     "net.ifnames=0",
     "mitigations=off",
+    "ipa-inspection-collectors=default",
     # The agent asks nine times more by itself, a minute each when the image's server hangs; a host is tried again anyway.
     "ipa-image-download-connection-retries=2",
 )

@@ -7,6 +7,7 @@ image is built (`--record FILE`) and looked up at boot. Python is run with -I -S
 from __future__ import annotations
 
 import ctypes.util
+import gc
 import importlib
 import logging
 import marshal
@@ -117,7 +118,11 @@ def main() -> None:
         return
     use_compiled_patterns()
     os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
+    gc.disable()  # nothing of what is imported is ever garbage
     from ironic_python_agent.cmd.agent import run  # type: ignore[import-not-found]
+
+    gc.freeze()
+    gc.enable()
 
     say("ironic-python-agent loaded")
     tell_at_once_and_keep_tokens()
