@@ -91,6 +91,10 @@ class LabPaths:
         return self.run / "holder.pid"
 
     @property
+    def labd_pid(self) -> Path:
+        return self.run / "labd.pid"
+
+    @property
     def awake(self) -> Path:
         """There since the servers that were on when the machine went down are on again."""
         return self.run / "awake"
