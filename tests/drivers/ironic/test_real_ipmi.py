@@ -65,7 +65,7 @@ class Site:
         return await self.client.call(method, f"/v1/nodes/{self.node}{path}", body)
 
 
-async def until(what: Callable[[], Awaitable[bool]], within: float = 60) -> None:
+async def until(what: Callable[[], Awaitable[bool]], within: float = 240) -> None:
     async with asyncio.timeout(within):
         while not await what():  # noqa: ASYNC110 - what we wait for is behind HTTP
             await asyncio.sleep(0.2)
@@ -86,7 +86,7 @@ async def site(
     serving = asyncio.create_task(serve_fleet(settings, hypervisor, Bus(), lambda _: None, lambda _: ready.set()))
     service = IronicService(config, venv, LocalProcesses())
     try:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(120):
             await ready.wait()
         await service.start()
         async with IronicClient(config.url, config.username, config.password, config.ca) as client:
