@@ -13,7 +13,7 @@ from rackless.daemon.holder import ENDED
 from rackless.daemon.known import recorded_spec
 from rackless.daemon.uplink import host_nameservers
 from rackless.drivers.clock import SystemClock
-from rackless.drivers.process import LocalProcesses, find
+from rackless.drivers.process import LocalProcesses, find, identity
 from rackless.errors import LabError
 from rackless.events import Bus
 from rackless.run.files import write
@@ -67,6 +67,7 @@ async def ensure_labd(spec: LabSpec, paths: LabPaths, bus: Bus) -> None:
             log=log,
             env=paths.roots.as_environment(),
         )
+        write(paths.launched_pid, identity(holder.pid))
 
         async def answers() -> tuple[bool, str]:
             if holder.poll() is not None:

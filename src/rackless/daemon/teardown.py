@@ -34,6 +34,8 @@ async def teardown(paths: LabPaths, bus: Bus) -> None:
         "folder-when-empty": _retire_when_empty,
         uplink.KIND: uplink.retire_uplink,
     }
+    if (holder := find(paths.launched_pid)) is not None:  # it may not live in the lab yet, and be on its way there
+        await end(holder, within=0)
     for entry in reversed(ledger.entries()):
         with bus.step(f"{entry.kind} {entry.id}"):
             if entry.kind not in retire:
@@ -59,7 +61,7 @@ async def stop_daemon(paths: LabPaths, bus: Bus) -> None:
 
 async def end_daemon(paths: LabPaths) -> None:
     """End a holder and its labd, which outlives a killed one for a while; who is ending by itself is given the time to."""
-    for pidfile in (paths.holder_pid, paths.labd_pid):
+    for pidfile in (paths.launched_pid, paths.holder_pid, paths.labd_pid):
         if (pid := find(pidfile)) is not None:
             await end(pid, within=END_WITHIN)
 
