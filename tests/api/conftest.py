@@ -9,7 +9,8 @@ import sys
 import tempfile
 import time
 import urllib.request
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -204,19 +205,22 @@ def debian_program(package: str, program: str) -> Path | None:
     return path if path.exists() else None
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+def free_ports(count: int) -> list[int]:
+    """Each another one: all are taken at once, and let go when all are known."""
+    with ExitStack() as stack:
+        probes = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for probe in probes:
+            probe.bind(("127.0.0.1", 0))
+        return [int(probe.getsockname()[1]) for probe in probes]
 
 
 class Etcd:
     """A real etcd that can be stopped and started again."""
 
-    def __init__(self, program: Path, folder: Path, name: str = "default") -> None:
+    def __init__(self, program: Path, folder: Path, name: str = "default", ports: Sequence[int] = ()) -> None:
         self._program, self._folder, self._name = program, folder, name
         self.more: tuple[str, ...] = ()
-        self.url, peer, self._health = (f"http://127.0.0.1:{free_port()}" for _ in range(3))
+        self.url, peer, self._health = (f"http://127.0.0.1:{port}" for port in ports or free_ports(3))
         self._peer = peer
         self.membership = f"{name}={peer}"
         self.members = [self.membership]
@@ -245,13 +249,15 @@ class Etcd:
             )  # fmt: skip
 
     def await_health(self) -> None:
-        for _ in range(300):
+        deadline = time.monotonic() + 120
+        while time.monotonic() < deadline:
             try:
-                with urllib.request.urlopen(f"{self._health}/health", timeout=1) as answer:
+                with urllib.request.urlopen(f"{self._health}/health", timeout=10) as answer:
                     if b"true" in answer.read():
                         return
             except OSError:
-                time.sleep(0.1)
+                pass
+            time.sleep(0.1)
         raise AssertionError((self._folder / "etcd.log").read_text())
 
     def stop(self) -> None:
@@ -280,7 +286,8 @@ def etcd_quorum(tmp_path: Path) -> Iterator[list[Etcd]]:
     program = debian_program("etcd-server", "usr/bin/etcd")
     if program is None:
         pytest.skip("etcd-server cannot be had here")
-    found = [Etcd(program, tmp_path, f"m{number}") for number in range(3)]
+    ports = free_ports(9)
+    found = [Etcd(program, tmp_path, f"m{number}", ports[3 * number : 3 * number + 3]) for number in range(3)]
     for each in found:
         each.members = [other.membership for other in found]
         each.launch()
@@ -305,7 +312,7 @@ class Running:
         self.folder = folder
         self.store = store or f"sqlite:{folder}/objects.db"
         self.kubeconfig = folder / "kubeconfig"
-        self.port = free_port()
+        (self.port,) = free_ports(1)
 
     def start(self) -> None:
         with (self.folder / "log").open("ab") as log:
@@ -314,7 +321,8 @@ class Running:
                  "--port", str(self.port), "--kubeconfig-out", str(self.kubeconfig)],
                 stdout=log, stderr=log,
             )  # fmt: skip
-        for _ in range(600):
+        deadline = time.monotonic() + 120
+        while time.monotonic() < deadline:
             try:
                 socket.create_connection(("127.0.0.1", self.port), timeout=1).close()
                 if self.kubeconfig.exists():

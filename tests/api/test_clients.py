@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 import textwrap
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -62,7 +63,13 @@ def kubectl(request: pytest.FixtureRequest, running: Running, tmp_path: Path) ->
 
     def call(*words: str, input: str | None = None, ok: bool = True, **more: str) -> str:
         done = subprocess.run(
-            [program, *words], input=input, capture_output=True, text=True, env={**env, **more}, timeout=60, check=False
+            [program, *words],
+            input=input,
+            capture_output=True,
+            text=True,
+            env={**env, **more},
+            timeout=180,
+            check=False,
         )
         assert (done.returncode == 0) is ok, f"kubectl {words}: {done.stdout}{done.stderr}"
         return done.stdout + done.stderr
@@ -177,15 +184,16 @@ def test_kubectl_approves_a_certificate(kubectl: Any, tmp_path: Path) -> None:
     assert "Pending" in kubectl("get", "csr")
     kubectl("certificate", "approve", "n1")
     kubectl("wait", "--for=condition=Approved", "csr/n1", "--timeout=10s")
-    for _ in range(50):
+    for _ in range(300):
         if "Approved,Issued" in kubectl("get", "csr"):
             break
+        time.sleep(0.1)
     pem = base64.b64decode(kubectl("get", "csr", "n1", "-o", "jsonpath={.status.certificate}"))
     shown = subprocess.run(["openssl", "x509", "-noout", "-subject"], input=pem, capture_output=True, check=True)
     assert b"system:node:n1" in shown.stdout
 
 
-def _python(running: Running, program: str, *, within: float = 60) -> str:
+def _python(running: Running, program: str, *, within: float = 180) -> str:
     """Run a client program as strangers would: its own process, their library, our kubeconfig.
 
     Some libraries write the keys of the kubeconfig into temporary files and leave them there.

@@ -166,11 +166,10 @@ async def test_what_one_server_acknowledged_every_server_knows(tmp_path: Path, e
             clients.append(await stack.enter_async_context(Client(api.url, tmp_path / "pki")))
         one, two, three = clients
         await one.create("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", widget_definition())
-        for client in clients:  # definitions arrive when they arrive, as on the real servers
-            for _ in range(100):
-                if (await client.get(WIDGETS))[0] == 200:
-                    break
-                await asyncio.sleep(0.05)
+        async with asyncio.timeout(60):
+            for client in clients:  # definitions arrive when they arrive, as on the real servers
+                while (await client.get(WIDGETS))[0] != 200:  # noqa: ASYNC110
+                    await asyncio.sleep(0.05)
         for number in range(20):
             name = f"w{number}"
             made = await one.create(WIDGETS, widget(name))

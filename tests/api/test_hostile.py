@@ -95,13 +95,13 @@ def _body(rng: random.Random) -> bytes:
     return raw
 
 
-async def _quiet(api: Api) -> None:
+async def _quiet(api: Api, seconds: float = 0.1) -> None:
     """Until the server has done what it does itself after a write."""
     assert api.objects
     seen = -1
     while seen != api.objects.store.revision:
         seen = api.objects.store.revision
-        await asyncio.sleep(0.1)
+        await asyncio.sleep(seconds)
 
 
 @pytest.mark.parametrize("api", BOTH, indirect=True)
@@ -117,13 +117,17 @@ async def test_nonsense_is_refused_and_never_breaks_the_server(client: Client, a
         )
         if method == "DELETE":
             query = {**query, "dryRun": rng.choice(["All", "x"])}
-        before = api.objects.store.revision
-        code, answer = await client.call(method, path, raw, media=media, **query)
-        assert code < 500, (method, path, media, raw, query, answer)
-        if code < 400:
-            await _quiet(api)
-        else:
-            assert api.objects.store.revision == before, (method, path, media, raw, query, answer)
+        for again in (True, False):
+            before = api.objects.store.revision
+            code, answer = await client.call(method, path, raw, media=media, **query)
+            assert code < 500, (method, path, media, raw, query, answer)
+            if code < 400:
+                await _quiet(api)
+            elif api.objects.store.revision != before:
+                assert again, (method, path, media, raw, query, answer)
+                await _quiet(api, 1.0)  # the server may have been slow with its own work: who is refused may ask again
+                continue
+            break
         if code >= 400 and isinstance(answer, dict):
             assert answer["kind"] == "Status" and answer["status"] == "Failure" and answer["message"]
 

@@ -82,7 +82,7 @@ def test_kopf_runs_its_own_first_example(running: Running, tmp_path: Path) -> No
             api, args = client.CustomObjectsApi(), ("kopf.dev", "v1", "default", "kopfexamples")
             api.create_namespaced_custom_object(*args, yaml.safe_load(open({str(examples / "obj.yaml")!r})))
             def until(what):
-                for _ in range(300):
+                for _ in range(900):
                     if what(): return
                     time.sleep(0.1)
                 raise SystemExit("did not come: " + str(api.get_namespaced_custom_object(*args, "kopf-example-1")))
@@ -93,7 +93,7 @@ def test_kopf_runs_its_own_first_example(running: Running, tmp_path: Path) -> No
             api.delete_namespaced_custom_object(*args, "kopf-example-1")
             until(lambda: not api.list_namespaced_custom_object(*args)["items"])
             """,
-            within=120,
+            within=300,
         )
     assert "And here we are! Creating" in (tmp_path / "kopf.log").read_text()
 
@@ -126,7 +126,7 @@ def test_kopf_runs_an_operator_for_creation_update_and_deletion(running: Running
             config.load_kube_config()
             api, args = client.CustomObjectsApi(), ("example.com", "v1", "default", "widgets")
             def until(what):
-                for _ in range(300):
+                for _ in range(900):
                     if what(): return
                     time.sleep(0.1)
                 raise SystemExit("did not come: " + str(get()))
@@ -143,5 +143,5 @@ def test_kopf_runs_an_operator_for_creation_update_and_deletion(running: Running
             core, chosen = client.CoreV1Api(), "involvedObject.name=ko,reason=Made"
             until(lambda: core.list_namespaced_event("default", field_selector=chosen).items)
             """,
-            within=120,
+            within=300,
         )

@@ -93,7 +93,7 @@ class Rack:
         )
         return status
 
-    async def until(self, what: Callable[[], Awaitable[bool]], within: float = 3.0) -> None:
+    async def until(self, what: Callable[[], Awaitable[bool]], within: float = 30.0) -> None:
         async with asyncio.timeout(within):
             while not await what():  # noqa: ASYNC110 - what we wait for is behind HTTP
                 await asyncio.sleep(0.005)
@@ -179,16 +179,20 @@ class Files:
     asked: list[str] = field(default_factory=list)
     sent: list[str] = field(default_factory=list)
     seconds: float = 0.0
+    open: asyncio.Event = field(default_factory=asyncio.Event)
+    """Nothing is sent while it is not set."""
 
 
 @pytest.fixture
 async def files() -> AsyncIterator[Files]:
     found = Files("", {})
+    found.open.set()
 
     async def serve(request: web.Request) -> web.StreamResponse:
         name = request.match_info["name"]
         found.asked.append(name)
         await asyncio.sleep(found.seconds)
+        await found.open.wait()
         if name not in found.contents:
             raise web.HTTPNotFound
         if name == "locked.iso" and request.headers.get("Authorization") != basic("u", "p")["Authorization"]:

@@ -33,13 +33,13 @@ async def test_a_fault_is_of_one_bmc_and_one_operation_and_ends_after_its_count(
 
 async def test_a_delay_is_as_long_as_asked_and_the_other_bmcs_go_on(make_rack: MakeRack) -> None:
     rack = await make_rack(2)
-    rack.fleet.faults.add(Fault(Trouble.DELAY, "server-0", seconds=0.2))
+    rack.fleet.faults.add(Fault(Trouble.DELAY, "server-0", seconds=1.0))
     began = time.monotonic()
     slow = asyncio.create_task(status(rack))
     assert await status(rack, number=1) == 200
-    assert time.monotonic() - began < 0.2
+    assert not slow.done()
     assert await slow == 200
-    assert time.monotonic() - began >= 0.2
+    assert time.monotonic() - began >= 1.0
 
 
 async def test_a_dropped_request_gets_no_answer(rack: Rack) -> None:

@@ -139,12 +139,18 @@ async def test_media_survive_a_restart_and_leftovers_do_not(make_rack: MakeRack,
 
 async def test_a_slow_image_does_not_hold_up_anything_else(rack: Rack, files: Files) -> None:
     files.contents["a.iso"] = b"image"
-    files.seconds = 0.5
+    files.open.clear()
     inserting = asyncio.create_task(insert(rack, f"{files.url}/a.iso"))
-    await asyncio.sleep(0.05)
-    async with asyncio.timeout(0.3):
+
+    async def asked() -> bool:
+        return files.asked == ["a.iso"]
+
+    await rack.until(asked)
+    async with asyncio.timeout(30):
         assert await rack.reset("On") == 204
         assert await rack.power() == "On"
+    assert not inserting.done()
+    files.open.set()
     assert await inserting == 204
 
 

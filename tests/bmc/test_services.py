@@ -102,24 +102,27 @@ async def test_an_unknown_bios_attribute_or_value_is_refused(rack: Rack) -> None
 
 async def test_an_image_can_be_inserted_by_a_task(rack: Rack, files: Files) -> None:
     files.contents["a.iso"] = b"image"
-    files.seconds = 0.1
+    files.open.clear()
     insert = f"{SYSTEM}/VirtualMedia/Cd/Actions/VirtualMedia.InsertMedia"
     later = {"Prefer": "respond-async"}
     status, body, headers = await rack.ask("POST", insert, {"Image": f"{files.url}/a.iso"}, headers=later)
     assert (status, body["TaskState"]) == (202, "Running")
     monitor = headers["Location"]
     assert (await rack.ask("GET", monitor))[0] == 202
+    files.open.set()
 
     async def done() -> bool:
-        return (await rack.ask("GET", monitor))[0] == 200
+        return (await rack.ask("GET", monitor))[0] != 202
 
     await rack.until(done)
+    assert (await rack.ask("GET", monitor))[0] == 200
     assert (await rack.get(body["@odata.id"]))["TaskState"] == "Completed"
     assert (await rack.get(f"{SYSTEM}/VirtualMedia/Cd"))["Inserted"] is True
 
     _, body, headers = await rack.ask("POST", insert, {"Image": f"{files.url}/b.iso"}, headers=later)
-    await asyncio.sleep(0.2)
-    assert (await rack.ask("GET", headers["Location"]))[0] == 400
+    monitor = headers["Location"]
+    await rack.until(done)
+    assert (await rack.ask("GET", monitor))[0] == 400
     assert (await rack.get(body["@odata.id"]))["TaskState"] == "Exception"
 
     files.seconds = 30

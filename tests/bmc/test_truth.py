@@ -68,8 +68,9 @@ async def test_a_look_that_was_under_way_does_not_undo_what_a_button_did(rack: R
     slow = OldNews(rack.hypervisor)
     with patch.object(rack.hypervisor, "observe", slow.observe):
         looking = asyncio.create_task(chassis.look())
-        await asyncio.sleep(0.01)
+        await slow.seen.wait()
         assert await rack.reset("On") == 204
+        slow.told.set()
         await looking
     assert await rack.power() == "On"
     assert slow.asked == 2
@@ -81,11 +82,13 @@ class OldNews:
     def __init__(self, hypervisor: FakeHypervisor) -> None:
         self._hypervisor = hypervisor
         self.asked = 0
+        self.seen, self.told = asyncio.Event(), asyncio.Event()
 
     async def observe(self, name: str) -> ServerState | None:
         self.asked += 1
         found = {server.name: server for server in await self._hypervisor.servers()}.get(name)
-        await asyncio.sleep(0.05)
+        self.seen.set()
+        await self.told.wait()
         return found
 
 

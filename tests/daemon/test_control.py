@@ -92,6 +92,22 @@ async def test_a_daemon_that_is_not_there_is_an_error_with_a_way_on(tmp_path: Pa
         await client.look("status")
 
 
+@pytest.mark.parametrize("said", [b"", b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"])
+async def test_a_daemon_that_dies_while_it_is_asked_is_an_error_with_a_way_on(tmp_path: Path, said: bytes) -> None:
+    async def die(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(said)
+        writer.close()
+
+    socket = tmp_path / "labd.sock"
+    async with await asyncio.start_unix_server(die, socket):
+        client = ControlClient(socket)
+        assert not await client.alive()
+        for asking in (client.look("status"), client.work("stage", events.Bus())):
+            with pytest.raises(LabError, match="does not answer"):
+                await asking
+
+
 async def test_only_root_may_open_the_socket(tmp_path: Path) -> None:
     async with control(tmp_path, events.Bus()):
         assert (tmp_path / "labd.sock").stat().st_mode & 0o777 == 0o600

@@ -7,11 +7,14 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
+import pytest
+
 from rackless.daemon.keeper import KeptProcesses
 from rackless.daemon.lab_hosts import LabHosts
 from rackless.drivers.fake.provisioner import Fault
 from rackless.errors import LabError
 from rackless.plan.addressing import plan_lab
+from rackless.ports.resources import Record
 from rackless.provisioning.baremetalhost import KIND
 from rackless.run.paths import LabPaths, Roots
 from rackless.spec.load import parse
@@ -83,3 +86,24 @@ async def test_without_an_engine_a_host_is_let_go_and_it_is_said_why(tmp_path: P
     assert await site.resources.get(KIND, "node-0") is None
     assert "node-0 is let go as it is: Ironic does not stay up" in str(site.seen)
     await asyncio.sleep(0)
+
+
+async def test_the_power_button_is_kept_also_when_the_record_is_written_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site = Site()
+    await provisioned(site)
+    get, meddled = site.resources.get, 0
+
+    async def meddle(kind: str, name: str) -> Record | None:
+        nonlocal meddled
+        record = await get(kind, name)
+        if record is not None and not meddled:
+            meddled = 1
+            await site.resources.patch_status(kind, name, {**record["status"], "errorCount": 7})
+        return record
+
+    monkeypatch.setattr(site.resources, "get", meddle)
+    await hosts_of(site, tmp_path).keep_power("node-0", online=False)
+    record = await get(KIND, "node-0")
+    assert meddled and record is not None and record["spec"]["online"] is False

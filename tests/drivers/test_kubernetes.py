@@ -61,7 +61,7 @@ def host(name: str = "one") -> dict[str, Any]:
 
 
 async def next_of(events: AsyncIterator[RecordEvent]) -> tuple[str, str]:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         event = await anext(events)
     return event.type, event.record["metadata"]["name"]
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from rackless.drivers.process import LocalProcesses, identity
+from rackless.drivers.process import LocalProcesses, find, identity
 from rackless.errors import CommandFailed, GaveUp, MachineError
 
 
@@ -33,6 +33,14 @@ async def test_a_program_that_takes_too_long_is_ended_with_its_children(tmp_path
             return
         await asyncio.sleep(0.05)
     pytest.fail("the child outlived the time limit")
+
+
+def test_a_process_is_found_by_its_identity_and_by_nothing_less(tmp_path: Path) -> None:
+    pidfile = tmp_path / "pid"
+    assert find(pidfile) is None
+    for text, found in (("", None), ("nobody", None), (f"{os.getpid()} 1", None), (identity(os.getpid()), os.getpid())):
+        pidfile.write_text(text)
+        assert find(pidfile) == found
 
 
 async def test_programs_do_not_inherit_our_secrets(monkeypatch: pytest.MonkeyPatch) -> None:

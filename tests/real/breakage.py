@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import random
-import signal
 import subprocess
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -14,6 +12,7 @@ from dataclasses import dataclass
 import pytest
 
 from tests.real.conftest import PretendHost
+from tests.real.conftest import kill as end
 
 VICTIMS = {"labd": "rackless.daemon.labd", "Ironic": "ironic: ", "QEMU": "qemu-system-x86_64"}
 PHASES = ("inspecting", "preparing", "provisioning")
@@ -41,8 +40,7 @@ def provision_through(host: PretendHost, kill: Kill) -> None:
         running = background.submit(host.rackless, "up", check=False, timeout=1500)
         await_phase(host, kill.phase, running)
         time.sleep(kill.after)
-        for pid in await_victims(host, kill.victim):
-            os.kill(pid, signal.SIGKILL)
+        end(*await_victims(host, kill.victim))
         done = running.result()
     for _ in range(RUNS):
         if done.returncode == 0:

@@ -21,6 +21,8 @@ from typing import Any
 import pytest
 
 from rackless.drivers import namespaces
+from rackless.drivers.process import identity
+from tests.real.spaces import hold
 
 ROOT = Path(__file__).parents[2]
 
@@ -75,6 +77,14 @@ class PretendHost:
                         living.append((int(entry.name), command))
         return living
 
+    def one(self, what: str, within: float = 60) -> int:
+        """The one process of the lab with this in its command line; for a moment, what it starts looks like itself."""
+        deadline = time.monotonic() + within
+        while len(found := [pid for pid, command in self.inhabitants() if what in command]) != 1:
+            assert time.monotonic() < deadline, f"{len(found)} processes are {what}"
+            time.sleep(0.1)
+        return found[0]
+
     def snapshot(self) -> dict[str, Any]:
         """What a lab must not change, or must put back."""
         return {
@@ -101,6 +111,17 @@ class PretendHost:
         }  # fmt: skip
 
 
+def kill(*pids: int) -> None:
+    """And wait until they are gone; some end by themselves when another does."""
+    for pid in pids:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    deadline = time.monotonic() + 60
+    while any(identity(pid) for pid in pids):
+        assert time.monotonic() < deadline, "killed, and still there"
+        time.sleep(0.01)
+
+
 def leaked_secrets(state: Path, *more: str) -> list[str]:
     """Secrets of a lab in its logs, or in a file that others than root can read; `more` are those that only a test knows.
 
@@ -112,13 +133,19 @@ def leaked_secrets(state: Path, *more: str) -> list[str]:
     passwords += [text.encode() for text in more]
     leaks = []
     for folder, _, names in os.walk(state):
-        closed = any(parent.stat().st_mode & 0o001 == 0 for parent in (Path(folder), *Path(folder).parents[:-1])
-                     if parent.is_relative_to(state))  # fmt: skip
+        try:
+            closed = any(parent.stat().st_mode & 0o001 == 0 for parent in (Path(folder), *Path(folder).parents[:-1])
+                         if parent.is_relative_to(state))  # fmt: skip
+        except FileNotFoundError:
+            continue
         logs = Path(folder).is_relative_to(state / "logs")
         for path in (Path(folder, name) for name in names):
-            if not path.is_file() or not (logs or (not closed and path.stat().st_mode & 0o004)):
+            try:
+                if not path.is_file() or not (logs or (not closed and path.stat().st_mode & 0o004)):
+                    continue
+                content = path.read_bytes()
+            except FileNotFoundError:  # files come and go in a lab that runs
                 continue
-            content = path.read_bytes()
             if b"PRIVATE KEY-----" in content or any(password in content for password in passwords):
                 leaks.append(str(path.relative_to(state)))
     return leaks
@@ -128,20 +155,15 @@ def leaked_secrets(state: Path, *more: str) -> list[str]:
 def host(tmp_path: Path) -> Iterator[PretendHost]:
     if os.geteuid() != 0:
         pytest.skip("namespaces need root")
-    holder = subprocess.Popen(
-        ["unshare", "--net", "--mount", "--propagation", "private", "--", "sleep", "3600"], stdin=subprocess.DEVNULL
-    )
-    outside = os.readlink("/proc/self/ns/net")
-    while os.readlink(f"/proc/{holder.pid}/ns/net") == outside:
-        time.sleep(0.01)
+    holder = hold("--net", "--mount", "--propagation", "private")
     host = PretendHost(holder.pid, tmp_path)
     try:
         host.run("ip", "link", "set", "lo", "up")
         yield host
     finally:
         for lab in ("lab", "other"):
-            host.rackless("destroy", "--yes", "--name", lab, check=False, timeout=60)
-            for pid, _ in host.inhabitants(lab):
-                os.kill(pid, signal.SIGKILL)
+            with suppress(subprocess.TimeoutExpired):
+                host.rackless("destroy", "--yes", "--name", lab, check=False, timeout=300)
+            kill(*(pid for pid, _ in host.inhabitants(lab)))
         holder.kill()
         holder.wait()

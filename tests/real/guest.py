@@ -34,7 +34,7 @@ class Guest:
     pid: int = 0
 
     def __enter__(self) -> Guest:
-        keeper = subprocess.Popen(["unshare", "--net", "sleep", "300"], stdin=subprocess.DEVNULL)
+        keeper = subprocess.Popen(["unshare", "--net", "sleep", "3600"], stdin=subprocess.DEVNULL)
         self.processes.append(keeper)
         self.pid = keeper.pid
         outside = os.readlink("/proc/self/ns/net")
@@ -61,7 +61,7 @@ class Guest:
         return json.loads(done.stdout)
 
     def dhcp(
-        self, device: str = "eth0", patience: float = 6.0, *, options: dict[int, bytes] | None = None
+        self, device: str = "eth0", patience: float = 30.0, *, options: dict[int, bytes] | None = None
     ) -> dict[str, Any] | None:
         """What DHCP offers and confirms; None when nobody answers. `options` are those the client tells of itself."""
         told = [f"{code}={value.hex()}" for code, value in (options or {}).items()]
@@ -188,10 +188,7 @@ def dns(server: str, name: str) -> list[str]:
         name = ".".join(reversed(name.split("."))) + ".in-addr.arpa"
     question = b"".join(bytes([len(label)]) + label.encode() for label in name.split(".")) + b"\0"
     packet = struct.pack("!HHHHHH", 7, 0x0100, 1, 0, 0, 0) + question + struct.pack("!HH", kind, 1)
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
-        sock.settimeout(5)
-        sock.sendto(packet, (server, 53))
-        data = sock.recv(4096)
+    data = _ask(server, 53, packet)
     (count,) = struct.unpack("!H", data[6:8])
     position = 12 + len(question) + 4
     found = []
@@ -202,6 +199,20 @@ def dns(server: str, name: str) -> list[str]:
         found.append(socket.inet_ntoa(data[position : position + 4]) if kind == 1 else _name(data, position)[0])
         position += length
     return found
+
+
+def _ask(server: str, port: int, question: bytes, patience: float = 30.0) -> bytes:
+    """As clients do: again, when there was no answer."""
+    deadline = time.monotonic() + patience
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+        sock.settimeout(2)
+        while True:
+            sock.sendto(question, (server, port))
+            try:
+                return sock.recv(4096)
+            except TimeoutError:
+                if time.monotonic() > deadline:
+                    raise
 
 
 def _name(data: bytes, position: int) -> tuple[str, int]:
@@ -229,17 +240,14 @@ def serve_dns(address: str, answer: str) -> None:
 
 
 def ntp(server: str) -> float:
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
-        sock.settimeout(5)
-        sock.sendto(b"\x23" + b"\0" * 47, (server, 123))
-        data = sock.recv(100)
+    data = _ask(server, 123, b"\x23" + b"\0" * 47)
     return float(struct.unpack("!I", data[40:44])[0] - 2_208_988_800)
 
 
 def tftp(server: str, name: str) -> str:
     digest, expected = hashlib.sha256(), 1
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
-        sock.settimeout(5)
+        sock.settimeout(30)
         sock.sendto(b"\0\1" + name.encode() + b"\0octet\0", (server, 69))
         while True:
             data, sender = sock.recvfrom(1024)
@@ -255,8 +263,9 @@ def tftp(server: str, name: str) -> str:
 
 
 def tcp(address: str, port: int) -> bool:
+    """Long enough for the third time the kernel asks, after three seconds: a router may have told it of a way meanwhile."""
     try:
-        with socket.create_connection((address, port), timeout=1.5):
+        with socket.create_connection((address, port), timeout=4):
             return True
     except OSError:
         return False

@@ -20,6 +20,7 @@ from rackless.daemon.furnish import ACCOUNTS
 from rackless.drivers import namespaces
 from rackless.drivers.libvirt.binding import libvirt
 from rackless.lab import libvirtd
+from tests.real.spaces import hold
 
 ROOT = Path(__file__).parents[2]
 _PRIVATE = ("run", "var/lib", "var/cache", "var/log", "etc/libvirt")
@@ -49,10 +50,7 @@ class PrivateLibvirtd:
 def private_libvirtd(folder: Path) -> Iterator[PrivateLibvirtd]:
     (folder / "sock").mkdir(parents=True)
     # servers outlive libvirtd, and the namespace in which they are must too
-    holder = subprocess.Popen(["unshare", "--net", "--mount", "--propagation", "private", "--", "sleep", "3600"])
-    here = os.readlink("/proc/self/ns/mnt")
-    while os.readlink(f"/proc/{holder.pid}/ns/mnt") == here:
-        time.sleep(0.01)
+    holder = hold("--net", "--mount", "--propagation", "private")
     try:
         subprocess.run(_inside(holder.pid, "--furnish", folder), check=True, cwd=ROOT)
         found = PrivateLibvirtd(folder, str(holder.pid), _launch(folder, str(holder.pid)))
@@ -83,7 +81,8 @@ def _launch(folder: Path, holder: str) -> subprocess.Popen[bytes]:
         _inside(holder, "--run", folder), cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
     uri = f"test+unix:///default?socket={folder}/sock/libvirt-sock"
-    for _ in range(300):
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline:
         try:
             libvirt().registerErrorHandler(lambda *_: None, None)  # it would print
             libvirt().open(uri).close()

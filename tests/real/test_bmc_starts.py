@@ -76,10 +76,13 @@ class Fleet:
             list(pool.map(on, self.systems))
 
     def power(self) -> Counter[str]:
-        return Counter(self.ask(system["redfish"])["PowerState"] for system in self.systems)
+        with ThreadPoolExecutor(COUNT) as pool:
+            return Counter(pool.map(lambda system: self.ask(system["redfish"])["PowerState"], self.systems))
 
     def ipmi_power(self) -> set[str]:
-        return {self._ipmitool(system["ipmi_port"]) for system in self.systems}
+        """All at once, like the requests before: a slot is kept for eight seconds only."""
+        with ThreadPoolExecutor(COUNT) as pool:
+            return set(pool.map(lambda system: self._ipmitool(system["ipmi_port"]), self.systems))
 
     def _ipmitool(self, port: int) -> str:
         where = ["-H", "127.0.0.1", "-p", str(port), "-U", "admin", "-P", "real", "-C", "17"]

@@ -35,20 +35,20 @@ print(urllib.request.urlopen(request, context=tls, timeout=30).read().decode())
 """
 
 
-def ask(host: PretendHost, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
-    """The cluster's API, from the host's side, as the administrator."""
+def ask(host: PretendHost, path: str, body: dict[str, Any] | None = None, within: float = 120) -> dict[str, Any]:
+    """The cluster's API, from the host's side, as the administrator.
+
+    As any client does: who was being led to a server when it was found dead is cut off, and asks again.
+    """
     words = [json.dumps(body)] if body is not None else []
-    found: dict[str, Any] = json.loads(host.run(sys.executable, "-P", "-c", ASK, path, *words).stdout)
-    return found
-
-
-def ask_patiently(host: PretendHost, path: str, body: dict[str, Any], within: float = 120) -> None:
-    """As any client does: who was being led to a server when it was found dead is cut off, and asks again."""
     deadline = time.monotonic() + within
     while True:
-        done = host.run(sys.executable, "-P", "-c", ASK, path, json.dumps(body), check=False)
-        if done.returncode == 0 or "HTTP Error 409" in done.stderr:  # the last time it had been written
-            return
+        done = host.run(sys.executable, "-P", "-c", ASK, path, *words, check=False)
+        if done.returncode == 0:
+            found: dict[str, Any] = json.loads(done.stdout)
+            return found
+        if body is not None and "HTTP Error 409" in done.stderr:  # the last time it had been written
+            return body
         assert time.monotonic() < deadline, done.stderr
         time.sleep(1)
 
@@ -94,7 +94,7 @@ def test_the_vip_moves_and_the_quorum_stands_when_a_control_plane_is_switched_of
     (gone,) = [member for member in found["etcd"]["members"] if not member["healthy"]]
     assert gone["name"] == first and gone["problem"]
     note = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "note"}, "data": {"without": first}}
-    ask_patiently(host, "/api/v1/namespaces/default/configmaps", note)
+    ask(host, "/api/v1/namespaces/default/configmaps", note)
 
     # it comes back: the quorum is whole again, and the VIP stays where it is
     host.rackless("power", first, "on")

@@ -30,7 +30,7 @@ provisioner:
 
 @contextmanager
 def their_ironic(host: PretendHost, folder: Path) -> Iterator[None]:
-    (labd,) = [pid for pid, command in host.inhabitants() if "rackless.daemon.labd" in command]
+    labd = host.one("rackless.daemon.labd")
     command = [sys.executable, "-m", "tests.real.other_ironic", str(folder), GATEWAY, str(PORT)]
     process = subprocess.Popen(
         ["nsenter", "-t", str(labd), "-m", "-n", f"--wd={ROOT}", "--", *command],
@@ -41,12 +41,12 @@ def their_ironic(host: PretendHost, folder: Path) -> Iterator[None]:
         yield
     finally:
         process.terminate()
-        process.wait(timeout=60)
+        process.wait(timeout=300)
         if process.stdout:
             process.stdout.close()
 
 
-def await_host(host: PretendHost, wanted: str, within: float = 120) -> None:
+def await_host(host: PretendHost, wanted: str, within: float = 300) -> None:
     deadline = time.monotonic() + within
     seen = ""
     while time.monotonic() < deadline:
@@ -90,7 +90,7 @@ def test_hosts_are_registered_and_switched_by_an_ironic_that_is_not_the_labs(hos
         assert step["outcome"] == "done"
 
 
-def await_power(host: PretendHost, wanted: str, within: float = 120) -> None:
+def await_power(host: PretendHost, wanted: str, within: float = 300) -> None:
     deadline = time.monotonic() + within
     while time.monotonic() < deadline:
         if host.status()["servers"][0]["power"] == wanted:

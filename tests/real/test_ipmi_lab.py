@@ -34,10 +34,13 @@ class Terminal:
     def type(self, text: bytes) -> None:
         os.write(self._line, text)
 
-    def until(self, wanted: bytes, seconds: float, typing: bytes = b"") -> None:
-        """Wait until it shows something; meanwhile strike a key again and again, if one is to be struck in time."""
+    def until(self, wanted: bytes, seconds: float = 60, typing: bytes = b"", since: int = 0) -> None:
+        """Wait until it shows something, that is not further back than `since`.
+
+        Meanwhile strike a key again and again, if one is to be struck in time.
+        """
         end = time.monotonic() + seconds
-        while wanted not in self.shown:
+        while wanted not in self.shown[since:]:
             assert time.monotonic() < end, f"{wanted!r} was not shown: {self.shown[-2000:]!r}"
             self.type(typing)
             if select.select([self._line], [], [], 0.2)[0]:
@@ -67,16 +70,15 @@ def test_a_server_is_switched_watched_and_typed_into_by_ipmi(host: PretendHost) 
     host.run(*tool, "chassis", "bootdev", "pxe", "options=efiboot")
     console = Terminal(host.enter(*tool, "sol", "activate"), host.environment)
     try:
-        console.until(b"operational", 20)
+        console.until(b"operational")
         host.run(*tool, "power", "on")
         assert "on" in host.run(*tool, "power", "status").stdout
         console.until(b"Start PXE over IPv4", 180)
-        console.type(b"\x1b")
-        console.until(b"PXE-E21", 60)
+        console.until(b"PXE-E21", 120, typing=b"\x1b")
         log = (host.folder / "state/lab/logs/console/box-0.log").read_bytes()
         assert b"Start PXE over IPv4" in log
         console.type(b"\r~.")
-        console.until(b"terminated", 20)
+        console.until(b"terminated")
     finally:
         console.close()
     host.run(*tool, "power", "off")

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import time
 
 import pytest
 
-from tests.real.conftest import PretendHost, leaked_secrets
+from tests.real.conftest import PretendHost, kill, leaked_secrets
 
 pytestmark = pytest.mark.real
 
@@ -29,8 +27,7 @@ def test_destroy_is_exact_after_everything_of_the_lab_was_killed(host: PretendHo
     assert {"holder", "labd", "libvirtd", "dnsmasq"} <= {
         name for name in ("holder", "labd", "libvirtd", "dnsmasq") for _, command in victims if name in command
     }
-    for pid, _ in victims:
-        os.kill(pid, signal.SIGKILL)
+    kill(*(pid for pid, _ in victims))
     host.rackless("destroy", "--yes")
     assert host.snapshot() == before
     assert host.inhabitants() == []
@@ -40,13 +37,13 @@ def test_destroy_is_exact_after_everything_of_the_lab_was_killed(host: PretendHo
 def test_the_lab_goes_on_after_a_part_of_it_was_killed(host: PretendHost, victim: str) -> None:
     host.rackless("up", "--until", "bmc")
     dnsmasq = [pid for pid, command in host.inhabitants() if "dnsmasq" in command]
-    (pid,) = [pid for pid, command in host.inhabitants() if victim in command]
-    os.kill(pid, signal.SIGKILL)
+    kill(host.one(victim))
     time.sleep(0.3)
     host.rackless("up", "--until", "bmc")
     assert host.status()["reached"] == "bmc"
     assert [pid for pid, command in host.inhabitants() if "dnsmasq" in command] == dnsmasq
-    assert len([pid for pid, command in host.inhabitants() if victim in command]) == 1
+    for part in ("rackless.daemon.holder", "rackless.daemon.labd", "libvirtd"):
+        host.one(part)
 
 
 def test_the_networks_are_those_of_a_real_site(host: PretendHost) -> None:
@@ -65,8 +62,7 @@ def test_the_networks_are_those_of_a_real_site(host: PretendHost) -> None:
 
 def test_every_name_of_the_lab_resolves_and_nothing_else_is_asked_outside(host: PretendHost) -> None:
     host.rackless("up", "--until", "lab")
-    (labd,) = [pid for pid, command in host.inhabitants() if "rackless.daemon.labd" in command]
-    inside = ["nsenter", "-t", str(labd), "-m", "-n", "--", "getent", "hosts"]
+    inside = ["nsenter", "-t", str(host.one("rackless.daemon.labd")), "-m", "-n", "--", "getent", "hosts"]
     for name, address in {
         "api.lab.rackless.test": "192.168.111.5",
         "api-int.lab.rackless.test": "192.168.111.5",
@@ -80,8 +76,7 @@ def test_every_name_of_the_lab_resolves_and_nothing_else_is_asked_outside(host: 
 
 def test_the_services_of_the_host_are_not_there_for_the_lab(host: PretendHost) -> None:
     host.rackless("up", "--until", "lab")
-    (labd,) = [pid for pid, command in host.inhabitants() if "rackless.daemon.labd" in command]
-    inside = ["nsenter", "-t", str(labd), "-m", "-n", "--"]
+    inside = ["nsenter", "-t", str(host.one("rackless.daemon.labd")), "-m", "-n", "--"]
     assert set(host.run(*inside, "ls", "/run").stdout.split()) <= {"libvirt", "libvirtd.pid", "systemd", "lock"}
     assert host.run(*inside, "cat", "/etc/resolv.conf").stdout == "search lab.rackless.test\nnameserver 192.168.111.1\n"
     assert "resolve" not in host.run(*inside, "cat", "/etc/nsswitch.conf").stdout

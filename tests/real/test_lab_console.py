@@ -15,9 +15,10 @@ pytestmark = pytest.mark.real
 
 def type_slowly(terminal: Terminal, line: bytes) -> None:
     """A BIOS takes few keys at a time: the next is typed when the last is shown."""
+    start = len(terminal.shown)
     for end in range(1, len(line) + 1):
         terminal.type(line[end - 1 : end])
-        terminal.until(line[:end], 20)
+        terminal.until(line[:end], since=start)
     terminal.type(b"\r")
 
 
@@ -31,22 +32,24 @@ def test_all_who_are_at_a_console_see_everything_and_may_type(host: PretendHost)
     own = host.enter(sys.executable, "-P", "-m", "rackless", "console", "box-0")
     terminals = [Terminal(host.enter(*tool, "sol", "activate"), host.environment)]
     try:
-        terminals[0].until(b"operational", 20)
+        terminals[0].until(b"operational")
         host.rackless("power", "box-0", "on")
         terminals[0].until(b"iPXE>", 120, typing=b"\x02")  # it waits two seconds for that
         terminals += [Terminal(own, host.environment), Terminal(own, host.environment)]
         for terminal in terminals:
-            terminal.until(b"SeaBIOS (version", 60)
+            terminal.until(b"SeaBIOS (version")
+        answer = b""
         for number, terminal in enumerate(terminals):
-            terminal.until(b"iPXE>", 30)
+            terminal.until(b"iPXE>", since=terminal.shown.find(answer))  # the prompt after the last answer
             type_slowly(terminal, f"echo number-{number}".encode())
+            answer = f"number-{number}\r\nnumber-{number}".encode()
             for other in terminals:
-                other.until(f"number-{number}\r\nnumber-{number}".encode(), 30)
+                other.until(answer)
         terminals[0].type(b"\r~.")
-        terminals[0].until(b"terminated", 20)
+        terminals[0].until(b"terminated")
         for terminal in terminals[1:]:
             terminal.type(b"\x1d")
-            terminal.until(b"end of the console", 20)
+            terminal.until(b"end of the console")
     finally:
         for terminal in terminals:
             terminal.close()

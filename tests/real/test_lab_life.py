@@ -11,10 +11,11 @@ import sys
 import tarfile
 import time
 from collections.abc import Callable
+from contextlib import suppress
 
 import pytest
 
-from tests.real.conftest import PretendHost
+from tests.real.conftest import PretendHost, kill
 
 pytestmark = pytest.mark.real
 
@@ -33,7 +34,7 @@ def start(host: PretendHost, *arguments: str) -> subprocess.Popen[bytes]:
     )  # fmt: skip
 
 
-def wait_for(what: Callable[[], bool], within: float = 30) -> None:
+def wait_for(what: Callable[[], bool], within: float = 120) -> None:
     deadline = time.monotonic() + within
     while not what():
         assert time.monotonic() < deadline, "it never came"
@@ -50,10 +51,8 @@ def test_up_goes_on_wherever_it_or_a_part_of_the_lab_was_killed(host: PretendHos
         time.sleep(chance.uniform(0.3, 2.0))
         victims = [pid for pid, _ in host.inhabitants()]
         for pid in chance.sample(victims, k=min(len(victims), chance.randint(0, 3))):
-            try:
+            with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
-            except ProcessLookupError:
-                continue
         up.kill()
         up.wait()
     host.rackless("up", "--until", "bmc")
@@ -69,8 +68,7 @@ def test_two_at_once_do_not_meet(host: PretendHost) -> None:
     describe(host, SMALL)
     first = start(host, "up", "--until", "lab")
     lock = host.folder / "state" / "lab.lock"
-    while not lock.exists() or not lock.read_text():
-        time.sleep(0.01)
+    wait_for(lambda: lock.exists() and lock.read_text() != "")
     second = host.rackless("up", "--until", "lab", "--json", check=False)
     assert second.returncode == 4
     assert "another rackless is working" in json.loads(second.stdout.splitlines()[-1])["error"]["what"]
@@ -104,8 +102,7 @@ def test_a_running_server_goes_on_while_libvirtd_dies_and_the_network_changes(ho
     host.rackless("up", "--until", "bmc")
     host.rackless("power", "node-0", "on")
     qemu = [pid for pid, command in host.inhabitants() if "qemu-system" in command]
-    (libvirtd,) = [pid for pid, command in host.inhabitants() if command.startswith("libvirtd")]
-    os.kill(libvirtd, signal.SIGKILL)
+    kill(host.one("libvirtd"))
     describe(
         host,
         SMALL.replace("}}", ", memory: 1200MiB}, more: {count: 1}}")
@@ -123,13 +120,15 @@ def test_a_running_server_goes_on_while_libvirtd_dies_and_the_network_changes(ho
 def test_dhcp_and_names_come_back_by_themselves(host: PretendHost) -> None:
     describe(host, SMALL)
     host.rackless("up", "--until", "lab")
-    for pid, command in host.inhabitants():
-        if "dnsmasq" in command:
-            os.kill(pid, signal.SIGKILL)
+    kill(*(pid for pid, command in host.inhabitants() if "dnsmasq" in command))
     ask = ["exec", "--", "getent", "hosts", "node-0.lab.rackless.test"]
     wait_for(lambda: host.rackless(*ask, check=False).returncode == 0)
-    (part,) = [part for part in host.status()["parts"] if part["name"] == "dnsmasq of cluster"]
-    assert part["running"] and part["restarts"] >= 1
+
+    def told() -> bool:
+        (part,) = [part for part in host.status()["parts"] if part["name"] == "dnsmasq of cluster"]
+        return bool(part["running"] and part["restarts"] >= 1)
+
+    wait_for(told)  # it answers before it is counted
     assert "dnsmasq of cluster was started again" in host.rackless("status").stdout
 
 
@@ -162,16 +161,15 @@ def test_a_lab_is_made_whole_again_after_a_reboot_of_the_machine(host: PretendHo
     host.rackless("power", "node-0", "on")
     host.rackless("power", "node-1", "on")
     host.rackless("power", "node-1", "off")
-    wait_for(lambda: (host.folder / "state/lab/powered").read_text() == "node-0")
-    for pid, _ in host.inhabitants():
-        os.kill(pid, signal.SIGKILL)
+    powered = host.folder / "state/lab/powered"
+    wait_for(lambda: powered.exists() and powered.read_text() == "node-0")
+    kill(*(pid for pid, _ in host.inhabitants()))
     host.run("umount", str(host.folder / "run/lab/net"))
     host.run("rm", "-r", str(host.folder / "run"))  # what a reboot does to /run
     host.rackless("up", "--until", "bmc")
     assert {server["name"]: server["power"] for server in host.status()["servers"]} == {"node-0": "on", "node-1": "off"}
-    (labd,) = [pid for pid, command in host.inhabitants() if "rackless.daemon.labd" in command]
     host.rackless("power", "node-0", "off")
-    os.kill(labd, signal.SIGKILL)  # that is no restart of the machine: what is off stays off
+    kill(host.one("rackless.daemon.labd"))  # that is no restart of the machine: what is off stays off
     host.rackless("up", "--until", "bmc")
     assert {server["power"] for server in host.status()["servers"]} == {"off"}
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import suppress
 from pathlib import Path
 
 from rackless.cluster.reference.keys import Keys
@@ -11,7 +10,7 @@ from rackless.daemon.doorstep import host_url
 from rackless.daemon.known import require_lab, require_root
 from rackless.daemon.lab_api import render_kubeconfig
 from rackless.drivers.kubernetes.resources import NAMESPACE
-from rackless.drivers.process import identity
+from rackless.drivers.process import find
 from rackless.errors import InputError, LabError
 from rackless.plan.addressing import plan_lab
 from rackless.plan.model import PlannedServer
@@ -103,9 +102,6 @@ def ssh_command(lab: str, server: str, command: Sequence[str], roots: Roots) -> 
 
 
 def _holder(paths: LabPaths) -> int:
-    with suppress(FileNotFoundError, ValueError):
-        text = paths.holder_pid.read_text()
-        pid = int(text.split()[0])
-        if identity(pid) == text:
-            return pid
+    if (pid := find(paths.holder_pid)) is not None:
+        return pid
     raise LabError(f"the lab {paths.name} is not running", hint="`rackless up` starts it")

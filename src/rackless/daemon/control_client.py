@@ -120,14 +120,21 @@ def _head(method: str, name: str, *headers: str) -> bytes:
 
 
 async def _headers(reader: asyncio.StreamReader, name: str) -> dict[str, str]:
-    status = int((await reader.readline()).split()[1])
+    status = int((await _line(reader)).split()[1])
     headers = {}
-    while line := (await reader.readline()).strip():
+    while line := await _line(reader):
         key, _, value = line.decode().partition(":")
         headers[key.lower()] = value.strip().lower()
     if status != 200:
         raise ValueError(f"labd answered {status} to {name}; it may be of another version")
     return headers
+
+
+async def _line(reader: asyncio.StreamReader) -> bytes:
+    line = await reader.readline()
+    if not line.endswith(b"\n"):
+        raise ConnectionResetError("labd ended before it had answered")
+    return line.strip()
 
 
 async def _one(body: AsyncIterator[bytes]) -> Any:

@@ -13,7 +13,7 @@ from rackless.daemon.holder import ENDED
 from rackless.daemon.known import recorded_spec
 from rackless.daemon.uplink import host_nameservers
 from rackless.drivers.clock import SystemClock
-from rackless.drivers.process import LocalProcesses
+from rackless.drivers.process import LocalProcesses, find, identity
 from rackless.errors import LabError
 from rackless.events import Bus
 from rackless.run.files import write
@@ -32,7 +32,7 @@ START_WITHIN = 120.0
 async def ensure_labd(spec: LabSpec, paths: LabPaths, bus: Bus) -> None:
     with bus.step("namespaces and daemon") as step:
         client = ControlClient(paths.socket)
-        if await client.alive():
+        if find(paths.holder_pid) is not None and await client.alive():  # without its keeper it is about to end
             why = await _outdated(spec, paths, client)
             if not why:
                 step.unchanged()
@@ -67,6 +67,7 @@ async def ensure_labd(spec: LabSpec, paths: LabPaths, bus: Bus) -> None:
             log=log,
             env=paths.roots.as_environment(),
         )
+        write(paths.launched_pid, identity(holder.pid))
 
         async def answers() -> tuple[bool, str]:
             if holder.poll() is not None:

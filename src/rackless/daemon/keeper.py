@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from rackless.drivers.process import LocalProcesses, end, identity
+from rackless.drivers.process import LocalProcesses, end, find, identity
 from rackless.errors import LabError
 from rackless.events import Bus
 from rackless.ports.process import Child
@@ -121,11 +121,8 @@ class Keeper:
             await self._spawn()
 
     async def _end_predecessor(self) -> None:
-        with suppress(FileNotFoundError, ValueError):
-            text = self._pidfile.read_text()
-            pid = int(text.split()[0])
-            if identity(pid) == text:
-                await end(pid)
+        if (pid := find(self._pidfile)) is not None:
+            await end(pid)
 
     def _last_words(self) -> str:
         with suppress(FileNotFoundError):

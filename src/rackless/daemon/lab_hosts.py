@@ -275,10 +275,13 @@ class LabHosts:
 
     async def keep_power(self, name: str, *, online: bool) -> None:
         """What a person did at the power button of a provisioned host is what the host should be from now on."""
-        record = await self._resources.get(KIND, name)
-        if record is not None and read(record).status.state is State.PROVISIONED:
+        while (record := await self._resources.get(KIND, name)) is not None:
+            if read(record).status.state is not State.PROVISIONED:
+                return
             record["spec"]["online"] = online
-            await self._resources.apply(record)
+            with suppress(Conflict):  # whoever looks after it wrote meanwhile: look again
+                await self._resources.apply(record)
+                return
 
     async def _look_after(self, controller: HostController) -> None:
         try:

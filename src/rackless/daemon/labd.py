@@ -16,7 +16,9 @@ from rackless.daemon.build import fingerprint
 from rackless.daemon.control import ControlServer
 from rackless.daemon.engine import Engine
 from rackless.daemon.local import allow_many_files
+from rackless.drivers.process import identity
 from rackless.errors import RacklessError
+from rackless.run.files import write
 from rackless.run.paths import LabPaths, Roots
 from rackless.spec.lab import LabSpec
 
@@ -121,7 +123,9 @@ def main() -> None:
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     os.umask(0o022)
     allow_many_files()
-    asyncio.run(serve(LabPaths(Roots.from_environment(), sys.argv[1])))
+    paths = LabPaths(Roots.from_environment(), sys.argv[1])
+    write(paths.labd_pid, identity(os.getpid()))
+    asyncio.run(serve(paths))
 
 
 if __name__ == "__main__":

@@ -16,11 +16,14 @@ from typing import Any
 from rackless.daemon import uplink
 from rackless.daemon.control_client import ControlClient
 from rackless.drivers import namespaces
-from rackless.drivers.process import end, identity
+from rackless.drivers.process import end, find
 from rackless.errors import LabError, RacklessError
 from rackless.events import Bus
 from rackless.run.ledger import Entry, Ledger
 from rackless.run.paths import LabPaths, Roots
+
+END_WITHIN = 35.0
+"""Seconds for a daemon that ends: it gives those it keeps, one after the other, ten each."""
 
 
 async def teardown(paths: LabPaths, bus: Bus) -> None:
@@ -31,6 +34,8 @@ async def teardown(paths: LabPaths, bus: Bus) -> None:
         "folder-when-empty": _retire_when_empty,
         uplink.KIND: uplink.retire_uplink,
     }
+    if (holder := find(paths.launched_pid)) is not None:  # it may not live in the lab yet, and be on its way there
+        await end(holder, within=0)
     for entry in reversed(ledger.entries()):
         with bus.step(f"{entry.kind} {entry.id}"):
             if entry.kind not in retire:
@@ -55,12 +60,10 @@ async def stop_daemon(paths: LabPaths, bus: Bus) -> None:
 
 
 async def end_daemon(paths: LabPaths) -> None:
-    """End a holder, and with it its labd; one that is ending by itself is given the time to."""
-    with suppress(FileNotFoundError, ValueError):
-        text = paths.holder_pid.read_text()
-        pid = int(text.split()[0])
-        if identity(pid) == text:
-            await end(pid, within=10)
+    """End a holder and its labd, which outlives a killed one for a while; who is ending by itself is given the time to."""
+    for pidfile in (paths.launched_pid, paths.holder_pid, paths.labd_pid):
+        if (pid := find(pidfile)) is not None:
+            await end(pid, within=END_WITHIN)
 
 
 async def retire_namespace(paths: LabPaths) -> None:

@@ -55,6 +55,16 @@ def identity(pid: int) -> str:
     return "" if fields[0] in "ZX" else f"{pid} {fields[19]}"
 
 
+def find(pidfile: Path) -> int | None:
+    """The process whose identity is written there, while it lives."""
+    try:
+        text = pidfile.read_text()
+        pid = int(text.split()[0])
+    except (FileNotFoundError, ValueError, IndexError):
+        return None
+    return pid if identity(pid) == text else None
+
+
 async def end(pid: int, within: float = 5.0) -> None:
     """End a process that is not our child: ask, wait, kill. Silent when it is gone."""
     try:

@@ -88,7 +88,17 @@ class LabPaths:
 
     @property
     def holder_pid(self) -> Path:
+        """The holder, when it is in the lab's namespaces."""
         return self.run / "holder.pid"
+
+    @property
+    def launched_pid(self) -> Path:
+        """The holder from its first moment, when it is still on its way there."""
+        return self.run / "launched.pid"
+
+    @property
+    def labd_pid(self) -> Path:
+        return self.run / "labd.pid"
 
     @property
     def awake(self) -> Path:

@@ -163,7 +163,7 @@ async def run(*command: str) -> tuple[int, str]:
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,
     )
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(180):
         output, _ = await process.communicate()
     return process.returncode or 0, output.decode(errors="replace")
 
@@ -194,10 +194,13 @@ async def test_freeipmi_finds_everything_a_bmc_has(bench: Bench, suite: int) -> 
 @pytest.mark.parametrize("suite", [3, 17])
 async def test_who_may_not_is_refused_at_once(bench: Bench, suite: int) -> None:
     for user, password in (("nobody", "x"), ("admin", "wrong")):
-        started = time.perf_counter()
-        code, _ = await run(*bench.ipmitool(suite, user, password), "power", "status")
-        assert code
-        assert time.perf_counter() - started < 2.0
+        seconds = []
+        for _ in range(3):  # a machine with other work may start a program late, not three times
+            started = time.perf_counter()
+            code, _output = await run(*bench.ipmitool(suite, user, password), "power", "status")
+            assert code
+            seconds.append(time.perf_counter() - started)
+        assert min(seconds) < 2.0
     assert (await run(*bench.ipmitool(suite, "twenty", "p" * 20), "power", "status"))[0] == 0
     viewer = bench.ipmitool(suite, "view")
     assert (await run(*viewer, "-L", "USER", "power", "status"))[0] == 0
@@ -319,7 +322,7 @@ async def test_the_console_is_shown_and_typed_into_while_others_listen(bench: Be
     else:
         command, leave, goodbye = ["ipmiconsole", *bench.freeipmi(suite)], b"&.", b"closing"
     with shown_by(command) as (terminal, shown):
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(120):
             await until(lambda: bench.consoles.listeners("server-0") == 2)
             bench.consoles.say("server-0", b"debian login: ")
             await until(lambda: b"login:" in shown)
@@ -356,7 +359,7 @@ async def test_a_real_guest_is_seen_and_typed_into_by_sol_beside_another_reader(
 
     listening = asyncio.create_task(listen())
     with shown_by([*tool, "sol", "activate"]) as (terminal, shown):
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(240):
             await until(lambda: b"operational" in shown)
             guest = await asyncio.create_subprocess_exec(
                 "qemu-system-x86_64", "-machine", "pc,graphics=off", "-accel", "tcg", "-m", "64", "-display", "none",
@@ -369,9 +372,11 @@ async def test_a_real_guest_is_seen_and_typed_into_by_sol_beside_another_reader(
                 while b"iPXE>" not in shown:  # it listens for two seconds now and then
                     os.write(terminal, b"\x02")
                     await asyncio.sleep(0.2)
-                for letter in b"echo typed-by-sol\r":  # like a person: a BIOS holds fifteen keys
-                    os.write(terminal, bytes((letter,)))
-                    await asyncio.sleep(0.05)
+                line = b"echo typed-by-sol"
+                for end in range(1, len(line) + 1):  # a BIOS holds fifteen keys: the next when the last is shown
+                    os.write(terminal, line[end - 1 : end])
+                    await until(lambda: line[:end] in shown)  # noqa: B023
+                os.write(terminal, b"\r")
                 # as it was typed, and as it was answered
                 await until(lambda: min(shown.count(b"typed-by-sol"), other.count(b"typed-by-sol")) >= 2)
             finally:

@@ -6,6 +6,7 @@ import os
 import random
 import resource
 from collections.abc import Iterator
+from itertools import chain
 
 import pytest
 from hypothesis import given
@@ -89,7 +90,7 @@ async def bombard(desk: Desk, count: int, seed: int) -> None:
     sessions = len(desk.port.endpoint.sessions)
     unsent = [victim.seal(Request(0, 2, b"\x00", number=1).encode()) for _ in range(4)]
     signed = {datagram[4:] for datagram in unsent}  # what comes before is RMCP's, which nobody signs
-    for number, datagram in enumerate([*mutations(recorded, count, seed), *mutations(unsent, count // 5, seed)]):
+    for number, datagram in enumerate(chain(mutations(recorded, count, seed), mutations(unsent, count // 5, seed))):
         if datagram[4:] not in signed:
             desk.port.datagram_received(datagram, ("198.51.100.7", 999))
         if number % 1000 == 0:

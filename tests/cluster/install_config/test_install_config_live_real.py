@@ -35,7 +35,7 @@ class Space:
 
     def run(self, *words: str, check: bool = True) -> subprocess.CompletedProcess[str]:
         argv = ["nsenter", "-t", str(self.pid), "-n", "-m", *words]
-        return subprocess.run(argv, check=check, capture_output=True, text=True, timeout=60)
+        return subprocess.run(argv, check=check, capture_output=True, text=True, timeout=180)
 
     def start(self, *words: str) -> subprocess.Popen[bytes]:
         return subprocess.Popen(["nsenter", "-t", str(self.pid), "-n", "-m", *words], stdout=subprocess.DEVNULL)
@@ -64,7 +64,7 @@ class Site:
 def _space() -> subprocess.Popen[bytes]:
     holder = subprocess.Popen(["unshare", "-n", "-m", "--propagation", "private", "sleep", "300"])
     own = os.readlink("/proc/self/ns/net")
-    for _ in range(200):
+    for _ in range(1500):
         if (
             os.readlink(f"/proc/{holder.pid}/ns/net") != own
             and Path(f"/proc/{holder.pid}/comm").read_text().strip() == "sleep"
@@ -137,7 +137,7 @@ def _redfish(folder: Path) -> Path:
 
 
 def _wait_until_served(site: Site, port: int) -> None:
-    for _ in range(100):
+    for _ in range(600):
         if f":{port} " in site.neighbour.run("ss", "-Hltun").stdout:
             return
         time.sleep(0.1)

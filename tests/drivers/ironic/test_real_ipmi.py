@@ -16,7 +16,7 @@ import pytest
 import pytest_asyncio
 
 from rackless.daemon.bmc_server import Settings, serve_fleet
-from rackless.drivers.ironic.client import IronicClient
+from rackless.drivers.ironic.client import Busy, IronicClient
 from rackless.drivers.ironic.config import IronicConfig
 from rackless.drivers.ironic.service import IronicService
 from rackless.drivers.libvirt.connection import Connection
@@ -62,10 +62,19 @@ class Site:
         return boot["BootSourceOverrideTarget"], boot["BootSourceOverrideEnabled"]
 
     async def call(self, method: str, path: str, body: Any = None) -> Any:
-        return await self.client.call(method, f"/v1/nodes/{self.node}{path}", body)
+        return await patiently(lambda: self.client.call(method, f"/v1/nodes/{self.node}{path}", body))
 
 
-async def until(what: Callable[[], Awaitable[bool]], within: float = 60) -> None:
+async def patiently(ask: Callable[[], Awaitable[Any]], within: float = 60) -> Any:
+    """Now and then Ironic looks at the node's power itself, and lets nobody else at it."""
+    async with asyncio.timeout(within):
+        while True:
+            with suppress(Busy):
+                return await ask()
+            await asyncio.sleep(0.5)
+
+
+async def until(what: Callable[[], Awaitable[bool]], within: float = 240) -> None:
     async with asyncio.timeout(within):
         while not await what():  # noqa: ASYNC110 - what we wait for is behind HTTP
             await asyncio.sleep(0.2)
@@ -86,7 +95,7 @@ async def site(
     serving = asyncio.create_task(serve_fleet(settings, hypervisor, Bus(), lambda _: None, lambda _: ready.set()))
     service = IronicService(config, venv, LocalProcesses())
     try:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(120):
             await ready.wait()
         await service.start()
         async with IronicClient(config.url, config.username, config.password, config.ca) as client:
@@ -119,7 +128,7 @@ async def test_ironic_manages_a_server_by_ipmi(site: Site) -> None:
     ("target", "power"), [("power off", Power.OFF), ("power on", Power.ON), ("rebooting", Power.ON)]
 )
 async def test_ironic_switches_it_by_ipmi(site: Site, target: str, power: Power) -> None:
-    await site.client.power(site.node, target)
+    await patiently(lambda: site.client.power(site.node, target))
 
     async def done() -> bool:
         found = await site.call("GET", "")
@@ -145,7 +154,7 @@ async def test_ironic_sets_and_reads_the_boot_device_by_ipmi(
 
 async def test_ironic_boots_it_once_by_ipmi(site: Site) -> None:
     await site.call("PUT", "/management/boot_device", {"boot_device": "pxe", "persistent": False})
-    await site.client.power(site.node, "rebooting")
+    await patiently(lambda: site.client.power(site.node, "rebooting"))
 
     async def spent() -> bool:
         return await site.override() == ("None", "Disabled")

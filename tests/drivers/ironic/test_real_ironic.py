@@ -119,7 +119,7 @@ def host(name: str, number: int, ca: Path | None, *, password: str = "secret", p
 
 async def until_not_again(step: Callable[[bool], Awaitable[Result]], *, restart: bool = False) -> Result:
     """Take the step until it is done or failed, as the controller does."""
-    async with asyncio.timeout(90):
+    async with asyncio.timeout(300):
         while isinstance(result := await step(restart), Again):
             restart = restart and result.busy
             await asyncio.sleep(result.after)
@@ -168,7 +168,7 @@ async def test_a_bmc_that_refuses_connections_is_a_registration_error_with_its_a
 
 async def inspection_started(provisioner: IronicProvisioner, access: HostAccess, bmc: StandIn) -> None:
     assert isinstance(await registered(provisioner, access), Done)
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(240):
         while bmc.power != "On":
             assert isinstance(await provisioner.inspect(access), Again)
             await asyncio.sleep(0.2)
@@ -253,7 +253,7 @@ async def report_as_an_agent(config: IronicConfig, ca: Path, mac: str) -> None:
         "root_disk": {"name": "/dev/sda", "size": 8 * 1024**3},
     }
     connector = aiohttp.TCPConnector(ssl=ssl.create_default_context(cafile=ca))
-    async with aiohttp.ClientSession(connector=connector) as session, asyncio.timeout(60):
+    async with aiohttp.ClientSession(connector=connector) as session, asyncio.timeout(240):
         while True:
             async with session.post(
                 f"{config.url}/v1/continue_inspection", json=found, headers={"X-OpenStack-Ironic-API-Version": "1.84"}
@@ -363,7 +363,7 @@ async def test_a_killed_ironic_comes_back_and_a_newer_one_takes_the_database_ove
             first = service.pid
             assert first
             os.killpg(first, signal.SIGKILL)
-            async with asyncio.timeout(90):
+            async with asyncio.timeout(300):
                 while service.pid in (None, 0, first) or not await answers(client):  # noqa: ASYNC110
                     await asyncio.sleep(0.2)
             assert "kept" in await client.nodes()

@@ -6,6 +6,7 @@ Ironic knows, and when it has forgotten (a new database), the host is registered
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -17,6 +18,7 @@ from rackless.drivers.ironic.client import Busy, IronicClient, Json, Refused, Un
 from rackless.drivers.ironic.instance import config_drive, deploy_interface, holds, instance_info
 from rackless.drivers.ironic.node import LATER, SOON, capabilities, doing, fingerprint, kept, reason, under_way
 from rackless.drivers.ironic.reasons import explain
+from rackless.errors import LabError
 from rackless.ports.provisioner import (
     Again,
     ConfigDrive,
@@ -29,6 +31,8 @@ from rackless.ports.provisioner import (
 )
 
 SOFT_POWER_OFF = 60
+FREE_WITHIN = 60
+"""Seconds for which we wait for a node that is not to be had at once, where nobody asks again."""
 _STABLE = ("enroll", "manageable", "available", "active", "inspect failed", "clean failed", "deploy failed", "error")
 
 P = ParamSpec("P")
@@ -253,9 +257,20 @@ class IronicProvisioner:
         prefix = self._guest.prefix if self._guest else ""
         ours = {name: node for name, node in (await self._ironic.nodes()).items() if prefix and name.startswith(prefix)}
         for node in ours.values():
-            await self._ironic.maintain(node, "the lab is being destroyed")
-            await self._ironic.delete_node(node)
+            await self._forget(node)
         return sorted(ours)
+
+    async def _forget(self, node: str) -> None:
+        """While Ironic is at something with a node it lets nobody else at it."""
+        for left in reversed(range(FREE_WITHIN)):
+            try:
+                await self._ironic.maintain(node, "the lab is being destroyed")
+                await self._ironic.delete_node(node)
+                return
+            except Busy as error:
+                if not left:
+                    raise LabError(f"Ironic does not let go of the node {node}", why=str(error)) from error
+            await asyncio.sleep(1)
 
     def _name(self, host: HostAccess) -> str:
         return f"{self._guest.prefix}{host.name}" if self._guest else host.name

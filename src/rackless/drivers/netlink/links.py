@@ -6,6 +6,7 @@ import asyncio
 import errno
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from ipaddress import ip_interface
 from pathlib import Path
 from typing import Any
@@ -56,6 +57,10 @@ def raise_loopback() -> None:
         route.link("set", index=route.link_lookup(ifname="lo")[0], state="up")
     # an address is answered for on its own link only: bridges joined by a cable would else both claim the gateway
     Path("/proc/sys/net/ipv4/conf/all/arp_ignore").write_text("1")
+    # who has no route is not told of one: a gateway's redirect would lead to routed BMCs all the same
+    for settings in Path("/proc/sys/net/ipv4/conf").iterdir():
+        with suppress(FileNotFoundError):  # of a link that has just gone
+            (settings / "send_redirects").write_text("0")
     # frames between bridge ports are the lab's own business: no detour through the firewall of layer 3
     for knob in ("arptables", "iptables", "ip6tables"):
         path = Path(f"/proc/sys/net/bridge/bridge-nf-call-{knob}")
