@@ -6,6 +6,8 @@ Who it is stands in a pid file, so that a labd that comes after a killed one fir
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -121,8 +123,13 @@ class Keeper:
             await self._spawn()
 
     async def _end_predecessor(self) -> None:
+        """And those it has left behind: they are one process group, theirs alone."""
         if (pid := find(self._pidfile)) is not None:
             await end(pid)
+        with suppress(FileNotFoundError, ValueError, IndexError, ProcessLookupError):
+            group = int(self._pidfile.read_text().split()[0])
+            if group > 1 and not identity(group):  # no process has its number: who has it as a group was its own
+                os.killpg(group, signal.SIGKILL)
 
     def _last_words(self) -> str:
         with suppress(FileNotFoundError):
