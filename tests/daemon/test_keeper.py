@@ -53,6 +53,32 @@ async def test_what_a_killed_predecessor_left_running_is_ended_first(tmp_path: P
     await kept.stop()
 
 
+async def test_what_a_program_that_died_has_left_running_is_ended_before_it_is_started_again(tmp_path: Path) -> None:
+    child = tmp_path / "child"
+    kept = keeper(tmp_path, "sh", "-c", f"sleep 60 & trap 'kill $!' TERM; echo $! >> {child}; wait")
+    await kept.start()
+    await eventually(lambda: child.exists() and child.read_text().endswith("\n"))
+    left = int(child.read_text())
+    os.kill(kept.pid, signal.SIGKILL)
+    await eventually(lambda: kept.restarts == 1 and kept.running)
+    await eventually(lambda: identity(left) == "")
+    await kept.stop()
+
+
+async def test_what_a_predecessor_that_is_gone_has_left_behind_is_ended_too(tmp_path: Path) -> None:
+    gone = await asyncio.create_subprocess_exec(
+        "sh", "-c", "sleep 60 >/dev/null & echo $!", stdout=asyncio.subprocess.PIPE, start_new_session=True
+    )
+    assert gone.stdout is not None
+    left = int(await gone.stdout.readline())
+    (tmp_path / "pid").write_text(f"{gone.pid} 12345")
+    kept = keeper(tmp_path, "sleep", "60")
+    await gone.wait()
+    await kept.start()
+    await eventually(lambda: identity(left) == "")
+    await kept.stop()
+
+
 async def test_a_stranger_that_has_the_number_of_a_predecessor_is_left_alone(tmp_path: Path) -> None:
     stranger = await asyncio.create_subprocess_exec("sleep", "60")
     (tmp_path / "pid").write_text(f"{stranger.pid} 12345")

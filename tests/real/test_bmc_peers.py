@@ -187,5 +187,8 @@ def test_ipmi_has_its_port_beside(both: Both) -> None:
     ]
     on = subprocess.run([*argv, "power", "on"], capture_output=True, text=True, timeout=30)
     assert on.returncode == 0, on.stderr
-    assert both.domain.isActive() == 1
+    end = time.monotonic() + 60
+    while both.domain.isActive() != 1:  # a BMC answers after a moment, also when the server takes longer
+        assert time.monotonic() < end
+        time.sleep(0.1)
     assert "is on" in subprocess.run([*argv, "power", "status"], capture_output=True, text=True, timeout=30).stdout

@@ -6,6 +6,8 @@ Who it is stands in a pid file, so that a labd that comes after a killed one fir
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -110,6 +112,7 @@ class Keeper:
         while self._child is not None:
             started = loop.time()
             code = await self._child.wait()
+            _end_remains(self._child.pid)
             pause = FIRST_PAUSE if loop.time() - started > STEADY else min(pause * 2, LONGEST_PAUSE)
             self.restarts += 1
             if self.restarts >= HOPELESS:
@@ -123,11 +126,20 @@ class Keeper:
     async def _end_predecessor(self) -> None:
         if (pid := find(self._pidfile)) is not None:
             await end(pid)
+        with suppress(FileNotFoundError, ValueError, IndexError):
+            _end_remains(int(self._pidfile.read_text().split()[0]))
 
     def _last_words(self) -> str:
         with suppress(FileNotFoundError):
             return "\n".join(self.log.read_text(errors="replace").splitlines()[-8:])
         return ""
+
+
+def _end_remains(pid: int) -> None:
+    """What a program that has ended left running: they are one process group, theirs alone."""
+    if pid > 1 and not identity(pid):  # no process has its number: who has it as a group was its own
+        with suppress(ProcessLookupError):
+            os.killpg(pid, signal.SIGKILL)
 
 
 class KeptProcesses(LocalProcesses):

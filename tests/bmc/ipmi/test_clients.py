@@ -235,6 +235,11 @@ async def test_the_boot_device_of_a_running_server_counts_at_its_next_start(benc
     tool = bench.ipmitool(17)
     for command in ("power on", "chassis bootdev pxe", "power cycle", "power cycle"):
         assert (await run(*tool, *command.split()))[0] == 0
+
+    async def started() -> bool:  # a BMC answers after a moment, also when the server takes longer
+        return len(bench.rack.hypervisor.boots) == 3
+
+    await bench.rack.until(started)
     devices = [boot.device for boot in bench.rack.hypervisor.boots]
     assert devices == [BootDevice.DISK, BootDevice.NETWORK, BootDevice.DISK]
 
