@@ -13,6 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from rackless.drivers.namespaces import network_id
 from rackless.drivers.process import LocalProcesses, end, find, identity
 from rackless.errors import LabError
 from rackless.events import Bus
@@ -136,10 +137,16 @@ class Keeper:
 
 
 def _end_remains(pid: int) -> None:
-    """What a program that has ended left running: they are one process group, theirs alone."""
-    if pid > 1 and not identity(pid):  # no process has its number: who has it as a group was its own
-        with suppress(ProcessLookupError):
-            os.killpg(pid, signal.SIGKILL)
+    """What a program that has ended left running: its process group, as far as it lives where we do. A number that somebody
+    else on the machine has got since is left alone."""
+    if identity(pid):
+        return
+    here = network_id(Path("/proc/self/ns/net"))
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit() and network_id(entry / "ns" / "net") == here:
+            with suppress(ProcessLookupError):
+                if os.getpgid(int(entry.name)) == pid:
+                    os.kill(int(entry.name), signal.SIGKILL)
 
 
 class KeptProcesses(LocalProcesses):
