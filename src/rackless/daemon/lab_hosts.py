@@ -135,7 +135,9 @@ class LabHosts:
         if spec is None:
             return []
         await self.stop_engine()
-        async with external_ironic.load(spec, self._paths).open(Guest(f"{self._plan.name}~")) as provisioner:
+        found = external_ironic.load(spec, self._paths)
+        await found.check()
+        async with found.open(Guest(f"{self._plan.name}~")) as provisioner:
             return await provisioner.forget_all()
 
     def ensure_controller(self) -> None:
