@@ -63,6 +63,7 @@ _FOLDERS = (
 _SCRIPTS = {
     "init": "init",
     "udhcpc.script": "etc/udhcpc.script",
+    "partprobe": "usr/sbin/partprobe",
     "partx": "usr/bin/partx",
     "poweroff": "usr/sbin/poweroff",
     "reboot": "usr/sbin/reboot",
@@ -116,7 +117,8 @@ def _select(root: Path, tree: Path) -> Selection:
     selection.take_tree("usr/lib/udev/rules.d", lambda name: bool(_UDEV_RULES.match(name)))
     for name, content in _SETTINGS.items():
         (tree / name).write_text(content)
-    (tree / "usr/bin/partx").rename(tree / "usr/bin/partx.real")
+    for name in ("usr/bin/partx", "usr/sbin/partprobe"):
+        (tree / name).rename(tree / f"{name}.real")
     for name, place in _SCRIPTS.items():
         install(f"deploy/{name}", tree / place, 0o755)
     return selection

@@ -17,13 +17,13 @@ from rackless.drivers.ironic.environment import EMPTY_DATABASE
 from rackless.errors import CommandFailed, GaveUp
 from rackless.ports.process import Child, Processes
 
-_SHIM = Path(__file__).parent / "fast_hashing"
+_SHIM = Path(__file__).parent / "shim"
 _MAGIC = b"SQLite format 3\0"
 _BCRYPT = "import bcrypt, sys; print(bcrypt.hashpw(sys.stdin.buffer.read(), bcrypt.gensalt(8)).decode())"
 
 
 class IronicService:
-    """One Ironic. `fast_hashing` loads the shim of that name; without it Ironic runs exactly as published."""
+    """One Ironic. `shim` loads ours, which makes it quicker; without it Ironic runs exactly as published."""
 
     def __init__(
         self,
@@ -32,7 +32,7 @@ class IronicService:
         processes: Processes,
         *,
         log: Path | None = None,
-        fast_hashing: bool = True,
+        shim: bool = True,
     ) -> None:
         self._config = config
         self._venv = venv
@@ -43,7 +43,7 @@ class IronicService:
             # Proxies of the host have no meaning inside the lab.
             **dict.fromkeys(("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"), ""),
             "PYTHONWARNINGS": "ignore",
-            **({"PYTHONPATH": str(_SHIM)} if fast_hashing else {}),
+            **({"PYTHONPATH": str(_SHIM)} if shim else {}),
         }
         self._child: Child | None = None
 

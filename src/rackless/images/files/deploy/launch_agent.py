@@ -7,6 +7,7 @@ image is built (`--record FILE`) and looked up at boot. Python is run with -I -S
 from __future__ import annotations
 
 import ctypes.util
+import functools
 import gc
 import importlib
 import logging
@@ -14,6 +15,7 @@ import marshal
 import os
 import pkgutil
 import re
+import subprocess
 import sys
 from typing import Any
 
@@ -110,6 +112,24 @@ def tell_at_once_and_keep_tokens() -> None:
     logging.getLogger("ironic_python_agent.api").addFilter(lambda record: record.levelno > logging.INFO)
 
 
+def start_programs_without_fork() -> None:
+    """The agent runs a hundred small programs. With a function to call in the child, Python has to fork, and copying the
+    page tables of so large a process takes an emulated server longer than the program; all that function does is to
+    restore SIGPIPE, which `restore_signals` does by itself."""
+    from oslo_concurrency import processutils  # type: ignore[import-not-found]
+
+    begin = subprocess.Popen.__init__
+
+    def begin_without_fork(self: Any, *args: Any, **kwargs: Any) -> None:
+        called = kwargs.get("preexec_fn")
+        if isinstance(called, functools.partial) and called.func is processutils._subprocess_setup:
+            if called.args == (None,):
+                del kwargs["preexec_fn"]
+        begin(self, *args, **kwargs)
+
+    subprocess.Popen.__init__ = begin_without_fork  # type: ignore[method-assign]
+
+
 def main() -> None:
     sys.path.insert(0, AGENT)
     find_libraries_without_ldconfig()
@@ -126,6 +146,7 @@ def main() -> None:
 
     say("ironic-python-agent loaded")
     tell_at_once_and_keep_tokens()
+    start_programs_without_fork()
     run()
 
 
