@@ -81,3 +81,25 @@ async def test_what_is_launched_goes_on_when_we_are_gone(tmp_path: Path) -> None
     finally:
         if identity(pid):
             os.kill(pid, signal.SIGKILL)
+
+
+ADOPTER = """
+import os, subprocess, sys, time
+from rackless.drivers.process import adopt_orphans, bury
+
+adopt_orphans()
+awaited = subprocess.Popen(["sleep", "0.2"])
+orphan = int(subprocess.run(["sh", "-c", "sleep 0.1 >&2 & echo $!"], stdout=subprocess.PIPE, check=True).stdout)
+deadline = time.monotonic() + 30
+while os.path.exists(f"/proc/{orphan}") and time.monotonic() < deadline:
+    bury(awaited.pid)
+    time.sleep(0.01)
+assert not os.path.exists(f"/proc/{orphan}")
+time.sleep(0.3)
+bury(awaited.pid)
+sys.exit(awaited.wait())
+"""
+
+
+async def test_an_orphan_is_buried_and_the_child_that_somebody_waits_for_is_not() -> None:
+    await LocalProcesses().run([sys.executable, "-c", ADOPTER], within=60)

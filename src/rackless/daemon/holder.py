@@ -2,6 +2,9 @@
 
 `python -m rackless.daemon.holder LAB`, started by `up` and detached. It ends when labd ends by itself (asked to stop), or on
 SIGTERM. When it is killed, labd ends with it; the servers run on, and the next `up` starts a new holder around them.
+
+libvirtd leaves its servers to whoever adopts orphans, and calls a server off only when that one has taken note of its end.
+In a container that may be nobody, or somebody slow: so the holder adopts them.
 """
 
 from __future__ import annotations
@@ -15,7 +18,7 @@ from collections.abc import Sequence
 
 from rackless.daemon import furnish
 from rackless.daemon.doorstep import API_PORT, Doorkeeper, open_door
-from rackless.drivers.process import LocalProcesses, identity
+from rackless.drivers.process import LocalProcesses, adopt_orphans, bury, identity
 from rackless.plan.addressing import plan_lab
 from rackless.run.files import write
 from rackless.run.paths import LabPaths, Roots
@@ -40,6 +43,7 @@ def main() -> None:
     furnish.enter_network(paths)
     furnish.furnish(paths, str(plan.gateway.ip), plan.domain)
     write(paths.holder_pid, identity(os.getpid()))
+    adopt_orphans()
     sys.exit(asyncio.run(keep_open(paths, doors)))
 
 
@@ -69,10 +73,13 @@ async def keep(paths: LabPaths) -> int:
             log=paths.logs / "labd.log",
             env=paths.roots.as_environment(),
         )
+        loop.add_signal_handler(signal.SIGCHLD, bury, labd.pid)
+        bury(labd.pid)
         ended = asyncio.create_task(labd.wait())
         asked = asyncio.create_task(stopping.wait())
         await asyncio.wait({ended, asked}, return_when=asyncio.FIRST_COMPLETED)
         asked.cancel()
+        loop.remove_signal_handler(signal.SIGCHLD)
         if stopping.is_set():
             await labd.stop(within=30)
             return 0

@@ -27,6 +27,7 @@ _KEPT = (
 )  # fmt: skip
 _KEPT_PREFIXES = ("PIP_", "DEB")
 _PR_SET_PDEATHSIG = 1
+_PR_SET_CHILD_SUBREAPER = 36
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -44,6 +45,19 @@ def _die_with_parent(parent: int) -> Callable[[], None]:
             os._exit(1)
 
     return hook
+
+
+def adopt_orphans() -> None:
+    """From now on descendants of ours whose parents end become our children: who ends, ends for good when we `bury` it."""
+    if _libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
+        raise OSError(ctypes.get_errno(), "prctl")
+
+
+def bury(but: int) -> None:
+    """Take note of the end of every child but one, whose end somebody else waits for."""
+    with suppress(ChildProcessError):
+        while (found := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)) and found.si_pid != but:
+            os.waitpid(found.si_pid, os.WNOHANG)
 
 
 def identity(pid: int) -> str:
