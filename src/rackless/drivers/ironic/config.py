@@ -141,6 +141,9 @@ def _sections(config: IronicConfig) -> dict[str, dict[str, object]]:
             "host_ip": config.address,
             "port": config.port,
             "public_endpoint": config.url,
+            # An agent calls every third to two thirds of this. A call that finds its node locked is not heard, and the node
+            # waits for the next: with Ironic's 300 s up to three minutes.
+            "ramdisk_heartbeat_timeout": 45,
             "enable_ssl_api": True,
             "cert_file": config.certificate,
             "key_file": config.key,
