@@ -125,7 +125,8 @@ class Progress:
 
 
 def _seconds(value: float) -> str:
-    return f"{value:.1f} s" if value < 60 else f"{int(value // 60)} min {value % 60:02.0f} s"
+    minutes, rest = divmod(round(value), 60)
+    return f"{value:.1f} s" if value < 60 else f"{minutes} min {rest:02d} s"
 
 
 @contextmanager
