@@ -22,7 +22,7 @@ from rackless.drivers.ironic.client import IronicClient, Refused, Unreachable
 from rackless.drivers.ironic.config import IronicConfig
 from rackless.drivers.ironic.environment import ensure_environment
 from rackless.drivers.ironic.provisioner import Guest, IronicProvisioner
-from rackless.drivers.ironic.service import IronicService
+from rackless.drivers.ironic.service import SHIM, IronicService
 from rackless.drivers.process import LocalProcesses
 from rackless.events import Bus
 from rackless.lab.files import FileServer
@@ -388,3 +388,14 @@ async def answers(client: IronicClient) -> bool:
     except Unreachable:
         return False
     return True
+
+
+async def test_the_shim_has_ironic_look_at_the_agents_commands_every_second(venv: Path, tmp_path: Path) -> None:
+    asks = tmp_path / "ironic"  # the shim knows Ironic by the name of its program
+    asks.write_text(
+        "from ironic.drivers.modules.agent_client import AgentClient\n"
+        "print(AgentClient._wait_for_command.retry.wait.wait_fixed)\n"
+    )
+    environment = {"PYTHONPATH": str(SHIM)}
+    done = await LocalProcesses().run([venv / "bin/python", asks], env=environment)
+    assert float(done.stdout) == 1

@@ -19,7 +19,7 @@ KERNEL_PARAMS = (
     "mitigations=off",
     # its logs are on the console already
     "ipa-inspection-collectors=default",
-    # for the certificate that it makes at each start; the default, p384, is several times slower and no safer here
+    # for the certificate that it makes at each start and needs for minutes; the default, p384, is several times slower
     "ipa-tls-certificate-curve=p256",
     # The agent asks nine times more by itself, a minute each when the image's server hangs; a host is tried again anyway.
     "ipa-image-download-connection-retries=2",
@@ -133,7 +133,6 @@ def _sections(config: IronicConfig) -> dict[str, dict[str, object]]:
             "deploy_logs_collect": "on_failure",
             "deploy_logs_local_path": state / "deploy-logs",
             "command_timeout": 60,
-            "command_wait_interval": 1,
             "post_deploy_get_power_state_retry_interval": 1,
             "post_deploy_get_power_state_retries": 30,
         },

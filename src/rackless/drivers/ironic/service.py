@@ -17,7 +17,7 @@ from rackless.drivers.ironic.environment import EMPTY_DATABASE
 from rackless.errors import CommandFailed, GaveUp
 from rackless.ports.process import Child, Processes
 
-_SHIM = Path(__file__).parent / "shim"
+SHIM = Path(__file__).parent / "shim"
 _MAGIC = b"SQLite format 3\0"
 _BCRYPT = "import bcrypt, sys; print(bcrypt.hashpw(sys.stdin.buffer.read(), bcrypt.gensalt(8)).decode())"
 
@@ -43,7 +43,7 @@ class IronicService:
             # Proxies of the host have no meaning inside the lab.
             **dict.fromkeys(("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"), ""),
             "PYTHONWARNINGS": "ignore",
-            **({"PYTHONPATH": str(_SHIM)} if shim else {}),
+            **({"PYTHONPATH": str(SHIM)} if shim else {}),
         }
         self._child: Child | None = None
 
