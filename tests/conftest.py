@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import signal
+from collections import Counter
 
 import pytest
 from hypothesis import settings
+
+from tests.skips import Skips
+
+PARTS = pytest.StashKey[Counter[str]]()
 
 settings.register_profile("unhurried", deadline=None)
 settings.load_profile("unhurried")
@@ -16,11 +21,42 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in a shell's backgro
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--long", action="store_true", help="Run only the tests that take long, such as the kill matrix.")
+    parser.addoption("--part", metavar="PART", help="Of the long tests, run this part.")
+    parser.addoption("--parts", action="store_true", help="List the parts of the long tests, and run none.")
+    parser.addoption("--no-new-skips", action="store_true", help="Fail when a skip is not listed in tests/skips.toml.")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("--no-new-skips"):
+        config.pluginmanager.register(Skips(config))
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    long = bool(config.getoption("--long"))
-    others = [item for item in items if (item.get_closest_marker("long") is not None) is not long]
-    if others:
-        config.hook.pytest_deselected(items=others)
-        items[:] = [item for item in items if item not in others]
+    part, parts = config.getoption("--part"), bool(config.getoption("--parts"))
+    long = bool(config.getoption("--long")) or part is not None or parts
+    wanted = [item for item in items if (item.get_closest_marker("long") is not None) is long]
+    if parts:
+        config.stash[PARTS] = Counter(map(part_of, wanted))
+        wanted = []
+    elif part is not None:
+        there = sorted({part_of(item) for item in wanted})
+        if part not in there:
+            raise pytest.UsageError(f"there is no part {part}; there is: {' '.join(there)}")
+        wanted = [item for item in wanted if part_of(item) == part]
+    if len(wanted) < len(items):
+        chosen = set(wanted)
+        config.hook.pytest_deselected(items=[item for item in items if item not in chosen])
+        items[:] = wanted
+
+
+def part_of(item: pytest.Item) -> str:
+    """What its marker says, or its file: at most an hour each."""
+    marker = item.get_closest_marker("long")
+    if marker is not None and marker.args:
+        return str(marker.args[0])
+    return item.path.stem.removeprefix("test_").replace("_", "-")
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    for part, count in sorted(config.stash.get(PARTS, Counter[str]()).items()):
+        terminalreporter.line(f"{part:<32} {count:>3} {'test' if count == 1 else 'tests'}")

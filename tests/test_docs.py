@@ -8,6 +8,8 @@ import click
 import pytest
 
 from rackless.cli.main import COMMANDS, cli
+from rackless.cli.reference import reference as commands_reference
+from rackless.errors import FINDINGS, RacklessError
 from rackless.spec.explain import fields, reference
 from rackless.spec.load import parse
 
@@ -17,6 +19,17 @@ PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
 
 def test_the_reference_of_lab_yaml_is_current() -> None:
     assert (ROOT / "docs/reference/lab-yaml.md").read_text() == reference(), "run scripts/docs"
+
+
+def test_the_reference_of_commands_is_current_and_has_every_option() -> None:
+    page = (ROOT / "docs/reference/commands.md").read_text()
+    assert page == commands_reference(), "run scripts/docs"
+    for code in [0, 1, FINDINGS, *(kind.exit_code for kind in _family(RacklessError))]:
+        assert f"\n| {code} | " in page
+
+
+def _family(kind: type[RacklessError]) -> list[type[RacklessError]]:
+    return [kind, *(below for child in kind.__subclasses__() for below in _family(child))]
 
 
 def test_every_field_has_a_story() -> None:

@@ -1,4 +1,4 @@
-"""What every keeper of records does, be it memory, files or a Kubernetes API."""
+"""What every keeper of records does, be it memory or a Kubernetes API."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from rackless.api.process import Api, Settings
-from rackless.drivers.kubernetes.client import Access
+from rackless.api.process import ApiServer, ApiSettings
+from rackless.drivers.fake.resources import MemoryResources
 from rackless.drivers.kubernetes.resources import KubernetesResources
 from rackless.errors import InputError
-from rackless.ports.resources import Conflict, Record, Resources
-from rackless.run.resources import LocalResources, MemoryResources
+from rackless.ports.api import Access
+from rackless.ports.resources import ALL, Conflict, Record, Resources
 
 KIND = "BareMetalHost"
 WELL: Record = {
@@ -35,17 +35,15 @@ def host(name: str = "one", **spec: Any) -> Record:
     return {"apiVersion": "metal3.io/v1alpha1", "kind": KIND, "metadata": {"name": name}, "spec": wanted}
 
 
-@pytest.fixture(params=["memory", "files", "api"])
+@pytest.fixture(params=["memory", "api"])
 async def resources(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Resources]:
     match request.param:
         case "memory":
             yield MemoryResources()
-        case "files":
-            yield LocalResources(tmp_path)
         case "api":
             pki = tmp_path / "pki"
-            settings = Settings(f"sqlite:{tmp_path}/objects.db", pki, port=0, kubeconfig=tmp_path / "kubeconfig")
-            async with Api(settings) as api:
+            settings = ApiSettings(f"sqlite:{tmp_path}/objects.db", pki, port=0, kubeconfig=tmp_path / "kubeconfig")
+            async with ApiServer(settings) as api:
                 found = KubernetesResources(
                     Access(api.url, pki / "ca.crt", pki / "admin.crt", pki / "admin.key"), patience=5
                 )
@@ -160,7 +158,7 @@ async def test_a_watch_shows_what_is_there_and_then_what_changes(resources: Reso
     begun = asyncio.Event()
 
     async def look() -> None:
-        async with aclosing(resources.watch(KIND)) as events:  # type: ignore[type-var]
+        async with aclosing(resources.watch(KIND)) as events:
             async for event in events:
                 begun.set()
                 assert event.record["kind"] == KIND and event.record["apiVersion"]
@@ -192,3 +190,111 @@ async def test_a_secret_is_kept_as_it_was_given(resources: Resources) -> None:
 async def test_a_name_that_leads_elsewhere_is_refused(resources: Resources, name: str) -> None:
     with pytest.raises(InputError):
         await resources.apply(host(name))
+
+
+async def test_a_patch_is_merged_in_one_go_and_none_takes_a_field_out(resources: Resources) -> None:
+    record = host(description="a")
+    record["metadata"]["annotations"] = {"one": "1", "two": "2"}
+    await resources.apply(record)
+    change = {"metadata": {"annotations": {"one": None, "three": "3"}}, "spec": {"description": None}}
+    fresh = await resources.patch(KIND, "one", change)
+    assert fresh["metadata"]["annotations"] == {"two": "2", "three": "3"}
+    assert "description" not in fresh["spec"] and fresh["spec"]["online"] is True
+    assert fresh["metadata"]["generation"] == 2
+
+
+async def test_a_patch_of_the_status_touches_nothing_else(resources: Resources) -> None:
+    stored = await resources.apply(host())
+    await resources.patch_status(KIND, "one", ILL)
+    change = {"status": {"operationalStatus": "OK", "errorType": None}, "spec": {"online": False}}
+    fresh = await resources.patch(KIND, "one", change, status=True)
+    assert fresh["status"] == {name: value for name, value in WELL.items() if name != "errorType"}
+    assert fresh["spec"] == stored["spec"]
+
+
+async def test_a_patch_on_an_old_version_or_of_what_is_gone_is_a_conflict(resources: Resources) -> None:
+    old = (await resources.apply(host()))["metadata"]["resourceVersion"]
+    await resources.patch(KIND, "one", {"spec": {"description": "b"}}, resource_version=old)
+    with pytest.raises(Conflict):
+        await resources.patch(KIND, "one", {"spec": {"description": "c"}}, resource_version=old)
+    with pytest.raises(Conflict):
+        await resources.patch(KIND, "one", {"status": WELL}, status=True, resource_version=old)
+    with pytest.raises(Conflict):
+        await resources.patch(KIND, "two", {"spec": {"description": "c"}})
+
+
+async def test_what_is_created_must_not_be_there(resources: Resources) -> None:
+    made = await resources.create(host())
+    assert made["metadata"]["uid"]
+    with pytest.raises(Conflict):
+        await resources.create(host())
+
+
+async def test_namespaces_are_apart_and_all_of_them_can_be_asked_at_once(resources: Resources) -> None:
+    here = await resources.apply(host())
+    other = host(description="elsewhere")
+    other["metadata"]["namespace"] = "elsewhere"
+    there = await resources.apply(other)
+    assert here["metadata"]["namespace"] == resources.namespace and there["metadata"]["namespace"] == "elsewhere"
+    assert await resources.list(KIND) == [here]
+    assert await resources.list(KIND, namespace=ALL) == [there, here]
+    await resources.patch(KIND, "one", {"spec": {"description": "x"}}, namespace="elsewhere")
+    assert await resources.get(KIND, "one") == here
+    await resources.delete(KIND, "one", namespace="elsewhere")
+    assert await resources.get(KIND, "one", namespace="elsewhere") is None
+    assert await resources.get(KIND, "one") == here
+
+
+async def test_kinds_of_the_whole_cluster_have_no_namespace(resources: Resources) -> None:
+    node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "node-0"}}
+    made = await resources.apply(node)
+    assert "namespace" not in made["metadata"]
+    assert [found["metadata"]["name"] for found in await resources.list("Node")] == ["node-0"]
+    assert await resources.get("Node", "node-0") == made
+
+
+async def test_labels_choose_what_is_listed_and_watched(resources: Resources) -> None:
+    for name, rack in (("one", "a"), ("two", "b"), ("three", "a")):
+        record = host(name)
+        record["metadata"]["labels"] = {"rack": rack}
+        await resources.apply(record)
+    found = await resources.list(KIND, labels={"rack": "a"})
+    assert [record["metadata"]["name"] for record in found] == ["one", "three"]
+
+    seen: list[tuple[str, str]] = []
+    begun = asyncio.Event()
+
+    async def look() -> None:
+        async with aclosing(resources.watch(KIND, labels={"rack": "a"}, bookmarks=True)) as events:
+            async for event in events:
+                if event.type == "BOOKMARK":
+                    begun.set()
+                    continue
+                seen.append((event.type, event.record["metadata"]["name"]))
+                if event.record["metadata"]["name"] == "two":
+                    return
+
+    async with asyncio.timeout(10):
+        watching = asyncio.create_task(look())
+        await begun.wait()
+        await resources.patch(KIND, "one", {"metadata": {"labels": {"rack": "c"}}})
+        await resources.patch(KIND, "two", {"metadata": {"labels": {"rack": "a"}}})
+        await watching
+    assert seen == [("ADDED", "one"), ("ADDED", "three"), ("DELETED", "one"), ("ADDED", "two")]
+
+
+async def test_a_watch_says_when_all_that_was_there_has_been_told_also_when_there_was_nothing(
+    resources: Resources,
+) -> None:
+    async with asyncio.timeout(10), aclosing(resources.watch(KIND, bookmarks=True)) as events:
+        assert (await anext(events)).type == "BOOKMARK"
+
+
+async def test_deleting_by_uid_spares_one_made_anew_under_the_name(resources: Resources) -> None:
+    first = await resources.apply(host())
+    await resources.delete(KIND, "one")
+    second = await resources.apply(host())
+    await resources.delete(KIND, "one", uid=first["metadata"]["uid"])
+    assert await resources.get(KIND, "one") == second
+    await resources.delete(KIND, "one", uid=second["metadata"]["uid"])
+    assert await resources.get(KIND, "one") is None

@@ -220,7 +220,7 @@ class Load:
 
 
 class _Line(asyncio.Protocol):
-    """One connection: a request, its answer, the next. It does as little as it can, for it shares the machine with the server."""
+    """One connection: a request, its answer, the next. It does as little as it can, for it shares the computer with the server."""
 
     def __init__(self, load: Load, end: float, began: float) -> None:
         self._load, self._end, self._began = load, end, began
@@ -261,7 +261,7 @@ class _Line(asyncio.Protocol):
 
 
 def _measure(servers: list[Server], size: int) -> dict[str, Any]:
-    """Both at the same domains, in turns; who is not asked is held still. The best round of each counts: it had the machine most to
+    """Both at the same domains, in turns; who is not asked is held still. The best round of each counts: it had the CPUs most to
     itself."""
     found: dict[str, Any] = {}
     samples = {server.name: _sample(server, size) for server in servers}
@@ -286,7 +286,7 @@ def _measure(servers: list[Server], size: int) -> dict[str, Any]:
 
 
 def _better(best: dict[str, float] | None, one: dict[str, float]) -> dict[str, float]:
-    """The faster round, with the least processor time of both: what else the machine does only adds to that."""
+    """The faster round, with the least processor time of both: what else the computer does only adds to that."""
     if best is None:
         return one
     faster = one if one["per_s"] > best["per_s"] else best
@@ -400,6 +400,8 @@ def _run() -> dict[str, Any]:
                 for peer in ("sushy-tools", "rackless"):
                     servers.append(Server(peer, folder / f"{size}-{peer}", uri, daemon))
                 figures["sizes"][size] = _measure(servers, size)
+                if size == 1000:
+                    figures["floor_cpu_s"] = _floor(uri)
             finally:
                 for server in servers:
                     server.stop()
@@ -407,6 +409,27 @@ def _run() -> dict[str, Any]:
         figures["insert"] = _insertions(folder, daemon.uri("qemu:///system"), daemon)
     figures["targets"] = _targets(figures)
     return figures
+
+
+_FLOOR = """
+import asyncio, socket, time
+import aiohttp.web, libvirt, orjson, rackless.cli.main, rackless.operations.serve_bmcs
+async def main():
+    connection = libvirt.open({uri!r})
+    found = [(domain.XMLDesc(0), domain.info()) for domain in connection.listAllDomains()]
+    assert len(found) == 1000
+    loop = asyncio.get_running_loop()
+    servers = [await loop.create_server(asyncio.Protocol, "127.0.0.1", 0) for _ in found]
+asyncio.run(main())
+print(time.process_time())
+"""
+
+
+def _floor(uri: str) -> float:
+    """Processor seconds of what no start can do without: the imports, a look at each of 1000 domains, 1000 listeners of an empty
+    loop. The best of three."""
+    argv = [sys.executable, "-c", _FLOOR.format(uri=uri)]
+    return min(float(subprocess.run(argv, check=True, text=True, capture_output=True).stdout) for _ in range(ROUNDS))
 
 
 def _targets(figures: dict[str, Any]) -> dict[str, Any]:
@@ -431,8 +454,8 @@ def _targets(figures: dict[str, Any]) -> dict[str, Any]:
     say("memory of 1000 BMCs, MB", memory, 120, memory <= 120)
     each = (memory - ours[1]["memory_mb"]) * 1024 / 999
     say("memory of each further BMC, kB", each, 30, each <= 30)
-    start = ours[1000]["start_s"]
-    say("start of 1000 BMCs, s", start, 3, start <= 3)
+    start = ours[1000]["start_cpu_s"] / figures["floor_cpu_s"]
+    say("processor time of the start of 1000 BMCs, times the floor's", start, 3, start <= 3)
     connections = ours[1000]["libvirt_connections"] - ours[1]["libvirt_connections"]
     say("more libvirt connections for 1000 than for 1", connections, 0, connections <= 0)
     return found

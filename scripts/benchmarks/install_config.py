@@ -19,7 +19,7 @@ _HOSTS = 200
 
 
 def main(json: bool = False) -> int:
-    from rackless.cluster.install_config.checking import check
+    from rackless.installer.install_config.checking import check
 
     small, large = _sample(5), _sample(_HOSTS)
     check(small)  # warm
@@ -54,13 +54,13 @@ def _whole_command(text: str) -> float:
         file = Path(folder) / "install-config.yaml"
         file.write_text(text)
         command = [Path(sys.executable).with_name("rackless"), "check", "install-config", "--json", file]
-        # the best, since the others measure what else the machine does
+        # the best, since the others measure what else the computer does
         return min(_spans(lambda: subprocess.run(command, stdout=subprocess.DEVNULL, check=False), 7))
 
 
 def _sample(hosts: int) -> str:
-    from rackless.cluster.install_config.cluster_input import ClusterInput, HostInput
-    from rackless.cluster.install_config.writing import render
+    from rackless.installer.install_config.cluster_input import ClusterInput, HostInput
+    from rackless.installer.install_config.writing import render
 
     made = tuple(
         HostInput(

@@ -102,7 +102,7 @@ class Back:
 
 
 def side_by_side(folder: Path, back: Back, count: int, rounds: int) -> dict[str, dict[str, float]]:
-    """Both run at the same time and are asked in turns, so that what else the machine does is shared."""
+    """Both run at the same time and are asked in turns, so that what else the computer does is shared."""
     _define(back.connection, count, "test")
     with rackless(folder / f"ours-{count}", back.uri, count) as (our_pid, our_port):
         with virtualbmc(folder / f"theirs-{count}", back.uri, count) as (their_pid, their_port):
@@ -243,7 +243,7 @@ def start_seconds(folder: Path, count: int) -> float:
 
 
 async def start(folder: Path, count: int, port: int) -> None:
-    from rackless.bmc.accounts import Account
+    from rackless.bmc.core.accounts import Account
     from rackless.bmc.fleet import Bmc, Fleet
     from rackless.bmc.ipmi.sites import Ipmi
     from rackless.drivers.fake.hypervisor import FakeHypervisor

@@ -2,6 +2,9 @@
 
 Made in a throw-away place, with the servers switched off. The peers run inside a lab without servers, so that all use the
 same libvirtd; their time has no namespaces, no daemon, no names, no reservations and no BMCs in it.
+
+Targets are ratios to what the same computer needs in the same run: to start Python and do nothing, and to make a network
+and as many servers by plain virsh commands.
 """
 
 from __future__ import annotations
@@ -10,14 +13,21 @@ import json
 import os
 import subprocess
 import sys
-import tempfile
 import time
 from pathlib import Path
 
+from parts.place import RACKLESS, place
+
 PEER = Path.home() / ".cache/rackless-tests/kcli"
-RACKLESS = [sys.executable, "-P", "-m", "rackless"]
 MANY, MOST = 60, 200
-TARGETS = {"help": 0.25, "up": 6.0, "again": 1.0, "per server": 0.060, "destroy": 5.0, "200 servers": 6.0 + 200 * 0.060}
+TARGETS = {
+    "help, to an empty Python": 12.0,
+    "up of 4, to virsh": 8.0,
+    "up again, to help": 4.0,
+    "destroy, to up": 1.0,
+    "one more server, to virsh": 0.6,
+    "200 servers, to virsh": 0.8,
+}
 
 VIRSH = """\
 set -e
@@ -51,30 +61,38 @@ SERVER = """\
 
 
 def main(as_json: bool) -> int:
-    with tempfile.TemporaryDirectory(prefix="rackless-bench-") as folder:
-        os.environ |= {"RACKLESS_STATE": f"{folder}/state", "RACKLESS_RUN": f"{folder}/run"}
-        os.chdir(folder)
-        measured = {"help": min(timed("--help") for _ in range(5)), **measure_default()}
-        many = measure_count(MANY)
-        measured["per server"] = max(many - measured["up"], 0.0) / (MANY - 4)
-        measured["200 servers"] = measure_count(MOST)
-        peers = measure_peers(Path(folder), 4)
+    with place() as folder:
+        kcli = ensure_kcli()
+        seconds = {"an empty Python": min(empty() for _ in range(5)), "help": min(timed("--help") for _ in range(5))}
+        seconds |= measure_default()
+        seconds[f"{MANY} servers"] = measure_count(MANY)
+        seconds[f"{MOST} servers"] = measure_count(MOST)
+        seconds |= measure_peers(folder, kcli)
+    own = max(seconds[f"{MANY} servers"] - seconds["up"], 0.0) / (MANY - 4)
+    theirs = max(seconds[f"virsh, {MANY}"] - seconds["virsh, 4"], 0.001) / (MANY - 4)
+    measured = {
+        "help, to an empty Python": seconds["help"] / seconds["an empty Python"],
+        "up of 4, to virsh": seconds["up"] / seconds["virsh, 4"],
+        "up again, to help": seconds["again"] / seconds["help"],
+        "destroy, to up": seconds["destroy"] / seconds["up"],
+        "one more server, to virsh": own / theirs,
+        "200 servers, to virsh": seconds[f"{MOST} servers"] / (seconds["virsh, 4"] + (MOST - 4) * theirs),
+    }
     targets = {
-        name: {"measured": round(measured[name], 3), "target": target, "ok": measured[name] <= target}
+        name: {"measured": round(measured[name], 2), "target": target, "ok": measured[name] <= target}
         for name, target in TARGETS.items()
     }
     busy = round(os.getloadavg()[0] / (os.cpu_count() or 1), 1)
-    beside = {f"{name}, 4 servers": round(seconds, 3) for name, seconds in peers.items()}
-    beside |= {f"up to {name}": round(measured["up"] / seconds, 2) for name, seconds in peers.items()}
+    seconds = {name: round(value, 3) for name, value in seconds.items()}
     if as_json:
-        print(json.dumps({"benchmark": "lab", "servers": 4, "load per CPU": busy, "peer": beside, "targets": targets}))
+        print(json.dumps({"benchmark": "lab", "load per CPU": busy, "seconds": seconds, "targets": targets}))
         return 0
-    print(f"{'':<14} {'seconds':>8} {'target':>8}")
+    for name, value in seconds.items():
+        print(f"{name:<28} {value:>8.3f} s")
+    print(f"\n{'':<28} {'measured':>8} {'target':>8}")
     for name, row in targets.items():
-        print(f"{name:<14} {row['measured']:>8.3f} {row['target']:>8.3f}  {'ok' if row['ok'] else 'MISSED'}")
+        print(f"{name:<28} {row['measured']:>8.2f} {row['target']:>8.2f}  {'ok' if row['ok'] else 'MISSED'}")
     print(f"\nload per CPU during the run: {busy}")
-    for name, seconds in peers.items():
-        print(f"{name}, a network and 4 servers, nothing else: {seconds:.2f} s")
     return 0
 
 
@@ -96,20 +114,24 @@ def measure_count(count: int) -> float:
     return seconds
 
 
-def measure_peers(folder: Path, count: int) -> dict[str, float]:
+def measure_peers(folder: Path, kcli: bool) -> dict[str, float]:
     """Each in a lab of its own that has no servers."""
     (folder / "none.yaml").write_text("servers: {none: {count: 0}}\n")
     (folder / "server.xml").write_text(SERVER)
     found = {}
-    for name, script in (("kcli", KCLI), ("virsh", VIRSH)):
-        if name == "kcli" and not ensure_kcli():
-            continue
+    for name, script, count in (("virsh", VIRSH, 4), ("virsh", VIRSH, MANY), *([("kcli", KCLI, 4)] if kcli else [])):
         timed("up", "--until", "lab", "-f", "none.yaml")
-        found[name] = timed("exec", "--", "bash", "-c", script, str(PEER / "bin/kcli"), str(folder), str(count))
-        made = subprocess.run(
-            [*RACKLESS, "exec", "--", "virsh", "-q", "list", "--all"], check=True, capture_output=True, text=True
-        )
-        assert made.stdout.count("shut off") == count, made.stdout
+        try:
+            seconds = timed("exec", "--", "bash", "-c", script, str(PEER / "bin/kcli"), str(folder), str(count))
+            listed = [*RACKLESS, "exec", "--", "virsh", "-q", "list", "--all"]
+            made = subprocess.run(listed, check=True, capture_output=True, text=True).stdout.count("shut off")
+            if made != count:
+                raise RuntimeError(f"{name} made {made} servers of {count}")
+            found[f"{name}, {count}"] = seconds
+        except subprocess.CalledProcessError as error:
+            if name != "kcli":  # the line to beat is ours to provide; of a stranger that fails only its figure is lost
+                raise
+            print(f"kcli failed with {error.returncode}; its figure is missing", file=sys.stderr)
         timed("destroy", "--yes")
     return found
 
@@ -124,6 +146,12 @@ def ensure_kcli() -> bool:
             print("kcli could not be installed; plain virsh remains", file=sys.stderr)
             return False
     return True
+
+
+def empty() -> float:
+    started = time.perf_counter()
+    subprocess.run([sys.executable, "-P", "-c", "pass"], check=True)
+    return time.perf_counter() - started
 
 
 def timed(*arguments: str) -> float:

@@ -3,12 +3,14 @@
     RacklessError                 exit code
     ├── InputError            2   what we were given is wrong (arguments, lab.yaml)
     │   └── SpecError         2   … every problem of a spec at once
-    ├── MachineError          3   this computer lacks something: root, a package, space, memory
+    ├── HypervisorError       3   this computer lacks something: root, a package, space, memory
     ├── LabError              4   the lab is not in a state where this can be done
     ├── CommandFailed         5   a program of someone else failed
     ├── ProvisioningFailed    6   a host could not be brought to where it was wanted
     ├── GaveUp                7   we waited for something and it did not come
     └── Interrupted         130   a person stopped us
+
+A command that looks for trouble and finds some (`check`, `doctor`) ends with 10: nothing went wrong, something is.
 
 An error says what is wrong, why it matters, and what to do. It is raised where the facts are known and
 shown once, by `rackless.cli.failure`. This module knows nothing of the rest of the package.
@@ -16,10 +18,27 @@ shown once, by `rackless.cli.failure`. This module knows nothing of the rest of 
 
 from __future__ import annotations
 
+import errno
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+FINDINGS = 10
+"""The exit code of a look that found something."""
+
+EXIT_CODES = {
+    0: "done; nothing found",
+    1: "a mistake in rackless itself; please report it",
+    2: "the input is wrong: arguments, options or a file that was given",
+    3: "this computer lacks something: root, a package, space, memory",
+    4: "the lab is not in a state where this can be done",
+    5: "a program of someone else failed",
+    6: "a host could not be provisioned",
+    7: "something was waited for and did not come",
+    FINDINGS: "findings: `check` or `doctor` looked and found something",
+    130: "interrupted",
+}
 
 
 class RacklessError(Exception):
@@ -70,8 +89,12 @@ class SpecError(InputError):
         self.problems = tuple(problems)
 
 
-class MachineError(RacklessError):
+class HypervisorError(RacklessError):
     exit_code = 3
+
+
+HypervisorError = HypervisorError
+"""Deprecated: its name in what a labd of an earlier version answers, and in programs that catch it."""
 
 
 class LabError(RacklessError):
@@ -117,10 +140,25 @@ class Interrupted(RacklessError):
     exit_code = 130
 
 
+_DISKS = {
+    errno.ENOSPC: "there is no room left on the disk",
+    errno.EDQUOT: "there is no room left on the disk for this user",
+    errno.EROFS: "the disk is read-only",
+    errno.EIO: "the disk does not read or write what it is told to",
+}
+
+
 def known(error: BaseException) -> RacklessError | None:
-    """The error itself when it is one of ours, or the first of ours in a group of parallel failures."""
+    """The error itself when it is one of ours, or the first of ours in a group of parallel failures; a disk that refuses is
+    this computer's lack, whoever met it."""
     if isinstance(error, RacklessError):
         return error
+    if isinstance(error, OSError) and error.errno in _DISKS:
+        return HypervisorError(
+            _DISKS[error.errno],
+            why=f"{error.filename or 'a file'} could not be written",
+            hint="mend that and run the same command again: it goes on where it was",
+        )
     if isinstance(error, BaseExceptionGroup):
         return next((found for inner in error.exceptions if (found := known(inner)) is not None), None)
     return None

@@ -17,8 +17,9 @@ from typing import Any
 import aiohttp
 import pytest
 
-from rackless.api.access.pki import Authority
-from rackless.api.process import Api, Settings
+from rackless.api.process import ApiServer, ApiSettings
+from rackless.trust.authority import BOTH_USES, Authority, Use, subject_name
+from rackless.trust.keys import key_pem, make_key
 
 ROOT = Path(__file__).parents[2]
 CACHE = Path.home() / ".cache" / "rackless-tests"
@@ -157,30 +158,30 @@ class Client:
         return await self.call("PATCH", path, body, media="application/merge-patch+json", **query)
 
 
-def settings(tmp_path: Path, store: str = "", **more: Any) -> Settings:
-    return Settings(
+def settings(tmp_path: Path, store: str = "", **more: Any) -> ApiSettings:
+    return ApiSettings(
         store or f"sqlite:{tmp_path}/objects.db", tmp_path / "pki", port=0, kubeconfig=tmp_path / "kubeconfig", **more
     )
 
 
 @pytest.fixture
-async def api(tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIterator[Api]:
-    """An API whose file is in memory where the machine has such a place: the disk is not what these tests are about.
+async def api(tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIterator[ApiServer]:
+    """An API whose file is in memory where the computer has such a place: the disk is not what these tests are about.
 
     Parametrized with `etcd` it is on a real etcd.
     """
     if getattr(request, "param", "sqlite") == "etcd":
-        async with Api(settings(tmp_path, "etcd:" + request.getfixturevalue("etcd"))) as running:
+        async with ApiServer(settings(tmp_path, "etcd:" + request.getfixturevalue("etcd"))) as running:
             yield running
         return
     memory = "/dev/shm" if Path("/dev/shm").is_dir() else None
     with tempfile.TemporaryDirectory(dir=memory, prefix="rackless-test-") as folder:
-        async with Api(settings(tmp_path, f"sqlite:{folder}/objects.db")) as running:
+        async with ApiServer(settings(tmp_path, f"sqlite:{folder}/objects.db")) as running:
             yield running
 
 
 @pytest.fixture
-async def client(api: Api, tmp_path: Path) -> AsyncIterator[Client]:
+async def client(api: ApiServer, tmp_path: Path) -> AsyncIterator[Client]:
     async with Client(api.url, tmp_path / "pki") as found:
         await found.create("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", widget_definition())
         yield found
@@ -214,6 +215,14 @@ def free_ports(count: int) -> list[int]:
         return [int(probe.getsockname()[1]) for probe in probes]
 
 
+def issue_client(
+    authority: Authority, user: str, groups: Sequence[str] = (), uses: Sequence[Use] = (Use.CLIENT,)
+) -> tuple[bytes, bytes]:
+    """A certificate and its key, both in PEM."""
+    key = make_key()
+    return authority.sign(key.public_key(), subject_name(user, groups), uses=uses), key_pem(key)
+
+
 class Etcd:
     """A real etcd that can be stopped and started again."""
 
@@ -227,11 +236,11 @@ class Etcd:
 
     def secure(self, pki: Path) -> None:
         """From the next start on: TLS on both sides, only for clients with a certificate of this CA."""
-        authority = Authority(pki)
-        certificate, key = authority.ensure_serving(["127.0.0.1"])
+        authority = Authority.ensure(pki, "etcd")
+        leaf = authority.ensure_leaf("serving", ["127.0.0.1"], uses=BOTH_USES)
         self.url = self.url.replace("http:", "https:")
-        self.more = ("--cert-file", str(certificate), "--key-file", str(key), "--client-cert-auth",
-                     "--trusted-ca-file", str(authority.certificate_file))  # fmt: skip
+        self.more = ("--cert-file", str(leaf.certificate), "--key-file", str(leaf.key), "--client-cert-auth",
+                     "--trusted-ca-file", str(authority.certificate))  # fmt: skip
 
     def start(self) -> None:
         self.launch()

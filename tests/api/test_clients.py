@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from .conftest import Running, debian_program, widget, widget_definition
+from .conftest import ROOT, Running, debian_program, widget, widget_definition
 
 pytestmark = pytest.mark.real
 HOST = """
@@ -137,8 +137,81 @@ def test_kubectl_waits_scales_and_asks(kubectl: Any, running: Running, tmp_path:
         viewer = {"KUBECONFIG": str(tmp_path / "viewer")}
         assert "workers" in kubectl("get", "machinesets", **viewer)
         assert 'cannot list resource "secrets"' in kubectl("get", "secrets", ok=False, **viewer)
+        kubectl("delete", "serviceaccount,rolebinding", "viewer")
     kubectl("create", "namespace", f"n-{kubectl.version}")
     kubectl("delete", "namespace", f"n-{kubectl.version}")
+
+
+def _recipe(title: str) -> str:
+    """The commands of a section of the how-to, as they stand there."""
+    section = (ROOT / "docs/howto/use-kubectl.md").read_text().partition(f"## {title}\n")[2].partition("\n## ")[0]
+    return "\n".join(line[4:] for line in section.splitlines() if line.startswith("    "))
+
+
+@pytest.mark.parametrize("kubectl", ["installed"], indirect=True)  # 1.20 has no `create token`
+@pytest.mark.parametrize("namespace", ["", "metal3"])
+def test_the_recipe_for_giving_somebody_less_works_as_it_is_written(
+    kubectl: Any, running: Running, tmp_path: Path, namespace: str
+) -> None:
+    own = tmp_path / "own"
+    own.write_text(running.kubeconfig.read_text())
+    if namespace:
+        kubectl("create", "namespace", namespace)
+        kubectl("config", "set-context", "--current", f"--namespace={namespace}", KUBECONFIG=str(own))
+    kubectl("apply", "-f", "-", input=HOST, KUBECONFIG=str(own))
+    script = _recipe("Give somebody less than everything")
+    assert "create token" in script
+    env = {**os.environ, "KUBECONFIG": str(own), "HOME": str(tmp_path)}
+    done = subprocess.run(
+        ["bash", "-euc", script], cwd=tmp_path, env=env, capture_output=True, text=True, timeout=180, check=False
+    )
+    assert done.returncode == 0 and "w0" in done.stdout, done.stdout + done.stderr
+    viewer = {"KUBECONFIG": str(tmp_path / "viewer.kubeconfig")}
+    assert "client-key-data" not in (tmp_path / "viewer.kubeconfig").read_text()
+    assert 'cannot list resource "secrets"' in kubectl("get", "secrets", ok=False, **viewer)
+    assert "cannot delete resource" in kubectl("delete", "bmh", "w0", ok=False, **viewer)
+    assert "cannot list resource" in kubectl("get", "bmh", "-A", ok=False, **viewer)
+    kubectl("delete", "bmh", "w0", KUBECONFIG=str(own))
+    kubectl("delete", "serviceaccount,rolebinding", "viewer", KUBECONFIG=str(own))
+
+
+def test_kubectl_finds_the_kinds_that_are_always_empty(kubectl: Any, running: Running, tmp_path: Path) -> None:
+    kubectl("create", "-f", "-", input='{"apiVersion":"v1","kind":"Node","metadata":{"name":"n1"}}')
+    described = kubectl("describe", "node", "n1")
+    assert "Non-terminated Pods:" in described and "(0 in total)" in described
+    assert "is running at" in kubectl("cluster-info")
+    assert "No resources found" in kubectl("get", "all")
+    assert "No resources found" in kubectl("get", "pods,svc,deploy,ep,pvc,pv,ing,jobs,cronjobs,ds,sts,rs,rc,hpa", "-A")
+    assert "drained" in kubectl("drain", "n1").replace("evicted", "drained") and "SchedulingDisabled" in kubectl(
+        "get", "nodes"
+    )
+    kubectl("delete", "node", "n1")
+    labelled = json.dumps({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "p1", "labels": {"app": "p"}}})
+    kubectl("apply", "-f", "-", input=labelled)
+    # 1.20 asks for CronJobs and Ingresses of versions that no server of our version has.
+    installed = kubectl.version == "installed"
+    pruned = kubectl("apply", "--prune", "-l", "app=p", "-f", "-", input=labelled.replace("p1", "p2"), ok=installed)
+    assert "configmap/p2 created" in pruned
+    assert "configmap/p1 pruned" in pruned if installed else 'v1beta1"' in pruned
+    assert "No resource quota" in kubectl("describe", "namespace", "default")
+    refused = kubectl(
+        "create", "-f", "-", input='{"apiVersion":"v1","kind":"Service","metadata":{"name":"s"}}', ok=False
+    )
+    assert "does not allow this method" in refused
+
+
+def test_every_namespace_has_a_default_service_account_also_after_it_was_deleted(kubectl: Any) -> None:
+    name = f"sa-{kubectl.version}"
+    kubectl("create", "namespace", name)
+    for _ in range(2):
+        for _ in range(300):
+            if "default" in kubectl("get", "serviceaccounts", "-n", name):
+                break
+            time.sleep(0.1)
+        else:
+            raise AssertionError("no service account `default`")
+        kubectl("delete", "serviceaccount", "default", "-n", name)
+    kubectl("delete", "namespace", name)
 
 
 def test_kubectl_compares_applies_watches_and_acts_as_others(kubectl: Any, tmp_path: Path) -> None:

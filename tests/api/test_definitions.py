@@ -102,6 +102,7 @@ def _host(name: str = "w0", **spec: Any) -> Json:
         ({"disablePowerOff": True, "online": False}, "spec.disablePowerOff"),
         ({"firmware": {"sriovEnabled": True}}, "spec.firmware"),
         ({"raid": {"hardwareRAIDVolumes": [{"level": "1"}], "softwareRAIDVolumes": [{"level": "1"}]}}, "spec.raid"),
+        ({"raid": {"hardwareRAIDVolumes": [{"level": "1"}]}}, "spec.raid"),
     ],
 )  # fmt: skip
 async def test_a_host_that_metal3_would_refuse_is_refused(client: Client, spec: Json, field: str) -> None:

@@ -13,11 +13,12 @@ from typing import Any
 import orjson
 import pytest
 
-from rackless.api.access.pki import Authority
-from rackless.api.process import Api, Settings, open_store
+from rackless.api.access.keys import ensure_token_key
+from rackless.api.process import ApiServer, ApiSettings, open_store
 from rackless.api.stores.groups import MOST_BYTES, SPAN, Write, next_group, packed, unpacked
-from rackless.api.stores.port import Change, Raced, Store
-from rackless.errors import InputError, MachineError
+from rackless.api.stores.port import Raced, Store, StoredChange
+from rackless.errors import HypervisorError, InputError
+from rackless.trust.authority import Authority, Use
 
 from .conftest import WIDGETS, Client, Etcd, settings, widget, widget_definition
 from .test_watch import Watching
@@ -107,7 +108,7 @@ async def test_who_loses_in_a_group_loses_alone(pair: tuple[Any, Any]) -> None:
 
 @pytest.mark.real
 async def test_two_servers_under_load_tell_the_same_story(pair: tuple[Store, Store]) -> None:
-    stories: list[list[Change]] = [[], []]
+    stories: list[list[StoredChange]] = [[], []]
     for store, story in zip(pair, stories, strict=True):
         store.subscribe(story.extend)
 
@@ -133,7 +134,7 @@ async def test_two_servers_under_load_tell_the_same_story(pair: tuple[Store, Sto
 
 @pytest.mark.real
 async def test_a_write_too_large_for_etcd_is_refused_as_such(tmp_path: Path, etcd: str) -> None:
-    async with Api(settings(tmp_path, f"etcd:{etcd}")) as api, Client(api.url, tmp_path / "pki") as client:
+    async with ApiServer(settings(tmp_path, f"etcd:{etcd}")) as api, Client(api.url, tmp_path / "pki") as client:
         await client.create("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", widget_definition())
         body = io.BytesIO(orjson.dumps(widget("big", free={"text": "x" * 2_000_000})))
         code, answer = await client.call("POST", WIDGETS, body)
@@ -162,7 +163,7 @@ async def test_what_one_server_acknowledged_every_server_knows(tmp_path: Path, e
     async with AsyncExitStack() as stack:
         clients = []
         for _ in range(3):
-            api = await stack.enter_async_context(Api(settings(tmp_path, f"etcd:{etcd}")))
+            api = await stack.enter_async_context(ApiServer(settings(tmp_path, f"etcd:{etcd}")))
             clients.append(await stack.enter_async_context(Client(api.url, tmp_path / "pki")))
         one, two, three = clients
         await one.create("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", widget_definition())
@@ -196,18 +197,16 @@ async def test_etcd_may_ask_for_a_certificate_and_we_for_its_own(tmp_path: Path,
     etcd_process.stop()
     etcd_process.secure(pki)
     etcd_process.start()
-    certificate, key = Authority(pki).issue_client("rackless", ())
-    (pki / "client.crt").write_bytes(certificate)
-    (pki / "client.key").write_bytes(key)
+    Authority.ensure(pki, "etcd").ensure_leaf("client", uses=(Use.CLIENT,))
     store = f"etcd:{etcd_process.url}"
     files = {"store_ca": pki / "ca.crt", "store_cert": pki / "client.crt", "store_key": pki / "client.key"}
-    async with Api(settings(tmp_path, store, **files)) as api, Client(api.url, tmp_path / "pki") as client:
+    async with ApiServer(settings(tmp_path, store, **files)) as api, Client(api.url, tmp_path / "pki") as client:
         await client.create("/api/v1/namespaces", {"metadata": {"name": "a"}})
         assert (await client.get("/api/v1/namespaces/a"))[0] == 200
-    other = Authority(tmp_path / "other").certificate_file
+    other = Authority.ensure(tmp_path / "other", "other").certificate
     for wrong in ({"store_ca": other}, {"store_cert": None, "store_key": None}):
-        with pytest.raises(MachineError, match="cannot be opened"):
-            async with Api(settings(tmp_path, store, **{**files, **wrong})):
+        with pytest.raises(HypervisorError, match="cannot be opened"):
+            async with ApiServer(settings(tmp_path, store, **{**files, **wrong})):
                 pass
     with pytest.raises(InputError, match="whom to believe"):
         open_store(store)
@@ -220,19 +219,19 @@ async def test_servers_with_one_ca_honour_each_others_certificates_tokens_and_wa
     tmp_path: Path, etcd: str
 ) -> None:
     """As on the control planes of a cluster: each has a folder of its own with the same CA and the same token key."""
-    first = Authority(tmp_path / "a")
-    first.ensure_token_key()
+    Authority.ensure(tmp_path / "a", "cluster")
+    ensure_token_key(tmp_path / "a")
     (tmp_path / "b").mkdir()
     for name in ("ca.crt", "ca.key", "sa.key"):
         shutil.copy(tmp_path / "a" / name, tmp_path / "b" / name)
     async with AsyncExitStack() as stack:
         clients = []
         for name in "ab":
-            own = Settings(
+            own = ApiSettings(
                 f"etcd:{etcd}", tmp_path / name, port=0, kubeconfig=tmp_path / f"kubeconfig-{name}",
                 advertise="https://api.example:6443",
             )  # fmt: skip
-            api = await stack.enter_async_context(Api(own))
+            api = await stack.enter_async_context(ApiServer(own))
             clients.append(await stack.enter_async_context(Client(api.url, tmp_path / "a")))
         one, two = clients
         assert "https://api.example:6443" in (tmp_path / "kubeconfig-b").read_text()
@@ -261,7 +260,7 @@ async def test_when_a_member_of_etcd_dies_servers_go_on_with_the_others(
         clients = []
         for turn in range(2):  # each server asks another member first
             store = "etcd:" + ",".join(urls[turn:] + urls[:turn])
-            api = await stack.enter_async_context(Api(settings(tmp_path, store)))
+            api = await stack.enter_async_context(ApiServer(settings(tmp_path, store)))
             clients.append(await stack.enter_async_context(Client(api.url, tmp_path / "pki")))
         maps = "/api/v1/namespaces/default/configmaps"
         start = (await clients[0].get(maps))[1]["metadata"]["resourceVersion"]
@@ -297,7 +296,7 @@ async def test_a_server_that_missed_what_was_compacted_ends_its_watches(tmp_path
     async with AsyncExitStack() as stack:
         apis, clients = [], []
         for _ in range(2):
-            apis.append(await stack.enter_async_context(Api(settings(tmp_path, f"etcd:{etcd}"))))
+            apis.append(await stack.enter_async_context(ApiServer(settings(tmp_path, f"etcd:{etcd}"))))
             clients.append(await stack.enter_async_context(Client(apis[-1].url, tmp_path / "pki")))
         away, there = clients
         for name in ("a", "b"):

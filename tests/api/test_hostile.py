@@ -10,7 +10,7 @@ from typing import Any
 import orjson
 import pytest
 
-from rackless.api.process import Api
+from rackless.api.process import ApiServer
 
 from .conftest import BOTH, WIDGETS, Client, widget
 
@@ -95,7 +95,7 @@ def _body(rng: random.Random) -> bytes:
     return raw
 
 
-async def _quiet(api: Api, seconds: float = 0.1) -> None:
+async def _quiet(api: ApiServer, seconds: float = 0.1) -> None:
     """Until the server has done what it does itself after a write."""
     assert api.objects
     seen = -1
@@ -106,7 +106,7 @@ async def _quiet(api: Api, seconds: float = 0.1) -> None:
 
 @pytest.mark.parametrize("api", BOTH, indirect=True)
 @pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE"])
-async def test_nonsense_is_refused_and_never_breaks_the_server(client: Client, api: Api, method: str) -> None:
+async def test_nonsense_is_refused_and_never_breaks_the_server(client: Client, api: ApiServer, method: str) -> None:
     rng = random.Random(method)
     assert api.objects
     await _quiet(api)
@@ -133,7 +133,7 @@ async def test_nonsense_is_refused_and_never_breaks_the_server(client: Client, a
 
 
 @pytest.mark.parametrize("api", BOTH, indirect=True)
-async def test_what_is_refused_is_not_written(client: Client, api: Api) -> None:
+async def test_what_is_refused_is_not_written(client: Client, api: ApiServer) -> None:
     assert api.objects
     before = api.objects.store.revision
     for raw in (b"", b"{", b"[]", b"null", b'"x"', b'{"metadata":1}', b"\xff\xfe", b"[" * 5000, b'{"a":' * 2000):
@@ -165,7 +165,7 @@ async def test_queries_that_mean_nothing_are_refused(client: Client, query: dict
 
 
 async def test_our_own_mistake_is_a_status_and_its_reason_only_in_the_log(
-    client: Client, api: Api, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    client: Client, api: ApiServer, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     assert api.objects
 

@@ -6,11 +6,22 @@ from typing import Any
 
 import pytest
 
-from rackless.api.process import Api
+from rackless.api.process import ApiServer
 
 from .conftest import WIDGETS, Client, Json, widget
 
 TABLE = "application/json;as=Table;g=meta.k8s.io;v=v1,application/json"
+
+
+async def test_a_body_without_metadata_is_that_of_the_object_in_the_path(client: Client) -> None:
+    path = "/api/v1/namespaces/default/configmaps"
+    await client.create(path, {"metadata": {"name": "a"}})
+    code, answer = await client.call("PUT", f"{path}/a", {"data": {"b": "c"}})
+    assert (code, answer["metadata"]["name"], answer["data"]) == (200, "a", {"b": "c"})
+    code, answer = await client.call(
+        "PATCH", f"{path}/a", [{"op": "remove", "path": "/metadata"}], media="application/json-patch+json"
+    )
+    assert (code, answer["metadata"]["name"]) == (200, "a")
 
 
 async def test_a_created_object_gets_what_the_server_owns(client: Client) -> None:
@@ -153,7 +164,7 @@ async def test_tables_have_the_columns_of_the_definition(client: Client) -> None
     assert table["rows"][0]["cells"][:3] == ["a", 1, None]
 
 
-async def test_dry_run_answers_and_writes_nothing(client: Client, api: Api) -> None:
+async def test_dry_run_answers_and_writes_nothing(client: Client, api: ApiServer) -> None:
     assert api.objects
     before = api.objects.store.revision
     await client.create(WIDGETS, widget("a"), dryRun="All")

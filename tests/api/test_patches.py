@@ -9,9 +9,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from rackless.api.patches import json_patch, merge, strategic
+from rackless.api.objects.patches import json_patch, merge, strategic
 from rackless.api.schema.metadata import OBJECT_META
-from rackless.api.status import Refused
+from rackless.api.status import RequestRefused
 
 # Machines differ: how long an example takes says nothing about it.
 unhurried = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=60)
@@ -68,7 +68,7 @@ def test_a_json_patch_applies_whole_or_is_refused_and_never_touches_its_input(do
     before = copy.deepcopy(document)
     try:
         json_patch.apply(document, operations)
-    except Refused as refused:
+    except RequestRefused as refused:
         assert 400 <= refused.code < 500
     assert document == before
 
@@ -76,9 +76,9 @@ def test_a_json_patch_applies_whole_or_is_refused_and_never_touches_its_input(do
 def test_json_patch_knows_its_edges() -> None:
     assert json_patch.apply({"a": [1, 2]}, [{"op": "add", "path": "/a/-", "value": 3}]) == {"a": [1, 2, 3]}
     assert json_patch.apply({"a/b": 1}, [{"op": "remove", "path": "/a~1b"}]) == {}
-    with pytest.raises(Refused, match="test failed"):
+    with pytest.raises(RequestRefused, match="test failed"):
         json_patch.apply({"a": 1}, [{"op": "test", "path": "/a", "value": True}])
-    with pytest.raises(Refused, match="missing path"):
+    with pytest.raises(RequestRefused, match="missing path"):
         json_patch.apply({}, [{"op": "replace", "path": "/a", "value": 1}])
 
 
@@ -102,6 +102,6 @@ def test_strategic_merge_refuses_or_answers(old: Any, patch: Any) -> None:
     before = copy.deepcopy(old)
     try:
         strategic.merge(old, patch, OBJECT_META)
-    except Refused as refused:
+    except RequestRefused as refused:
         assert refused.code == 400
     assert old == before

@@ -171,7 +171,7 @@ async def test_rules_that_are_not_evaluated_are_said_so(client: Client, rule: Js
 async def test_without_the_library_rules_are_kept_with_a_warning(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cel, "_engine", lambda: None)
+    monkeypatch.setattr(cel, "_library", lambda: None)
     await client.create(CRDS, _gadgets({"rule": "self.size > 1"}))
     assert "kept but not evaluated" in client.headers["Warning"] and "rackless[cel]" in client.headers["Warning"]
     await client.create(GADGETS, _gadget(1))

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from rackless.api.process import open_store
-from rackless.api.stores.port import Change, Compacted, Raced, Store
+from rackless.api.stores.port import Compacted, Raced, Store, StoredChange
 
 Open = Callable[[], Store]
 DATA = b'{"apiVersion":"v1","kind":"X","metadata":{"name":"%s","uid":"u"}}'
@@ -65,7 +65,7 @@ async def test_of_many_writers_of_one_key_exactly_one_wins_each_round(store: Sto
 
 
 async def test_changes_come_in_order_and_history_repeats_them(store: Store) -> None:
-    seen: list[Change] = []
+    seen: list[StoredChange] = []
     store.subscribe(seen.extend)
     start = store.revision
     await asyncio.gather(*(store.write(f"g/things/ns/{n:03}", 0, _data(str(n))) for n in range(40)))

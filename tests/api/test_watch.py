@@ -10,7 +10,7 @@ from typing import Any
 import orjson
 import pytest
 
-from rackless.api.process import Api
+from rackless.api.process import ApiServer
 
 from .conftest import WIDGETS, Client, Etcd, Json, settings, widget, widget_definition
 
@@ -93,7 +93,7 @@ async def test_a_watch_ends_when_its_time_is_up_with_a_bookmark_to_resume_from(c
     assert events[-1]["type"] == "BOOKMARK"
 
 
-async def test_history_that_was_compacted_is_gone(client: Client, api: Api) -> None:
+async def test_history_that_was_compacted_is_gone(client: Client, api: ApiServer) -> None:
     start = await _revision(client)
     await client.create(WIDGETS, widget("a"))
     assert api.objects
@@ -114,7 +114,7 @@ async def test_many_writers_and_watchers_agree_across_restarts_and_compaction(
     stories: list[list[tuple[str, str, int]]] = [[] for _ in range(5)]
     seen = ["0"] * len(stories)
     for round_number in range(3):
-        async with Api(settings(tmp_path, description)) as api, Client(api.url, tmp_path / "pki") as client:
+        async with ApiServer(settings(tmp_path, description)) as api, Client(api.url, tmp_path / "pki") as client:
             if not round_number:
                 await client.create("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", widget_definition())
                 seen = [await _revision(client)] * len(stories)
@@ -136,7 +136,10 @@ async def _eventually(client: Client, method: str, path: str, wanted: int, body:
 
 @pytest.mark.real
 async def test_an_etcd_that_comes_back_is_followed_again_without_a_gap(tmp_path: Path, etcd_process: Etcd) -> None:
-    async with Api(settings(tmp_path, f"etcd:{etcd_process.url}")) as api, Client(api.url, tmp_path / "pki") as client:
+    async with (
+        ApiServer(settings(tmp_path, f"etcd:{etcd_process.url}")) as api,
+        Client(api.url, tmp_path / "pki") as client,
+    ):
         await client.create("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", widget_definition())
         await client.create(WIDGETS, widget("before"))
         events = Watching(client).events()
@@ -156,7 +159,7 @@ async def test_an_etcd_that_comes_back_is_followed_again_without_a_gap(tmp_path:
 
 async def _round(
     client: Client,
-    api: Api,
+    api: ApiServer,
     number: int,
     stories: list[list[tuple[str, str, int]]],
     seen: list[str],

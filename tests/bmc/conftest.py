@@ -23,7 +23,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from rackless.bmc.accounts import Account
+from rackless.bmc.core.accounts import Account
 from rackless.bmc.fleet import Bmc, Fleet
 from rackless.drivers.fake.hypervisor import FakeHypervisor
 from rackless.events import Bus, Event, Note

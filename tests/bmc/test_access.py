@@ -1,9 +1,13 @@
 from __future__ import annotations
 
+import asyncio
 import base64
 
-from rackless.bmc.accounts import Account, Accounts
-from tests.bmc.conftest import ADMIN, OPERATOR, VIEWER, MakeRack, Rack
+import pytest
+
+from rackless.bmc.core.accounts import Account, Accounts
+from rackless.bmc.ipmi.sites import Ipmi
+from tests.bmc.conftest import ADMIN, OPERATOR, VIEWER, MakeRack, Rack, basic, free_port
 
 SYSTEM = "/redfish/v1/Systems/1"
 SESSIONS = "/redfish/v1/SessionService/Sessions"
@@ -73,13 +77,17 @@ def test_a_session_forgotten_by_its_client_makes_room_for_a_new_one() -> None:
 
 
 async def test_too_many_sessions_are_refused_with_a_time_to_come_back(rack: Rack) -> None:
-    for _ in range(64):
+    for _ in range(48):
         await log_in(rack, ADMIN)
     status, body, headers = await rack.ask(
         "POST", SESSIONS, {"UserName": ADMIN.username, "Password": ADMIN.password}, as_=None
     )
     assert (status, "Retry-After" in headers) == (503, True)
     assert body["error"]["code"].endswith("SessionLimitExceeded")
+    for _ in range(16):
+        await log_in(rack, VIEWER)  # one account does not use up everybody's
+    with pytest.raises(AssertionError, match="SessionLimitExceeded"):
+        await log_in(rack, OPERATOR)
 
 
 async def test_roles_are_enforced(rack: Rack) -> None:
@@ -101,3 +109,107 @@ async def test_only_the_owner_or_an_administrator_closes_a_session(rack: Rack) -
 
 def test_passwords_are_not_shown_when_an_account_is() -> None:
     assert ADMIN.password not in repr(ADMIN)
+
+
+# what a client is told, and what a change ends
+
+
+@pytest.mark.parametrize(
+    ("headers", "key"),
+    [
+        ({}, "NoValidSession"),
+        ({"X-Auth-Token": "expired"}, "NoValidSession"),
+        ({"Authorization": "Bearer x"}, "NoValidSession"),
+        (basic("admin", "wrong"), "ResourceAtUriUnauthorized"),
+        (basic("nobody", "x"), "ResourceAtUriUnauthorized"),
+        ({"Authorization": "Basic ???"}, "HeaderInvalid"),
+        ({"Authorization": "Basic YWRt\u00e9"}, "HeaderInvalid"),
+        ({"Authorization": "Basic /////w=="}, "HeaderInvalid"),
+    ],
+)
+async def test_a_client_is_told_what_was_wrong(rack: Rack, headers: dict[str, str], key: str) -> None:
+    status, body, told = await rack.ask("GET", SYSTEM, as_=None, headers=headers)
+    assert (status, body["error"]["code"].rpartition(".")[2]) == (401, key)
+    assert told["WWW-Authenticate"].startswith("Basic")
+
+
+async def test_a_wrong_password_at_login_is_told_as_one(rack: Rack) -> None:
+    status, body, _ = await rack.ask("POST", SESSIONS, {"UserName": "admin", "Password": "wrong"}, as_=None)
+    assert status == 401
+    assert body["error"]["@Message.ExtendedInfo"][0]["MessageArgs"] == [SESSIONS, "Invalid username or password"]
+
+
+@pytest.mark.parametrize("change", [{"Password": "another one"}, {"RoleId": "Operator"}, {"Enabled": False}, None])
+async def test_a_changed_account_ends_its_sessions(rack: Rack, change: dict[str, object] | None) -> None:
+    headers, _ = await log_in(rack, VIEWER)
+    admin, _ = await log_in(rack, ADMIN)
+    uri = "/redfish/v1/AccountService/Accounts/3"
+    status, _, _ = await rack.ask("PATCH", uri, change) if change else await rack.ask("DELETE", uri)
+    assert status in (200, 204)
+    assert (await rack.ask("GET", SYSTEM, as_=None, headers=headers))[0] == 401
+    assert (await rack.ask("GET", SYSTEM, as_=None, headers=admin))[0] == 200
+
+
+async def test_the_session_that_changes_its_own_password_stays(rack: Rack) -> None:
+    own, _ = await log_in(rack, VIEWER)
+    other, _ = await log_in(rack, VIEWER)
+    uri = "/redfish/v1/AccountService/Accounts/3"
+    assert (await rack.ask("PATCH", uri, {"Password": "another one"}, as_=None, headers=own))[0] == 200
+    assert (await rack.ask("GET", SYSTEM, as_=None, headers=own))[0] == 200
+    assert (await rack.ask("GET", SYSTEM, as_=None, headers=other))[0] == 401
+
+
+async def test_accounts_lock_when_the_service_is_told_to(rack: Rack) -> None:
+    service = "/redfish/v1/AccountService"
+    assert (await rack.get(service))["AccountLockoutThreshold"] == 0
+    assert (await rack.ask("PATCH", service, {"AccountLockoutThreshold": 2}))[0] == 200
+    for _ in range(2):
+        assert (await rack.ask("GET", SYSTEM, as_=Account("viewer", "wrong")))[0] == 401
+    assert (await rack.ask("GET", SYSTEM, as_=VIEWER))[0] == 401
+    uri = f"{service}/Accounts/3"
+    assert (await rack.get(uri))["Locked"] is True
+    assert (await rack.ask("PATCH", uri, {"Locked": True}))[0] == 400
+    assert (await rack.ask("PATCH", uri, {"Locked": False}))[0] == 200
+    assert (await rack.ask("GET", SYSTEM, as_=VIEWER))[0] == 200
+    assert (await rack.ask("PATCH", service, {"AccountLockoutThreshold": 2}, as_=OPERATOR))[0] == 403
+    wrong = {"AccountLockoutDuration": 10, "AccountLockoutCounterResetAfter": 11}
+    assert (await rack.ask("PATCH", service, wrong))[0] == 400
+
+
+async def test_accounts_made_at_once_are_all_made_and_none_twice(rack: Rack) -> None:
+    uri = "/redfish/v1/AccountService/Accounts"
+
+    async def make(name: str) -> int:
+        return (await rack.ask("POST", uri, {"UserName": name, "Password": "password", "RoleId": "ReadOnly"}))[0]
+
+    answers = await asyncio.gather(*(make(f"user-{number % 5}") for number in range(10)))
+    assert sorted(answers) == [201] * 5 + [400] * 5
+    assert len((await rack.get(uri))["Members"]) == 8
+
+
+async def test_what_answers_is_told_and_what_does_not_is_not(make_rack: MakeRack) -> None:
+    without = await make_rack()
+    protocols = "/redfish/v1/Managers/1/NetworkProtocol"
+    assert (await without.get(protocols))["IPMI"]["ProtocolEnabled"] is False
+
+
+async def test_ipmi_that_answers_is_told(make_rack: MakeRack) -> None:
+    port = free_port()
+    rack = await make_rack(ipmi=Ipmi(port=port))
+    assert (await rack.get("/redfish/v1/Managers/1/NetworkProtocol"))["IPMI"] == {"ProtocolEnabled": True, "Port": port}
+
+
+async def test_registries_say_severity_in_both_words_and_the_bios_one_is_where_bios_says(rack: Rack) -> None:
+    for name in ("Base", "ResourceEvent"):
+        file = await rack.get(f"/redfish/v1/Registries/{name}")
+        registry = await rack.get(file["Location"][0]["Uri"])
+        for entry in registry["Messages"].values():
+            assert entry["Severity"] == entry["MessageSeverity"] in ("OK", "Warning", "Critical")
+    bios = await rack.get(f"{SYSTEM}/Bios")
+    file = await rack.get(f"/redfish/v1/Registries/{bios['AttributeRegistry']}")
+    assert file["Registry"] == bios["AttributeRegistry"]
+    assert (await rack.get(file["Location"][0]["Uri"]))["RegistryEntries"]["Attributes"]
+    former = await rack.get("/redfish/v1/Registries/BiosAttributeRegistry")
+    assert former["@odata.id"] == file["@odata.id"]
+    members = {one["@odata.id"] for one in (await rack.get("/redfish/v1/Registries"))["Members"]}
+    assert file["@odata.id"] in members

@@ -9,7 +9,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from rackless.bmc.faults import Fault, Trouble
+from rackless.bmc.core.faults import BmcFault, Trouble
 from tests.bmc.conftest import ADMIN, VIEWER, Files, MakeRack
 
 SYSTEM = "/redfish/v1/Systems/1"
@@ -61,7 +61,7 @@ async def test_no_secret_is_written_down(make_rack: MakeRack, tmp_path: Path, fi
 
 async def test_a_request_that_was_dropped_is_told_as_such(make_rack: MakeRack, tmp_path: Path) -> None:
     rack = await make_rack(audit=tmp_path / "audit.jsonl")
-    rack.fleet.faults.add(Fault(Trouble.DROP, count=1))
+    rack.fleet.faults.add(BmcFault(Trouble.DROP, count=1))
     with pytest.raises(aiohttp.ClientError):
         await rack.reset("On")
     assert [line["outcome"] for line in lines(tmp_path / "audit.jsonl")] == ["dropped"]

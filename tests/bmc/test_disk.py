@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from rackless.bmc.disk import Disk
-from rackless.bmc.state import JsonFile
+from rackless.bmc.core.disk import StateDisk
+from rackless.bmc.core.state import JsonFile
 
 
 async def test_file_and_folder_are_synced_before_it_is_said_to_be_kept(
@@ -26,7 +26,7 @@ async def test_file_and_folder_are_synced_before_it_is_said_to_be_kept(
         fsync(handle)
 
     monkeypatch.setattr(os, "fsync", note)
-    disk = Disk()
+    disk = StateDisk()
     await disk.replace(tmp_path / "a.json", b"1")
     assert synced[0].startswith(str(tmp_path / ".a.json."))
     assert synced[1] == str(tmp_path)
@@ -35,7 +35,7 @@ async def test_file_and_folder_are_synced_before_it_is_said_to_be_kept(
 
 
 async def test_a_hundred_files_share_a_few_syncs(tmp_path: Path) -> None:
-    disk = Disk()
+    disk = StateDisk()
     files = [JsonFile(tmp_path / f"{number}.json", disk) for number in range(100)]
     await asyncio.gather(*(file.save({"n": number}) for number, file in enumerate(files)))
     assert [file.load() for file in files] == [{"n": number} for number in range(100)]
@@ -52,7 +52,7 @@ async def test_a_disk_that_hangs_keeps_nobody_waiting_for_long(tmp_path: Path, m
         fsync(handle)
 
     monkeypatch.setattr(os, "fsync", hang)
-    disk = Disk(patience=0.05)
+    disk = StateDisk(patience=0.05)
     file = JsonFile(tmp_path / "a.json", disk)
     for number in range(3):
         await asyncio.wait_for(file.save({"n": number}), 2)
@@ -64,7 +64,7 @@ async def test_a_disk_that_hangs_keeps_nobody_waiting_for_long(tmp_path: Path, m
 
 
 async def test_a_full_disk_is_told_and_leaves_the_old_value(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    file = JsonFile(tmp_path / "a.json", Disk())
+    file = JsonFile(tmp_path / "a.json", StateDisk())
     await file.save({"n": 1})
 
     def full(handle: int) -> None:
@@ -80,7 +80,7 @@ async def test_a_full_disk_is_told_and_leaves_the_old_value(tmp_path: Path, monk
 _WRITER = """
 import asyncio, sys
 from pathlib import Path
-from rackless.bmc.state import JsonFile
+from rackless.bmc.core.state import JsonFile
 async def main():
     file = JsonFile(Path(sys.argv[1]))
     for number in range(100000):
@@ -103,6 +103,6 @@ def test_a_killed_process_leaves_what_it_said_or_something_newer(tmp_path: Path)
 
 
 async def test_saves_of_one_file_are_kept_in_order(tmp_path: Path) -> None:
-    file = JsonFile(tmp_path / "a.json", Disk())
+    file = JsonFile(tmp_path / "a.json", StateDisk())
     await asyncio.gather(*(file.save({"n": number}) for number in range(20)))
     assert file.load() == {"n": 19}

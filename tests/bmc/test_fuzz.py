@@ -14,9 +14,13 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
 from rackless.bmc.redfish.resource import Resource
 from rackless.bmc.redfish.tree import MODULES
 from tests.bmc.conftest import ADMIN, Rack, basic
+
+pytestmark = pytest.mark.slow
 
 REQUESTS = 10_000
 CLIENTS = 8

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from rackless.bmc.media import Limits
-from rackless.bmc.sockets import Forbids, no_site, not_of_a_lab
+from rackless.bmc.core.media import Limits
+from rackless.bmc.core.sockets import Forbids, no_site, not_of_a_lab
 from tests.bmc.conftest import Files, MakeRack, Rack
 
 CD = "/redfish/v1/Systems/1/VirtualMedia/Cd"
@@ -161,7 +161,7 @@ async def test_a_bmc_asks_no_address_that_is_forbidden_whatever_leads_there(
     closed = False
 
     def make(family: int, kind: int, protocol: int) -> socket.socket:
-        assert not closed, "no socket is made for such an address"  # and so nothing leaves this machine
+        assert not closed, "no socket is made for such an address"  # and so nothing leaves this computer
         return socket.socket(family, kind, protocol)
 
     rack = await make_rack(forbids=forbids, sockets=make)

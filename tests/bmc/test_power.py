@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from rackless.bmc.starts import Starts
+from rackless.bmc.core.start_limit import Starts
 from rackless.drivers.fake.clock import VirtualClock
 from rackless.drivers.fake.hypervisor import Boot
 from rackless.ports.hypervisor import BootDevice

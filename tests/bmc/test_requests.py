@@ -15,7 +15,7 @@ JSON = {"Content-Type": "application/json"}
 
 
 async def test_malformed_requests_are_the_clients_fault(rack: Rack) -> None:
-    deep = "[" * 100_000
+    deep = "[" * 60_000
     for text in ("", "{", "[]", "7", "null", '"x"', "{}", "\xff", deep, '{"AssetTag": NaN}', '{"AssetTag": {}}', "{]"):
         status, body, _ = await rack.ask("PATCH", SYSTEM, data=text.encode("latin-1"), headers=JSON)
         assert status == 400, (text[:20], status, body)
@@ -55,14 +55,16 @@ async def test_select_expand_and_paging(rack: Rack) -> None:
     assert set(value["Boot"]) == {"BootSourceOverrideMode", "BootSourceOverrideMode@Redfish.AllowableValues"}
     value = await rack.get("/redfish/v1/Systems?$expand=.")
     assert value["Members"][0]["UUID"]
-    value = await rack.get("/redfish/v1/?$expand=*($levels=6)")
-    assert value["Systems"]["Members"][0]["VirtualMedia"]["Members"][0]["Inserted"] is False
+    value = await rack.get("/redfish/v1/Systems?$expand=*($levels=3)")
+    assert value["Members"][0]["VirtualMedia"]["Members"][0]["Inserted"] is False
+    features = (await rack.get("/redfish/v1/"))["ProtocolFeaturesSupported"]
+    assert features["ExpandQuery"]["MaxLevels"] == 3
     assert (await rack.get("/redfish/v1/Systems?$top=0"))["Members"] == []
     assert (await rack.get("/redfish/v1/Systems?$skip=1"))["Members"] == []
     assert (await rack.get("/redfish/v1/Systems?only"))["UUID"]
     assert (await rack.ask("GET", f"{SYSTEM}?$top=1"))[0] == 400
     assert (await rack.ask("GET", f"{SYSTEM}?$expand=banana"))[0] == 400
-    assert (await rack.ask("GET", f"{SYSTEM}?$expand=.($levels=7)"))[0] == 400
+    assert (await rack.ask("GET", f"{SYSTEM}?$expand=.($levels=4)"))[0] == 400
     assert (await rack.ask("GET", f"{SYSTEM}?$filter=x"))[0] == 501
     assert (await rack.ask("GET", f"{SYSTEM}?other=x"))[0] == 200
 

@@ -18,9 +18,10 @@ from typing import Any
 import aiohttp
 import pytest
 
-from rackless.daemon.bmc_server import Endpoint, Settings, serve_fleet
+from rackless.drivers.clock import SystemClock
 from rackless.drivers.fake.hypervisor import FakeHypervisor
 from rackless.events import Bus
+from rackless.operations.serve_bmcs import ServedAddress, ServeSettings, serve_fleet
 from rackless.ports.hypervisor import Disk, Firmware, Nic, Server
 from tests.bmc.conftest import Files, basic, free_port, server
 
@@ -140,10 +141,12 @@ async def test_faults_are_asked_of_it_like_of_a_lab(served: Served, tmp_path: Pa
 async def test_domains_come_and_go_while_it_runs(tmp_path: Path) -> None:
     hypervisor = FakeHypervisor()
     hypervisor.define([server(0)])
-    announced: list[Endpoint] = []
+    announced: list[ServedAddress] = []
     ready = asyncio.Event()
-    settings = Settings("fake:", "admin", "s3cret", tmp_path, port=free_port(), tls=False)
-    serving = asyncio.create_task(serve_fleet(settings, hypervisor, Bus(), announced.append, lambda _: ready.set()))
+    settings = ServeSettings("fake:", "admin", "s3cret", tmp_path, port=free_port(), tls=False)
+    serving = asyncio.create_task(
+        serve_fleet(settings, hypervisor, Bus(), announced.append, lambda _: ready.set(), SystemClock())
+    )
     await ready.wait()
     async with aiohttp.ClientSession() as client:
         seen = Served(f"http://127.0.0.1:{settings.port}", None, [], client)

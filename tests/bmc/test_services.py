@@ -7,8 +7,8 @@ from typing import Any
 
 from aiohttp import web
 
-from rackless.bmc import bios
-from rackless.bmc.accounts import Account
+from rackless.bmc.core import bios
+from rackless.bmc.core.accounts import Account
 from tests.bmc.conftest import ADMIN, OPERATOR, VIEWER, Files, MakeRack, Rack, basic, free_port
 
 V1 = "/redfish/v1"
@@ -38,8 +38,8 @@ async def test_an_account_can_be_made_used_changed_and_removed(make_rack: MakeRa
 
 
 async def test_accounts_changed_by_clients_survive_until_the_configured_ones_change(tmp_path: Any) -> None:
-    from rackless.bmc.accounts import Accounts
-    from rackless.bmc.state import JsonFile
+    from rackless.bmc.core.accounts import Accounts
+    from rackless.bmc.core.state import JsonFile
 
     file = JsonFile(tmp_path / "accounts.json")
     first = Accounts([ADMIN], file=file)

@@ -7,12 +7,12 @@ from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any
 
-from rackless.bmc.buttons import Reset
-from rackless.bmc.chassis import Chassis
-from rackless.bmc.disk import Disk
-from rackless.bmc.media import MediaShelf
-from rackless.bmc.starts import Pace, Starts, default_limit
-from rackless.bmc.state import JsonFile, When
+from rackless.bmc.core.chassis import Chassis
+from rackless.bmc.core.disk import StateDisk
+from rackless.bmc.core.media import MediaShelf
+from rackless.bmc.core.power import Reset
+from rackless.bmc.core.start_limit import Pace, Starts, default_limit
+from rackless.bmc.core.state import JsonFile, When
 from rackless.drivers.fake.clock import VirtualClock
 from rackless.drivers.fake.hypervisor import FakeHypervisor
 from rackless.errors import LabError
@@ -23,7 +23,7 @@ from tests.bmc.conftest import MakeRack, server
 PACE = Pace(settle_seconds=30, longest_wait=120)
 
 
-class Instant(Disk):
+class Instant(StateDisk):
     """Takes no time: a real disk's would not pass on a virtual clock."""
 
     async def replace(self, path: Path, content: bytes) -> None:

@@ -7,8 +7,8 @@ from unittest.mock import patch
 import pytest
 from aiohttp import ClientConnectorError, ClientSession
 
+from rackless.bmc.core.state import JsonFile, load_memory
 from rackless.bmc.fleet import Bmc
-from rackless.bmc.state import JsonFile, load_memory
 from rackless.drivers.fake.hypervisor import FakeHypervisor
 from rackless.errors import LabError
 from rackless.ports.hypervisor import BootDevice, Power, ServerState, Unreachable

@@ -17,12 +17,12 @@ from ssl import SSLContext
 
 import pytest
 
-from rackless.drivers.ironic import requirements
+from rackless.drivers.ironic import environment
 from tests.bmc.conftest import ADMIN, MakeRack, Rack
 
 pytestmark = pytest.mark.real
 
-REQUIREMENTS = Path(requirements.__file__).parent / "requirements.txt"
+REQUIREMENTS = Path(environment.__file__).parent / "requirements.txt"
 CACHE = Path.home() / ".cache" / "rackless-tests"
 PROFILE = "OpenStackIronicProfile.v1_2_0.json"
 DATA = Path(__file__).parents[2].parent / "shared" / "data"

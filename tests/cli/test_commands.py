@@ -11,7 +11,6 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
-from rackless.cli.commands.events import describe
 from rackless.cli.following import last_lines
 from rackless.cli.handover import run_told
 from rackless.cli.main import COMMANDS, cli
@@ -112,14 +111,31 @@ def test_uninstall_only_says_what_it_would_do_when_asked_to() -> None:
     assert Path("cache").exists()
 
 
-def test_events_are_told_when_they_end_with_their_title() -> None:
-    titles: dict[str, str] = {}
+def test_events_are_told_when_they_end_with_their_title(tmp_path: Path) -> None:
+    logs = tmp_path / "state/lab/logs"
+    logs.mkdir(parents=True)
+    Ledger(tmp_path / "state/lab.ledger").own("folder", "x")
     start = {"event": "step-started", "step": "s1", "parent": None, "title": "networks", "at": 0}
     end = {"event": "step-finished", "step": "s1", "outcome": "done", "seconds": 1.25, "detail": "", "at": 1}
-    assert describe(json.dumps(start), titles) is None
-    told = describe(json.dumps(end), titles)
-    assert told is not None and told.endswith("done       networks  1.2 s")
-    assert describe('{"event": "no', titles) is None, "a line cut short"
+    note = {
+        "seq": 3,
+        "event": "note",
+        "step": None,
+        "message": "room is low",
+        "at": 2,
+        "level": "warning",
+        "subject": "",
+    }
+    lines = [json.dumps(start), '{"event": "no', json.dumps(end), json.dumps(note)]
+    (logs / "events.jsonl").write_text("\n".join(lines) + "\n")
+    told = run("events", "--name", "lab").output.splitlines()
+    assert len(told) == 2 and told[0].endswith("done       networks  1.2 s") and told[1].endswith("room is low")
+    assert run("events", "--name", "lab", "-n", "1").output.splitlines() == told[1:]
+    programs = [json.loads(line) for line in run("events", "--name", "lab", "--json").output.splitlines()]
+    assert [(one["seq"], one["event"]) for one in programs] == [(1, "step-started"), (2, "step-finished"), (3, "note")]
+    since = run("events", "--name", "lab", "--json", "--since", "2").output.splitlines()
+    assert [json.loads(line)["seq"] for line in since] == [3]
+    assert run("events", "--name", "lab", "--hear", "host/*").output == ""
 
 
 def test_the_last_lines_of_a_file_are_found_from_its_end(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@ import io
 from rich.console import Console
 
 from rackless.cli.failure import show
-from rackless.cli.progress import Progress
+from rackless.cli.progress import ProgressPrinter
 from rackless.errors import LabError, Problem, SpecError
 from rackless.events import Bus
 
@@ -15,7 +15,7 @@ def lines(output: io.StringIO) -> list[str]:
 def progress() -> tuple[Bus, io.StringIO]:
     output = io.StringIO()
     bus = Bus()
-    bus.subscribe(Progress(Console(file=output, width=100, highlight=False)))
+    bus.subscribe(ProgressPrinter(Console(file=output, width=100, highlight=False)))
     return bus, output
 
 

@@ -6,26 +6,35 @@ from typing import Any
 from rich.console import Console
 
 from rackless.cli.commands.status import render
+from rackless.codec import decode
+from rackless.protocol.messages import LabStatus
 
 ETCD = {
-    "healthy": 2,
+    "healthy": 1,
     "members": [
-        {"name": "ctrl-0", "healthy": True, "problem": ""},
-        {"name": "ctrl-1", "healthy": False, "problem": "no answer in time"},
+        {"name": "ctrl-0", "healthy": True, "leader": True, "version": "3.5", "problem": ""},
+        {"name": "ctrl-1", "healthy": False, "leader": False, "version": "", "problem": "no answer in time"},
     ],
     "leader": "ctrl-0",
     "complete": False,
     "detail": "1 of 2 members healthy, ctrl-0 leads",
 }
-VIP = {"ready": False, "detail": "192.0.2.5 is held by nobody"}
+VIP: dict[str, Any] = {
+    "address": "192.0.2.5",
+    "holders": [],
+    "holder": None,
+    "ready": False,
+    "detail": "192.0.2.5 is held by nobody",
+}
 LAB: dict[str, Any] = {
-    "lab": "lab", "domain": "lab.test", "daemon": "running", "servers": [], "parts": [], "warnings": [], "vip": VIP,
+    "lab": "lab", "domain": "lab.test", "daemon": "running", "stages": [], "cut_off": [], "servers": [], "api": None,
+    "faults": [], "parts": [], "warnings": [], "vip": VIP,
 }  # fmt: skip
 
 
 def told(**more: Any) -> str:
     console = Console(file=io.StringIO(), width=120)
-    render({**LAB, **more}, console)
+    render(decode(LabStatus, {**LAB, **more}), console)
     assert isinstance(console.file, io.StringIO)
     return console.file.getvalue()
 

@@ -2,9 +2,10 @@ from pathlib import Path
 
 import pytest
 
-from rackless.cluster.reference import control_plane, front
-from rackless.cluster.reference.vip import Vip, holders_of
+from rackless.drivers.nodes.vip import holders_of
+from rackless.installer.assets.ignition import control_plane, front
 from rackless.plan.addressing import plan_lab
+from rackless.ports.nodes import Vip
 from rackless.spec.lab import LabSpec
 
 THREE = plan_lab(LabSpec.model_validate({"servers": {"ctrl": {"role": "control-plane", "count": 3}, "worker": {}}}))
@@ -20,13 +21,25 @@ def test_haproxy_knows_the_control_planes_and_no_worker() -> None:
     assert front.haproxy_cfg(THREE) == (GOLDEN / "haproxy.cfg").read_text()
 
 
-def test_the_question_keepalived_asks_is_as_written_down() -> None:
-    assert front.ready_script() == (GOLDEN / "api-ready").read_text()
+def test_keepalived_needs_no_shell_to_ask_whether_there_is_an_api_server_that_is_ready() -> None:
+    """On an emulated node it is what an idle control plane would spend a fifth of its time on."""
+    program, *_, url = front.READY.split()
+    assert program == "/usr/bin/busybox" and url.endswith(f":{front.HEALTH_PORT}/ready")
 
 
 def test_the_unit_of_the_api_names_the_vip_and_asks_its_own_etcd_first() -> None:
     unit = control_plane.api_unit(THREE.control_planes[1], THREE)
     assert unit == (GOLDEN / "rackless-api.service").read_text()
+
+
+def test_every_program_of_a_control_plane_lets_its_timers_fire_together() -> None:
+    units = control_plane.units(THREE.control_planes[0], THREE)
+    texts = {
+        unit["name"]: unit.get("contents", "") + "".join(d["contents"] for d in unit.get("dropins", []))
+        for unit in units
+    }
+    assert set(texts) == {"etcd.service", "rackless-api.service", "haproxy.service", "keepalived.service"}
+    assert all("\n[Service]\n" in f"\n{text}" and "TimerSlackNSec=" in text for text in texts.values())
 
 
 def test_no_two_control_planes_want_the_vip_equally_and_none_prefers_to_get_it_back() -> None:

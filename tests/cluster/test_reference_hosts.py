@@ -1,16 +1,22 @@
 """Which hosts the reference cluster writes down, and what it leaves alone."""
 
+import base64
+from dataclasses import replace
 from pathlib import Path
+
+import pytest
 
 from rackless.cluster.reference.keys import Keys
 from rackless.cluster.reference.recipe import Cluster
 from rackless.drivers.fake.clock import VirtualClock
+from rackless.drivers.fake.nodes import FakeNodes
+from rackless.drivers.fake.resources import MemoryResources
 from rackless.events import Bus, StepFinished
+from rackless.node import keypair
 from rackless.plan.addressing import plan_lab
 from rackless.ports.provisioner import Image
 from rackless.ports.resources import Record
 from rackless.provisioning.baremetalhost import BY_HAND, KIND, System, image_record, secret_text
-from rackless.run.resources import MemoryResources
 from rackless.spec.load import parse
 
 LAB = """\
@@ -26,7 +32,7 @@ MINE = Image("http://192.0.2.1/mine.raw", "cd" * 32, format="raw")
 def make(folder: Path) -> tuple[Cluster, MemoryResources, Bus]:
     resources, bus = MemoryResources(), Bus()
     plan = plan_lab(parse(LAB, "lab.yaml"))
-    return Cluster(plan, Keys(folder), resources, VirtualClock(), bus), resources, bus
+    return Cluster(plan, Keys(folder), resources, VirtualClock(), bus, FakeNodes()), resources, bus
 
 
 async def spec(resources: MemoryResources, name: str) -> Record:
@@ -72,5 +78,81 @@ async def test_a_system_that_is_not_ours_is_only_looked_at(tmp_path: Path) -> No
     seen: list[str] = []
     bus.subscribe(lambda event: seen.append(event.detail) if isinstance(event, StepFinished) else None)
     lab = parse("networks: {cluster: {cidr: 127.9.9.0/24}}\nservers: {own: {image: {url: /srv/mine.raw}}}", "lab.yaml")
-    await Cluster(plan_lab(lab), Keys(tmp_path), resources, VirtualClock(), bus).await_nodes()
+    await Cluster(plan_lab(lab), Keys(tmp_path), resources, VirtualClock(), bus, FakeNodes()).await_nodes()
     assert seen == ["provisioned; what it does from here is its own affair"]
+
+
+async def test_a_node_of_an_earlier_versions_lab_is_neither_told_to_join_nor_waited_for(tmp_path: Path) -> None:
+    cluster, resources, _ = make(tmp_path)
+    await cluster.ensure_hosts("admin", "secret", NODE)
+    provisioned = {"provisioning": {"state": "provisioned"}}
+    await resources.patch_status(KIND, "ctrl-0", provisioned)
+    cluster.keys.forget("ctrl-0")
+    await cluster.ensure_hosts("admin", "secret", NODE)
+    told = await resources.get("Secret", "ctrl-0-user-data")
+    assert told and "rackless-node" not in (secret_text(told, "userData") or "rackless-node")
+    assert cluster.keys.token("ctrl-0") is None and await cluster.lacking_objects() == ""
+    await cluster.await_joined()
+
+
+async def test_a_node_is_waited_for_until_it_says_that_it_is_ready(tmp_path: Path) -> None:
+    cluster, _, _ = make(tmp_path)
+    nodes = cluster.nodes
+    assert isinstance(nodes, FakeNodes)
+    nodes.answers = lambda name: name == "ctrl-0" and cluster.clock.now() > 60
+    await cluster.ensure_hosts("admin", "secret", NODE)
+    assert await cluster.lacking_objects() == "ctrl-0 has not joined"
+    assert isinstance(cluster.clock, VirtualClock)
+    await cluster.clock.run(cluster.await_joined())
+    assert cluster.clock.now() > 60 and nodes.joined == {"ctrl-0"} and await cluster.lacking_objects() == ""
+    assert "spare-0" in nodes.admitted, "a Machine may claim it"
+
+
+async def test_a_server_that_goes_is_taken_out_of_the_clusters_api(tmp_path: Path) -> None:
+    cluster, _, _ = make(tmp_path)
+    nodes = cluster.nodes
+    assert isinstance(nodes, FakeNodes)
+    nodes.answers = lambda _: True
+    await cluster.ensure_hosts("admin", "secret", NODE)
+    await cluster.await_joined()
+    await cluster.forget("ctrl-0")
+    assert "ctrl-0" not in nodes.admitted | nodes.joined and cluster.keys.token("ctrl-0") is None
+
+
+async def test_a_node_that_asks_anew_is_let_in_without_anybodys_up(tmp_path: Path) -> None:
+    cluster, _, _ = make(tmp_path)
+    nodes = cluster.nodes
+    assert isinstance(nodes, FakeNodes)
+    nodes.answers = lambda _: True
+    await cluster.ensure_hosts("admin", "secret", NODE)
+    await cluster.await_joined()
+    own, strange = (asks_for(tmp_path, name) for name in ("ctrl-0", "elsewhere"))
+    nodes.requests += [own, strange]
+    with pytest.raises(Enough):
+        await replace(cluster, clock=ClockOfTwoLooks()).keep_approving()
+    assert nodes.requests == [strange]
+
+
+class Enough(Exception):
+    """The test has seen what it wanted to."""
+
+
+class ClockOfTwoLooks(VirtualClock):
+    looks = 0
+
+    async def sleep(self, seconds: float) -> None:
+        self.looks += 1
+        if self.looks > 2:
+            raise Enough
+
+
+def asks_for(folder: Path, name: str) -> Record:
+    keypair.write(f"system:node:{name}", (), (), folder / "key", folder / "csr")
+    spec = {
+        "username": "system:bootstrap:abcdef",
+        "groups": ["system:bootstrappers", f"system:bootstrappers:rackless:{name}"],
+        "signerName": "kubernetes.io/kube-apiserver-client-kubelet",
+        "usages": ["digital signature", "client auth"],
+        "request": base64.b64encode((folder / "csr").read_bytes()).decode(),
+    }
+    return {"metadata": {"name": f"of-{name}"}, "spec": spec}

@@ -1,24 +1,48 @@
-"""Nodes in a real API of ours, over TLS, as the last step of an install writes them."""
+"""Nodes join a real API of ours, over TLS, as the last step of an install lets them."""
 
 from __future__ import annotations
 
+import asyncio
+import base64
 import json
 import socket
 import ssl
+from collections.abc import AsyncIterator
+from dataclasses import replace
 from ipaddress import IPv4Address
 from pathlib import Path
+from time import monotonic
+from typing import Any
 
-import aiohttp
 import pytest
 
-from rackless.api.access import pki
-from rackless.api.process import Api, Settings
-from rackless.cluster.reference import nodes, vip
+from rackless.api.process import ApiServer, ApiSettings
+from rackless.cluster.reference import joining
+from rackless.cluster.reference.keys import Keys
+from rackless.controllers.nodes.life import node_life_controller
+from rackless.controllers.runtime.runtime import Runtime
+from rackless.drivers.clock import SystemClock
+from rackless.drivers.kubernetes.resources import KubernetesResources
+from rackless.drivers.nodes import objects, vip
+from rackless.drivers.nodes.objects import Administrator
+from rackless.drivers.nodes.observer import NetworkNodes
+from rackless.events import Bus
+from rackless.node import keypair, settings
+from rackless.node.agent import SILENT_FOR, Agent
+from rackless.node.facts import Facts
 from rackless.plan.addressing import plan_lab
+from rackless.plan.model import PlannedServer
+from rackless.ports.api import Access
+from rackless.ports.nodes import NodesUnreachable
+from rackless.run.waiting import until
 from rackless.spec.lab import LabSpec
+from tests.node.cluster import facts
 
 LOOPBACK = IPv4Address("127.0.0.1")
-PLAN = plan_lab(LabSpec.model_validate({"servers": {"ctrl": {"role": "control-plane"}, "worker": {}}}))
+PLAN = plan_lab(LabSpec.model_validate({"servers": {"ctrl": {"role": "control-plane"}, "worker": {"count": 2}}}))
+WORKER = next(server for server in PLAN.servers if server.name == "worker-0")
+OTHER = next(server for server in PLAN.servers if server.name == "worker-1")
+CTRL = PLAN.control_planes[0]
 
 
 @pytest.fixture
@@ -26,30 +50,252 @@ def port(monkeypatch: pytest.MonkeyPatch) -> int:
     with socket.socket() as probe:
         probe.bind((str(LOOPBACK), 0))
         number = int(probe.getsockname()[1])
-    monkeypatch.setattr(nodes, "API_PORT", number)
+    monkeypatch.setattr(objects, "API_PORT", number)
     monkeypatch.setattr(vip, "API_PORT", number)
     return number
 
 
-async def test_nodes_are_written_once_with_their_roles_and_addresses_and_no_word_of_being_ready(
-    tmp_path: Path, port: int
+@pytest.fixture
+def keys(tmp_path: Path) -> Keys:
+    keys = Keys(tmp_path / "keys")
+    for server in PLAN.servers:
+        keys.ensure_invitation(server, PLAN)
+    return keys
+
+
+@pytest.fixture
+async def administrator(keys: Keys, tmp_path: Path, port: int) -> AsyncIterator[Administrator]:
+    async with ApiServer(ApiSettings(f"sqlite:{tmp_path}/objects.db", keys.api, port=port)):
+        async with Administrator(LOOPBACK, keys.api_client()) as found:
+            yield found
+
+
+def agent(server: PlannedServer, keys: Keys, folder: Path, port: int, *, token: str | None = None) -> Agent:
+    """As on the node, with what its Ignition config says."""
+    given = keys.ensure_invitation(server, PLAN)
+    described = {each["path"]: each for each in joining.files(server, PLAN, given)}
+    places = {"kubeconfig": joining.KUBECONFIG, "node.json": joining.SETTINGS}
+    for name, path in places.items():
+        content = described[path]["contents"]["source"].partition("base64,")[2]
+        (folder / name).write_bytes(base64.b64decode(content))
+    told = settings.load(folder / "kubeconfig", folder / "node.json")
+    told = replace(told, name=server.name, host=str(LOOPBACK), port=port, token=token or told.token)
+
+    def look() -> Facts:
+        return facts(addresses=(str(server.address),))
+
+    return Agent(told, folder / server.name, look, lambda _: None, make_key=keypair.write)
+
+
+async def live(agent: Agent, administrator: Administrator, keys: Keys, *, turns: int = 30) -> list[str]:
+    changed: list[str] = []
+    admissions = [joining.admission(server, keys.token(server.name) or "") for server in PLAN.servers]
+    for _ in range(turns):
+        changed += await administrator.admit(admissions, lambda request: joining.approves(request, PLAN.servers))
+        await asyncio.to_thread(agent.step)
+        if agent.served is not None:
+            await asyncio.to_thread(agent.step)
+            changed += await administrator.admit(admissions, lambda request: joining.approves(request, PLAN.servers))
+            break
+        await asyncio.sleep(0.02)
+    await asyncio.to_thread(agent.close)
+    return changed
+
+
+async def test_nodes_join_by_their_own_tokens_are_ready_and_get_their_roles(
+    administrator: Administrator, keys: Keys, tmp_path: Path, port: int
 ) -> None:
-    settings = Settings(f"sqlite:{tmp_path}/objects.db", tmp_path / "pki", port=port)
-    async with Api(settings):
-        pki.ensure_kubeconfig(pki.Authority(tmp_path / "pki"), tmp_path / "kubeconfig", "https://127.0.0.1")
-        tls = ssl.create_default_context(cafile=tmp_path / "pki" / "ca.crt")
-        tls.load_cert_chain(tmp_path / "pki" / "admin.crt", tmp_path / "pki" / "admin.key")
-        assert await vip.ask_api(LOOPBACK, tls) == ""
-        assert await nodes.ensure_nodes(LOOPBACK, tls, PLAN.servers) == ["ctrl-0", "worker-0"]
-        assert await nodes.ensure_nodes(LOOPBACK, tls, PLAN.servers) == []
-        async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=tls)) as session:
-            async with session.get(f"https://127.0.0.1:{port}/api/v1/nodes") as answer:
-                found = json.loads(await answer.read())["items"]
-    assert [node["metadata"]["name"] for node in found] == ["ctrl-0", "worker-0"]
-    assert "node-role.kubernetes.io/control-plane" in found[0]["metadata"]["labels"]
-    assert {"type": "InternalIP", "address": str(PLAN.servers[1].address)} in found[1]["status"]["addresses"]
-    assert "conditions" not in found[0]["status"]
+    assert await vip.ask_api(LOOPBACK, keys.api_client()) == ""
+    for server in (CTRL, WORKER):
+        await live(agent(server, keys, tmp_path, port), administrator, keys)
+    found = {node["metadata"]["name"]: node for node in await administrator.nodes()}
+    assert joining.lacking(list(found.values()), ["ctrl-0", "worker-0"]) == ""
+    assert "node-role.kubernetes.io/control-plane" in found["ctrl-0"]["metadata"]["labels"]
+    assert [taint["effect"] for taint in found["ctrl-0"]["spec"]["taints"]] == ["NoSchedule"]
+    assert "node-role.kubernetes.io/worker" in found["worker-0"]["metadata"]["labels"]
+    assert "taints" not in found["worker-0"].get("spec", {})
+    assert {"type": "InternalIP", "address": str(WORKER.address)} in found["worker-0"]["status"]["addresses"]
+
+
+async def test_letting_in_is_done_once(administrator: Administrator, keys: Keys, tmp_path: Path, port: int) -> None:
+    changed = await live(agent(WORKER, keys, tmp_path, port), administrator, keys)
+    requests = [word for word in changed if word.startswith("node-csr-")]
+    assert len(requests) == 2 and changed.count("role of worker-0") == 1 and changed.count("token of worker-0") == 1
+    admissions = [joining.admission(server, keys.token(server.name) or "") for server in PLAN.servers]
+    assert await administrator.admit(admissions, lambda _: True) == []
+
+
+async def test_a_node_does_not_become_another_by_its_own_token(
+    administrator: Administrator, keys: Keys, tmp_path: Path, port: int
+) -> None:
+    stranger = agent(OTHER, keys, tmp_path, port, token=keys.token(WORKER.name))
+    changed = await live(stranger, administrator, keys, turns=5)
+    assert not [word for word in changed if word.startswith("node-csr-")]
+    assert not stranger.ready and await administrator.nodes() == []
+
+
+async def test_a_node_that_lost_its_certificate_comes_back_by_its_own_token(
+    administrator: Administrator, keys: Keys, tmp_path: Path, port: int
+) -> None:
+    node = agent(WORKER, keys, tmp_path, port)
+    await live(node, administrator, keys)
+    for path in (tmp_path / WORKER.name).iterdir():
+        path.unlink()
+    again = agent(WORKER, keys, tmp_path, port)
+    await live(again, administrator, keys)
+    assert again.ready and again.served is not None
+
+
+async def test_a_node_that_is_dismissed_is_gone_with_its_token(
+    administrator: Administrator, keys: Keys, tmp_path: Path, port: int
+) -> None:
+    node = agent(WORKER, keys, tmp_path, port)
+    await live(node, administrator, keys)
+    admission = joining.admission(WORKER, keys.token(WORKER.name) or "")
+    await administrator.dismiss(admission)
+    await administrator.dismiss(admission)
+    assert await administrator.nodes() == []
+    (tmp_path / WORKER.name / "client.pem").unlink()
+    said: list[str] = []
+    late = agent(WORKER, keys, tmp_path, port)
+    late.say = said.append
+    await asyncio.to_thread(late.step)
+    await asyncio.to_thread(late.close)
+    assert "401" in said[0]
+
+
+async def test_a_node_whose_agent_alone_has_stopped_is_not_ready_until_the_agent_says_otherwise(
+    administrator: Administrator, keys: Keys, tmp_path: Path, port: int
+) -> None:
+    node = agent(WORKER, keys, tmp_path, port)
+    await live(node, administrator, keys)
+    folder, clock = keys.api, SystemClock()
+    access = Access(f"https://{LOOPBACK}:{port}", folder / "ca.crt", folder / "admin.crt", folder / "admin.key")
+    connection = KubernetesResources(access, patience=5.0)
+    runtime = Runtime(clock, Bus())
+    node_life_controller(runtime, connection, grace=0.2)
+    watching = asyncio.create_task(runtime.run())
+    try:
+        lost = await until_lacking(administrator, "Kubelet stopped posting node status.")
+        assert lost.startswith("worker-0 is not ready")
+    finally:
+        watching.cancel()
+        await asyncio.gather(watching, return_exceptions=True)
+        await connection.close()
+    node.clock = replace(node.clock, steady=lambda: monotonic() + SILENT_FOR)
+    await asyncio.to_thread(node.step)
+    await asyncio.to_thread(node.close)
+    assert joining.lacking(await administrator.nodes(), ["worker-0"]) == ""
+
+
+async def until_lacking(administrator: Administrator, word: str) -> str:
+    """What worker-0 lacks, as soon as it has this word in it."""
+
+    async def lacks() -> tuple[bool, str]:
+        found = joining.lacking(await administrator.nodes(), ["worker-0"])
+        return word in found, found
+
+    return await until(lacks, what="worker-0 to be lost", within=60, every=0.05, clock=SystemClock())
+
+
+async def test_an_api_that_is_not_there_is_told_as_such(keys: Keys, port: int) -> None:
+    tls = keys.api_client()
+    with pytest.raises(NodesUnreachable):
+        await NetworkNodes().objects(LOOPBACK, tls)
+    with pytest.raises(NodesUnreachable):
+        await NetworkNodes().admit(LOOPBACK, tls, [], lambda _: True)
 
 
 async def test_why_the_api_does_not_answer_is_told(port: int) -> None:
     assert (await vip.ask_api(LOOPBACK, ssl.create_default_context())).startswith("no answer (")
+
+
+def request(
+    folder: Path,
+    username: str,
+    *,
+    groups: tuple[str, ...] = (),
+    cn: str = "system:node:worker-0",
+    names: tuple[str, ...] = (),
+    addresses: tuple[str, ...] = (),
+    serving: bool = False,
+) -> dict[str, Any]:
+    keypair.write(cn, names, addresses, folder / "key", folder / "csr")
+    signer = "kubelet-serving" if serving else "kube-apiserver-client-kubelet"
+    return {
+        "spec": {
+            "username": username,
+            "groups": list(groups),
+            "signerName": f"kubernetes.io/{signer}",
+            "usages": ["digital signature", "server auth" if serving else "client auth"],
+            "request": base64.b64encode((folder / "csr").read_bytes()).decode(),
+        }
+    }
+
+
+def test_a_first_certificate_is_for_the_server_whose_token_asks(tmp_path: Path) -> None:
+    own, other = (f"system:bootstrappers:rackless:{name}" for name in ("worker-0", "worker-1"))
+    assert joining.approves(request(tmp_path, "system:bootstrap:abcdef", groups=(own,)), PLAN.servers)
+    assert not joining.approves(request(tmp_path, "system:bootstrap:abcdef", groups=(other,)), PLAN.servers)
+    shared = request(tmp_path, "system:bootstrap:abcdef", groups=("system:bootstrappers",))
+    assert not joining.approves(shared, PLAN.servers)
+    nobody = request(tmp_path, "x", groups=(own,), cn="system:node:elsewhere")
+    assert not joining.approves(nobody, PLAN.servers)
+    admin = request(tmp_path, "x", groups=(own,), cn="kubernetes-admin")
+    assert not joining.approves(admin, PLAN.servers)
+
+
+def test_a_node_renews_for_itself_and_for_no_other(tmp_path: Path) -> None:
+    assert joining.approves(request(tmp_path, "system:node:worker-0"), PLAN.servers)
+    assert not joining.approves(request(tmp_path, "system:node:worker-1"), PLAN.servers)
+
+
+def test_a_node_serves_for_its_own_names_and_addresses_only(tmp_path: Path) -> None:
+    def asks(*names: str, address: str = str(WORKER.address), who: str = "system:node:worker-0") -> bool:
+        wanted = request(tmp_path, who, names=names, addresses=(address,), serving=True)
+        return joining.approves(wanted, PLAN.servers)
+
+    assert asks("worker-0") and asks("worker-0", WORKER.fqdn)
+    assert not asks("worker-1") and not asks("api.example.com")
+    assert not asks("worker-0", address=str(PLAN.api_vip))
+    assert not asks("worker-0", who="system:node:worker-1")
+    assert not asks("worker-0", who="system:bootstrap:abcdef")
+
+
+def test_what_cannot_be_read_or_is_for_another_signer_is_left_to_others(tmp_path: Path) -> None:
+    assert not joining.approves({"spec": {"request": "nonsense"}}, PLAN.servers)
+    wanted = request(tmp_path, "system:node:worker-0")
+    wanted["spec"]["signerName"] = "kubernetes.io/kube-apiserver-client"
+    assert not joining.approves(wanted, PLAN.servers)
+    wanted["spec"] |= {"signerName": "kubernetes.io/kube-apiserver-client-kubelet", "usages": ["server auth"]}
+    assert not joining.approves(wanted, PLAN.servers)
+
+
+def test_what_a_cluster_lacks_is_told_by_node() -> None:
+    ready = {"type": "Ready", "status": "True"}
+    lost = {"type": "Ready", "status": "Unknown", "message": "Kubelet stopped posting node status."}
+    there = [
+        {"metadata": {"name": "a"}, "status": {"conditions": [ready], "daemonEndpoints": {"kubeletEndpoint": {"Port": 1}}}},
+        {"metadata": {"name": "b"}, "status": {"conditions": [lost]}},
+        {"metadata": {"name": "c"}, "status": {"conditions": [ready]}},
+    ]  # fmt: skip
+    assert joining.lacking(there, ["a"]) == ""
+    assert joining.lacking(there, ["a", "b", "c", "d"]) == (
+        "b is not ready (Kubelet stopped posting node status.), c has no certificate to serve with, d has not joined"
+    )
+
+
+def test_tokens_are_secrets_of_one_server_and_go_with_it(keys: Keys) -> None:
+    tokens = {server.name: keys.token(server.name) for server in PLAN.servers}
+    assert len(set(tokens.values())) == len(PLAN.servers)
+    path = keys.folder / "tokens" / "worker-0"
+    assert path.stat().st_mode & 0o777 == 0o600
+    given = keys.ensure_invitation(WORKER, PLAN)
+    assert given.token == tokens["worker-0"] and given.token not in repr(given)
+    assert given.token not in repr(joining.admission(WORKER, given.token))
+    assert (
+        json.loads(joining.kubeconfig(PLAN, given))["clusters"][0]["cluster"]["server"]
+        == f"https://{PLAN.api_vip}:6443"
+    )
+    keys.forget("worker-0")
+    assert keys.token("worker-0") is None

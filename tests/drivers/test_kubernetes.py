@@ -10,16 +10,19 @@ from typing import Any
 
 import pytest
 
-from rackless.api.process import Api, Settings
+from rackless.api.process import ApiServer, ApiSettings
+from rackless.controllers.host import host_controller
+from rackless.controllers.runtime.runtime import Runtime
 from rackless.drivers.clock import SystemClock
 from rackless.drivers.fake.provisioner import FakeProvisioner
-from rackless.drivers.kubernetes.client import Access, ApiUnreachable, HttpRefused
+from rackless.drivers.kubernetes import watching
+from rackless.drivers.kubernetes.client import HttpRefused
 from rackless.drivers.kubernetes.resources import KubernetesResources
 from rackless.events import Bus
+from rackless.ports.api import Access, ApiUnreachable
 from rackless.ports.provisioner import Image
 from rackless.ports.resources import RecordEvent
 from rackless.provisioning.baremetalhost import KIND, State, Status, baremetalhost, read, secret, status_record
-from rackless.provisioning.controller import HostController
 from rackless.provisioning.hardware import hardware
 from rackless.provisioning.waiting import until_state
 
@@ -34,8 +37,8 @@ class Quick(SystemClock):
         await super().sleep(seconds / 1000)
 
 
-def settings(folder: Path, port: int = 0) -> Settings:
-    return Settings(f"sqlite:{folder}/objects.db", folder / "pki", port=port, kubeconfig=folder / "kubeconfig")
+def settings(folder: Path, port: int = 0) -> ApiSettings:
+    return ApiSettings(f"sqlite:{folder}/objects.db", folder / "pki", port=port, kubeconfig=folder / "kubeconfig")
 
 
 def access(url: str, folder: Path, **more: Any) -> Access:
@@ -44,13 +47,13 @@ def access(url: str, folder: Path, **more: Any) -> Access:
 
 
 @pytest.fixture
-async def api(tmp_path: Path) -> AsyncIterator[Api]:
-    async with Api(settings(tmp_path)) as api:
+async def api(tmp_path: Path) -> AsyncIterator[ApiServer]:
+    async with ApiServer(settings(tmp_path)) as api:
         yield api
 
 
 @pytest.fixture
-async def resources(api: Api, tmp_path: Path) -> AsyncIterator[KubernetesResources]:
+async def resources(api: ApiServer, tmp_path: Path) -> AsyncIterator[KubernetesResources]:
     found = KubernetesResources(access(api.url, tmp_path))
     yield found
     await found.close()
@@ -67,7 +70,7 @@ async def next_of(events: AsyncIterator[RecordEvent]) -> tuple[str, str]:
 
 
 async def test_requests_and_watches_outlast_a_restart_of_the_api(tmp_path: Path) -> None:
-    async with Api(settings(tmp_path)) as first:
+    async with ApiServer(settings(tmp_path)) as first:
         port = int(first.url.rpartition(":")[2])
         resources = KubernetesResources(access(first.url, tmp_path))
         await resources.apply(host("one"))
@@ -78,7 +81,7 @@ async def test_requests_and_watches_outlast_a_restart_of_the_api(tmp_path: Path)
     writing = asyncio.create_task(resources.apply(host("two")))
     await asyncio.sleep(0.2)
     assert not writing.done()
-    async with Api(settings(tmp_path, port)):
+    async with ApiServer(settings(tmp_path, port)):
         assert (await writing)["metadata"]["name"] == "two"
         assert await following == ("ADDED", "two")
         await watch.aclose()
@@ -86,23 +89,23 @@ async def test_requests_and_watches_outlast_a_restart_of_the_api(tmp_path: Path)
 
 
 async def test_a_watch_whose_version_is_forgotten_tells_the_difference(
-    api: Api, resources: KubernetesResources, monkeypatch: pytest.MonkeyPatch
+    api: ApiServer, resources: KubernetesResources, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("kept", "gone", "again"):
         await resources.apply(host(name))
-    follow = resources._follow
+    changes = watching._changes
 
-    async def forgotten(kind: str, version: str) -> AsyncIterator[tuple[str, Any]]:
-        monkeypatch.setattr(resources, "_follow", follow)
+    async def forgotten(*asked: Any) -> AsyncIterator[tuple[str, Any]]:
+        monkeypatch.setattr(watching, "_changes", changes)
         await resources.delete(KIND, "gone")
         await resources.delete(KIND, "again")
         await resources.apply(host("again"))
         await resources.apply(host("new"))
         await api.objects.store.compact(api.objects.store.revision)  # type: ignore[union-attr]
-        async for change in follow(kind, version):
+        async for change in changes(*asked):
             yield change
 
-    monkeypatch.setattr(resources, "_follow", forgotten)
+    monkeypatch.setattr(watching, "_changes", forgotten)
     async with aclosing(resources.watch(KIND)) as events:
         seen = [await next_of(events) for _ in range(7)]
     assert sorted(seen[:3]) == [("ADDED", "again"), ("ADDED", "gone"), ("ADDED", "kept")]
@@ -111,7 +114,7 @@ async def test_a_watch_whose_version_is_forgotten_tells_the_difference(
 
 
 async def test_who_waits_too_long_is_told(tmp_path: Path) -> None:
-    async with Api(settings(tmp_path)) as api:
+    async with ApiServer(settings(tmp_path)) as api:
         url = api.url
     resources = KubernetesResources(access(url, tmp_path), patience=0.2)
     with pytest.raises(ApiUnreachable, match="does not answer"):
@@ -126,7 +129,7 @@ async def test_what_the_api_refuses_is_said_in_its_words(resources: KubernetesRe
         await resources.apply(record)
 
 
-async def test_without_a_certificate_nothing_is_told_and_a_token_is_not_shown(api: Api, tmp_path: Path) -> None:
+async def test_without_a_certificate_nothing_is_told_and_a_token_is_not_shown(api: ApiServer, tmp_path: Path) -> None:
     stranger = access(api.url, tmp_path, certificate=None, key=None, token="not-a-token")
     resources = KubernetesResources(stranger)
     with pytest.raises(HttpRefused) as refusal:
@@ -143,12 +146,20 @@ async def test_a_host_goes_all_its_way_through_the_api(resources: KubernetesReso
     image = Image("http://192.0.2.1/node.qcow2", "ab" * 32)
     address = "redfish-virtualmedia://192.0.2.9/redfish/v1/Systems/1"
     await resources.apply(baremetalhost("one", address, "bmc", "02:00:00:00:00:01", image, "ignition"))
-    controller = asyncio.create_task(HostController(resources, FakeProvisioner(clock), clock, Bus()).run())
+    runtime = Runtime(clock, Bus())
+    host_controller(runtime, resources, FakeProvisioner(clock))
+    controller = asyncio.create_task(runtime.run())
     try:
         await until_state(resources, ["one"], within=20)
         record = await resources.get(KIND, "one")
         assert record and read(record).status.state is State.PROVISIONED
         assert record["status"]["hardware"] and record["status"]["goodCredentials"]
+        told = set()
+        async with asyncio.timeout(20), aclosing(resources.watch("Event")) as happened:  # written beside the work
+            async for event in happened:
+                told.add(event.record["reason"])
+                if {"Registering", "Inspecting", "Provisioned"} <= told:
+                    break
         async with asyncio.timeout(20), aclosing(resources.watch(KIND)) as events:
             await resources.delete(KIND, "one")
             async for event in events:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from rackless.drivers.process import LocalProcesses, find, identity
-from rackless.errors import CommandFailed, GaveUp, MachineError
+from rackless.errors import CommandFailed, GaveUp, HypervisorError
 
 
 async def test_a_failing_program_is_reported_with_its_last_words_and_a_line_to_replay_it() -> None:
@@ -19,7 +19,7 @@ async def test_a_failing_program_is_reported_with_its_last_words_and_a_line_to_r
 
 
 async def test_a_program_that_is_not_installed_is_a_matter_of_the_machine() -> None:
-    with pytest.raises(MachineError, match="no-such-program"):
+    with pytest.raises(HypervisorError, match="no-such-program"):
         await LocalProcesses().run(["no-such-program"])
 
 

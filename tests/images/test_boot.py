@@ -1,6 +1,6 @@
 """The images really boot: the agent reports to (a stand-in for) Ironic, and Ignition configures a node.
 
-Everything runs in a network namespace of its own, with QEMU's user-mode network. The images are those of the machine's
+Everything runs in a network namespace of its own, with QEMU's user-mode network. The images are those of the computer's
 cache, which `rackless prepare` fills.
 """
 

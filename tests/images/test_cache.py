@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from rackless.images.cache import Cache, Workspace, key_of, load_manifest
+from rackless.images.cache import ImageCache, Workspace, key_of, load_manifest
 
 
 class Builder:
@@ -22,8 +22,8 @@ class Builder:
 
 async def test_an_entry_is_built_once_and_then_found(tmp_path: Path) -> None:
     build = Builder()
-    first = await Cache(tmp_path).ensure("deploy", "k", build)
-    second = await Cache(tmp_path).ensure("deploy", "k", build)
+    first = await ImageCache(tmp_path).ensure("deploy", "k", build)
+    second = await ImageCache(tmp_path).ensure("deploy", "k", build)
     assert first == second
     assert (first / "image").read_text() == "content"
     assert build.times == 1
@@ -32,7 +32,7 @@ async def test_an_entry_is_built_once_and_then_found(tmp_path: Path) -> None:
 
 async def test_builders_at_the_same_time_build_once(tmp_path: Path) -> None:
     build = Builder(seconds=0.05)
-    entries = await asyncio.gather(*(Cache(tmp_path).ensure("deploy", "k", build) for _ in range(4)))
+    entries = await asyncio.gather(*(ImageCache(tmp_path).ensure("deploy", "k", build) for _ in range(4)))
     assert len(set(entries)) == 1
     assert build.times == 1
 
@@ -43,24 +43,24 @@ async def test_a_builder_that_fails_leaves_nothing_and_the_next_one_builds(tmp_p
         raise OSError("no space")
 
     with pytest.raises(OSError, match="no space"):
-        await Cache(tmp_path).ensure("deploy", "k", fail)
-    assert await Cache(tmp_path).find("deploy", "k") is None
+        await ImageCache(tmp_path).ensure("deploy", "k", fail)
+    assert await ImageCache(tmp_path).find("deploy", "k") is None
     assert list((tmp_path / "building").iterdir()) == []
-    entry = await Cache(tmp_path).ensure("deploy", "k", Builder())
+    entry = await ImageCache(tmp_path).ensure("deploy", "k", Builder())
     assert (entry / "image").read_text() == "content"
 
 
 async def test_what_a_dead_builder_left_is_removed(tmp_path: Path) -> None:
     (tmp_path / "building/deploy-k.dead/out").mkdir(parents=True)
     (tmp_path / "building/node-k.alive/out").mkdir(parents=True)
-    await Cache(tmp_path).ensure("deploy", "k", Builder())
+    await ImageCache(tmp_path).ensure("deploy", "k", Builder())
     assert [path.name for path in (tmp_path / "building").iterdir()] == ["node-k.alive"]
 
 
 @pytest.mark.parametrize("damage", ["changed", "cut", "gone", "no manifest", "bad manifest"])
 async def test_a_damaged_entry_is_built_again(tmp_path: Path, damage: str) -> None:
     build = Builder()
-    entry = await Cache(tmp_path).ensure("deploy", "k", build)
+    entry = await ImageCache(tmp_path).ensure("deploy", "k", build)
     image, manifest = entry / "image", entry / "manifest.json"
     match damage:
         case "changed":
@@ -73,21 +73,21 @@ async def test_a_damaged_entry_is_built_again(tmp_path: Path, damage: str) -> No
             manifest.unlink()
         case "bad manifest":
             manifest.write_text('{"files": []}')
-    entry = await Cache(tmp_path).ensure("deploy", "k", build)
+    entry = await ImageCache(tmp_path).ensure("deploy", "k", build)
     assert (entry / "image").read_text() == "content"
     assert build.times == 2
 
 
 async def test_a_copied_entry_with_other_times_is_still_good(tmp_path: Path) -> None:
     build = Builder()
-    entry = await Cache(tmp_path).ensure("deploy", "k", build)
+    entry = await ImageCache(tmp_path).ensure("deploy", "k", build)
     os.utime(entry / "image", (1, 1))
-    await Cache(tmp_path).ensure("deploy", "k", build)
+    await ImageCache(tmp_path).ensure("deploy", "k", build)
     assert build.times == 1
 
 
 async def test_the_manifest_tells_the_checksum(tmp_path: Path) -> None:
-    entry = await Cache(tmp_path).ensure("deploy", "k", Builder("abc"))
+    entry = await ImageCache(tmp_path).ensure("deploy", "k", Builder("abc"))
     assert load_manifest(entry)["image"]["sha256"].startswith("ba7816bf")
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from rackless.errors import RacklessError
 from rackless.images import elf
-from rackless.images.selection import Selection
+from rackless.images.selection import PackageSelection
 
 from . import elf_files
 
@@ -47,7 +47,7 @@ def test_a_library_without_what_debuggers_want_is_smaller_and_still_loads(tmp_pa
 
 
 @pytest.fixture
-def selection(tmp_path: Path) -> Selection:
+def selection(tmp_path: Path) -> PackageSelection:
     root, tree = tmp_path / "root", tmp_path / "tree"
     libraries = root / "usr/lib/x86_64-linux-gnu"
     elf_files.write_library(root / "usr/bin/tool", ["liba.so.1"])
@@ -57,28 +57,28 @@ def selection(tmp_path: Path) -> Selection:
     elf_files.write_library(libraries / "libunused.so.1", [])
     (root / "lib").symlink_to("usr/lib")
     tree.mkdir()
-    return Selection(root, tree)
+    return PackageSelection(root, tree)
 
 
-def test_a_program_brings_its_libraries_and_theirs_and_no_others(selection: Selection) -> None:
+def test_a_program_brings_its_libraries_and_theirs_and_no_others(selection: PackageSelection) -> None:
     selection.take_program("tool")
     taken = {str(path.relative_to(selection.target)) for path in selection.target.rglob("*") if not path.is_dir()}
     libraries = "usr/lib/x86_64-linux-gnu"
     assert taken == {"usr/bin/tool", f"{libraries}/liba.so.1", f"{libraries}/liba.so.1.2", f"{libraries}/libb.so.1"}
 
 
-def test_a_file_reached_through_the_merged_usr_keeps_its_real_place(selection: Selection) -> None:
+def test_a_file_reached_through_the_merged_usr_keeps_its_real_place(selection: PackageSelection) -> None:
     selection.take("lib/x86_64-linux-gnu/libb.so.1")
     assert (selection.target / "usr/lib/x86_64-linux-gnu/libb.so.1").exists()
     assert not (selection.target / "lib").exists()
 
 
-def test_a_library_that_is_nowhere_stops_the_build(selection: Selection) -> None:
+def test_a_library_that_is_nowhere_stops_the_build(selection: PackageSelection) -> None:
     elf_files.write_library(selection.source / "usr/bin/broken", ["libgone.so.9"])
     with pytest.raises(RacklessError, match=r"libgone\.so\.9"):
         selection.take_program("broken")
 
 
-def test_a_program_that_is_nowhere_stops_the_build(selection: Selection) -> None:
+def test_a_program_that_is_nowhere_stops_the_build(selection: PackageSelection) -> None:
     with pytest.raises(RacklessError, match="no program absent"):
         selection.take_program("absent")

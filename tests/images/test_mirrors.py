@@ -1,4 +1,4 @@
-"""The machine's own mirrors and proxies are used for what images are made of: apt's and pip's configuration counts.
+"""The computer's own mirrors and proxies are used for what images are made of: apt's and pip's configuration counts.
 
 Everything here talks to a server on loopback; what it stands in for is an address where nobody listens.
 """

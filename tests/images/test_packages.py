@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from rackless.errors import CommandFailed, MachineError
+from rackless.errors import CommandFailed, HypervisorError
 from rackless.images import cache, packages
 from rackless.images.sources import MIRROR, Sources
 from rackless.ports.process import Child, Completed
@@ -52,7 +52,7 @@ async def test_resolving_does_not_look_at_what_is_installed_here(tmp_path: Path)
 
 
 async def test_without_package_lists_the_person_is_told_what_to_do(tmp_path: Path) -> None:
-    with pytest.raises(MachineError) as caught:
+    with pytest.raises(HypervisorError) as caught:
         await packages.resolve(Scripted("E: Unable to locate package busybox-static", 100), HOST, ["x"], tmp_path)
     assert "apt-get update" in caught.value.hint
 
@@ -60,7 +60,7 @@ async def test_without_package_lists_the_person_is_told_what_to_do(tmp_path: Pat
 async def test_with_sources_of_our_own_another_mirror_is_what_helps(tmp_path: Path) -> None:
     own = Sources(tmp_path / "apt/lists", tmp_path / "apt")
     apt = Scripted("E: Unable to locate package busybox-static", 100)
-    with pytest.raises(MachineError) as caught:
+    with pytest.raises(HypervisorError) as caught:
         await packages.resolve(apt, own, ["x"], tmp_path)
     assert apt.asked[0][:3] == ("apt-get", "-c", f"{tmp_path}/apt/apt.conf")
     assert MIRROR in caught.value.hint and f"{tmp_path}/apt/sources.list" in caught.value.hint
@@ -80,7 +80,7 @@ async def test_a_package_is_fetched_from_the_first_mirror_of_a_list(tmp_path: Pa
 
 def test_a_machine_without_apt_is_told_where_images_can_be_built(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shutil, "which", lambda name: None)
-    with pytest.raises(MachineError) as caught:
+    with pytest.raises(HypervisorError) as caught:
         packages.require_machine()
     assert MIRROR in caught.value.hint and "image cache" in caught.value.hint
 

@@ -1,4 +1,4 @@
-"""Debian 12's packages whatever the machine runs: which sources apt is given, and when it asks them anew."""
+"""Debian 12's packages whatever the computer runs: which sources apt is given, and when it asks them anew."""
 
 import gzip
 import hashlib
@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from rackless.drivers.process import LocalProcesses
-from rackless.errors import CommandFailed, MachineError
+from rackless.errors import CommandFailed, HypervisorError
 from rackless.images import catalogue, packages, sources
 from rackless.images.sources import MIRROR, Mirrors, choose_mirrors, of_machine, refresh
 from rackless.ports.process import Child, Completed
@@ -26,7 +26,7 @@ TARGETS = "Packages|main|Debian|Debian|trixie|http://mirror.test/debian/\n"
 
 
 class Apt:
-    """Answers with the machine's sources; an update writes a release file, or fails."""
+    """Answers with the computer's sources; an update writes a release file, or fails."""
 
     def __init__(self, lists: Path, targets: str = TARGETS, failure: str = "") -> None:
         self.lists, self.targets, self.failure = lists, targets, failure
@@ -98,7 +98,7 @@ async def test_before_the_machines_first_update_the_names_of_its_suites_tell() -
         f"Packages|main|{unknown}|trixie-security|http://mirror.test/debian-security/\n"
     )
     assert await choose(targets) == Mirrors("http://mirror.test/debian", "http://mirror.test/debian-security")
-    with pytest.raises(MachineError, match="no mirror of Debian is known"):
+    with pytest.raises(HypervisorError, match="no mirror of Debian is known"):
         await choose(targets.replace("trixie", "noble"), UBUNTU)
 
 
@@ -116,7 +116,7 @@ async def test_a_list_of_mirrors_stands_for_its_first(tmp_path: Path) -> None:
 
 async def test_a_machine_that_is_no_debian_must_be_told_a_mirror() -> None:
     for targets in ("Packages|main|Ubuntu|Ubuntu|noble|http://archive.ubuntu.test/ubuntu/\n", ""):
-        with pytest.raises(MachineError, match="no mirror of Debian is known") as caught:
+        with pytest.raises(HypervisorError, match="no mirror of Debian is known") as caught:
             await choose(targets, UBUNTU)
         assert MIRROR in caught.value.hint
 
@@ -169,7 +169,7 @@ async def test_another_mirror_is_asked_at_once(tmp_path: Path, machine: Path, mo
     monkeypatch.setenv(MIRROR, "http://other.test/debian")
     apt.failure = "E: 404 Not Found"
     for _ in range(2):  # the old mirror's lists do not count for the new one, also when it is tried again
-        with pytest.raises(MachineError) as caught:
+        with pytest.raises(HypervisorError) as caught:
             await refresh(apt, found)
         assert "http://other.test/debian-security bookworm-security" in caught.value.why and MIRROR in caught.value.hint
     apt.failure = ""
@@ -190,7 +190,7 @@ async def test_lists_that_are_here_serve_when_there_is_no_way_to_newer_ones(tmp_
 async def test_without_debians_keys_the_command_that_brings_them_is_told(tmp_path: Path, machine: Path) -> None:
     sources.KEYRING.unlink()
     apt = Apt(tmp_path)
-    with pytest.raises(MachineError) as caught:
+    with pytest.raises(HypervisorError) as caught:
         await refresh(apt, of_machine(tmp_path))
     assert caught.value.hint == "apt-get install debian-archive-keyring"
     assert apt.updates == []
@@ -220,7 +220,7 @@ async def test_what_was_built_from_lists_in_the_cache_is_current_wherever_the_ca
 async def test_apt_itself_resolves_from_these_sources_and_from_no_others(
     tmp_path: Path, machine: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What the machine prefers, hooks into an update or defaults to does not count; a mirror on disk stands for Debian's."""
+    """What the computer prefers, hooks into an update or defaults to does not count; a mirror on disk stands for Debian's."""
     hooked, preferred = tmp_path / "hooked", tmp_path / "preferences"
     preferred.write_text("Package: *\nPin: release *\nPin-Priority: -1\n")
     (tmp_path / "apt.conf").write_text(
@@ -240,7 +240,7 @@ async def test_apt_itself_resolves_from_these_sources_and_from_no_others(
     (package,) = await packages.resolve(LocalProcesses(), found, ["tiny"], tmp_path)
     assert (package.file, package.uri) == ("tiny_1_all.deb", f"file:{tmp_path}/mirror/debian/pool/tiny_1_all.deb")
     assert not hooked.exists()
-    with pytest.raises(MachineError):  # which the machine itself surely has
+    with pytest.raises(HypervisorError):  # which the computer itself surely has
         await packages.resolve(LocalProcesses(), found, ["bash"], tmp_path)
 
 

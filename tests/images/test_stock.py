@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from rackless.images import stock
-from rackless.images.cache import Cache, Workspace, locked
+from rackless.images.cache import ImageCache, Workspace, locked
 from rackless.images.catalogue import Current, current
 
 CONTENT = b"x" * 5000
@@ -17,7 +17,7 @@ async def put(root: Path, kind: str, key: str, built: float = 1000.0) -> Path:
     async def build(work: Workspace) -> None:
         (work.out / "image").write_bytes(CONTENT)
 
-    entry = await Cache(root).ensure(kind, key, build)
+    entry = await ImageCache(root).ensure(kind, key, build)
     os.utime(entry / "manifest.json", (built, built))
     return entry
 
@@ -93,7 +93,7 @@ async def test_a_thorough_build_makes_a_flipped_entry_anew(tmp_path: Path) -> No
     async def build(work: Workspace) -> None:
         (work.out / "image").write_bytes(CONTENT)
 
-    await Cache(tmp_path).ensure("deploy", "a", build, thorough=True)
+    await ImageCache(tmp_path).ensure("deploy", "a", build, thorough=True)
     assert (entry / "image").read_bytes() == CONTENT
 
 
@@ -101,7 +101,7 @@ async def test_an_entry_that_is_being_built_is_not_retired(tmp_path: Path, monke
     make_current(monkeypatch)
     await put(tmp_path, "deploy", "a")
     (entry,) = stock.entries(tmp_path, {})
-    async with locked(Cache(tmp_path).lock("deploy-a")):
+    async with locked(ImageCache(tmp_path).lock("deploy-a")):
         assert not stock.retire(tmp_path, entry)
         assert entry.path.exists()
     assert stock.retire(tmp_path, entry)
@@ -120,7 +120,7 @@ async def test_leftovers_are_what_the_dead_and_the_old_left(tmp_path: Path, monk
     ):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("x")
-    async with locked(Cache(tmp_path).lock("deploy-b")):
+    async with locked(ImageCache(tmp_path).lock("deploy-b")):
         found = stock.leftovers(tmp_path)
     assert [str(path.relative_to(tmp_path)) for path in found] == [
         "building/deploy-a.dead",

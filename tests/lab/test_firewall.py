@@ -1,3 +1,5 @@
+import pytest
+
 from rackless.lab.firewall import render_bmcs, render_lab
 from rackless.plan.addressing import plan_lab
 from rackless.spec.load import parse
@@ -17,3 +19,11 @@ def test_without_a_list_everybody_who_has_the_route_may_talk_to_them() -> None:
 def test_direct_bmcs_with_a_list_are_guarded_where_they_are() -> None:
     plan = plan_lab(parse("networks: {bmc: {allow: [192.168.111.0/28]}}", "lab.yaml"))
     assert "ip daddr 192.168.112.0/24 ip saddr != { 192.168.111.0/28 } counter drop" in render_lab(plan)
+
+
+@pytest.mark.parametrize("mode", ["managed", "unmanaged"])
+def test_nothing_is_forwarded_into_the_provisioning_network_or_out_of_it(mode: str) -> None:
+    rules = render_lab(plan_lab(parse(f"networks: {{provisioning: {{mode: {mode}}}}}", "lab.yaml")))
+    assert 'iifname "provisioning" oifname != "provisioning" counter drop' in rules
+    assert 'oifname "provisioning" iifname != "provisioning" counter drop' in rules
+    assert "provisioning" not in render_lab(plan_lab(parse("", "lab.yaml")))

@@ -3,7 +3,8 @@ from pathlib import Path
 
 import pytest
 
-from rackless.errors import MachineError
+from rackless.drivers.computer import LinuxComputer
+from rackless.errors import HypervisorError
 from rackless.lab.network_boot import Answered, Loaders, find_loaders, read_log, render
 from rackless.ports.fabric import Network, Reservation
 
@@ -58,6 +59,6 @@ def test_ipxe_is_taken_from_where_it_is_whole(tmp_path: Path) -> None:
     for path in (half.folder / "a.kpxe", whole.folder / "b.kpxe", whole.folder / "b.efi"):
         path.parent.mkdir(exist_ok=True)
         path.touch()
-    assert find_loaders((half, whole)) is whole
-    with pytest.raises(MachineError, match="iPXE is not installed"):
-        find_loaders((half,))
+    assert find_loaders(LinuxComputer(), (half, whole)) is whole
+    with pytest.raises(HypervisorError, match="iPXE is not installed"):
+        find_loaders(LinuxComputer(), (half,))

@@ -8,15 +8,17 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from rackless.controllers.host import host_controller
+from rackless.controllers.runtime.recorder import Recorder
+from rackless.controllers.runtime.runtime import Runtime
 from rackless.drivers.fake.clock import VirtualClock
 from rackless.drivers.fake.provisioner import FakeProvisioner
+from rackless.drivers.fake.resources import MemoryResources
 from rackless.events import Bus, Event, StepFinished, StepStarted
 from rackless.ports.provisioner import Image
 from rackless.provisioning.baremetalhost import KIND, Host, State, baremetalhost, read, secret
-from rackless.provisioning.controller import HostController
-from rackless.provisioning.reconcile import BackOff
+from rackless.provisioning.settle import BackOff
 from rackless.provisioning.waiting import until_state
-from rackless.run.resources import MemoryResources
 
 IMAGE = Image("http://192.0.2.1/node.qcow2", "ab" * 32)
 
@@ -66,18 +68,18 @@ class Site:
     async def controlled(
         self, evidence: Callable[[str], str] = lambda _: "", lost: Callable[[str], str] = lambda _: ""
     ) -> AsyncIterator[None]:
-        controller = HostController(
+        runtime = Runtime(self.clock, self.bus, Recorder(now=lambda: "2026-01-01T00:00:00Z"))
+        host_controller(
+            runtime,
             self.resources,
             self.provisioner,
-            self.clock,
-            self.bus,
             evidence=evidence,
             lost=lost,
             back_off=BackOff(unit=60.0),
             now=lambda: f"{self.clock.now():.1f}",
             chance=lambda: 1.0,
         )
-        running = asyncio.create_task(controller.run())
+        running = asyncio.create_task(runtime.run())
         try:
             yield
         finally:
@@ -109,10 +111,10 @@ class Site:
         return [work for host, work in self.provisioner.started if host == name]
 
     def steps(self, name: str) -> list[tuple[str, str]]:
-        titles = {event.step: event.title for event in self.seen if isinstance(event, StepStarted)}
+        phases = {
+            event.step: event.phase
+            for event in self.seen
+            if isinstance(event, StepStarted) and event.subject == f"host/{name}"
+        }
         finished = [event for event in self.seen if isinstance(event, StepFinished)]
-        return [
-            (title.removeprefix(f"{name}: "), event.outcome)
-            for event in finished
-            if (title := titles[event.step]).startswith(f"{name}: ")
-        ]
+        return [(phases[event.step], event.outcome) for event in finished if event.step in phases]

@@ -4,7 +4,7 @@ import pytest
 
 from rackless.ports.provisioner import ErrorKind
 from rackless.provisioning.baremetalhost import KIND, State
-from rackless.provisioning.machine import DEADLINES, OTHERWISE
+from rackless.provisioning.states import DEADLINES, OTHERWISE
 
 from .site import Site
 

@@ -4,8 +4,8 @@ import pytest
 
 from rackless.ports.provisioner import ErrorKind, Failed
 from rackless.provisioning.baremetalhost import Operational, Span, State, Status
-from rackless.provisioning.machine import STEPS, WHEN_DELETED, Move, Stay
-from rackless.provisioning.reconcile import BackOff, settle
+from rackless.provisioning.settle import BackOff, settle
+from rackless.provisioning.states import STEPS, WHEN_DELETED, Move, Stay
 
 ILL = Status(
     state=State.INSPECTING,
@@ -58,3 +58,18 @@ def test_going_on_ends_the_count_and_writes_down_the_time() -> None:
 def test_a_failure_counts_and_waits() -> None:
     status, after = settle(ILL, Failed(ErrorKind.INSPECTION, "again"), "now", BackOff(unit=1.0), lambda: 1.0)
     assert (status.error_count, status.error_message, after) == (4, "again", 16.0)
+
+
+@pytest.mark.parametrize(
+    ("state", "name"),
+    [
+        (State.REGISTERING, "register"),
+        (State.INSPECTING, "inspect"),
+        (State.PROVISIONING, "provision"),
+        (State.DEPROVISIONING, "deprovision"),
+        (State.AVAILABLE, None),
+    ],
+)
+def test_the_time_of_an_operation_is_written_down_under_metal3s_name(state: State, name: str | None) -> None:
+    status, _ = settle(Status(), Move(state), "now", BackOff(), lambda: 0.0)
+    assert status.history == ({name: Span("now")} if name else {})

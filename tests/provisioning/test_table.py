@@ -14,7 +14,7 @@ import pytest
 from rackless.drivers.fake.provisioner import Fault
 from rackless.ports.provisioner import ErrorKind
 from rackless.provisioning.baremetalhost import CLEAN, INSPECT, KIND, State, read, secret
-from rackless.provisioning.machine import ESCAPES, MOVES, STEPS, WHEN_DELETED
+from rackless.provisioning.states import ESCAPES, MOVES, STEPS, WHEN_DELETED
 
 from .site import Site
 

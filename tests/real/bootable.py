@@ -1,8 +1,9 @@
-"""The smallest things a server can boot: they say a word on the serial console, and then stop or restart the machine."""
+"""The smallest things a server can boot: they say a word on the serial console, and then stop or restart the computer."""
 
 from __future__ import annotations
 
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 
 from rackless.images import gpt
@@ -40,17 +41,23 @@ def efi_program(folder: Path, word: str, *, restart: bool) -> Path:
 
 def esp(folder: Path, program: Path) -> Path:
     """A FAT file system with the program where firmware looks for it."""
-    image = program.with_suffix(".esp")
-    image.write_bytes(bytes(((program.stat().st_size >> 20) + 2) << 20))
+    return esp_with(program.with_suffix(".esp"), {"EFI/BOOT/BOOTX64.EFI": program})
+
+
+def esp_with(image: Path, files: Mapping[str, Path]) -> Path:
+    """A FAT file system with these files, by their paths in it."""
+    image.write_bytes(bytes(((sum(file.stat().st_size for file in files.values()) >> 20) + 2) << 20))
     subprocess.run(["mkfs.vfat", str(image)], check=True, capture_output=True)
-    for name in ("::/EFI", "::/EFI/BOOT"):
-        subprocess.run(["mmd", "-i", str(image), name], check=True)
-    subprocess.run(["mcopy", "-i", str(image), str(program), "::/EFI/BOOT/BOOTX64.EFI"], check=True)
+    folders = {folder for place in files for folder in Path(place).parents if folder != Path()}
+    for folder in sorted(folders):
+        subprocess.run(["mmd", "-i", str(image), f"::/{folder}"], check=True)
+    for place, file in files.items():
+        subprocess.run(["mcopy", "-i", str(image), str(file), f"::/{place}"], check=True)
     return image
 
 
 def iso(folder: Path, word: str, *, uefi: bool) -> Path:
-    """A CD that says the word and then restarts the machine."""
+    """A CD that says the word and then restarts the computer."""
     tree, target = folder / f"{word}-tree", folder / f"{word}.iso"
     tree.mkdir()
     if uefi:

@@ -14,7 +14,7 @@ import pytest
 from tests.real.conftest import PretendHost
 from tests.real.conftest import kill as end
 
-VICTIMS = {"labd": "rackless.daemon.labd", "Ironic": "ironic: ", "QEMU": "qemu-system-x86_64"}
+VICTIMS = {"labd": "rackless.labd.main", "Ironic": "ironic: ", "QEMU": "qemu-system-x86_64"}
 PHASES = ("inspecting", "preparing", "provisioning")
 SPAN = {"inspecting": 15.0, "preparing": 3.0, "provisioning": 20.0}
 """Seconds after a phase has begun within which the kill comes."""

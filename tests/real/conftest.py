@@ -13,7 +13,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -63,6 +63,10 @@ class PretendHost:
     def pin(self, lab: str = "lab") -> Path:
         """The lab's network namespace, as seen from outside the pretend host."""
         return Path(f"/proc/{self.pid}/root{self.folder}/run/{lab}/net")
+
+    def seen(self, path: Path) -> Path:
+        """A path of the pretend host, as seen from outside it."""
+        return Path(f"/proc/{self.pid}/root{path}")
 
     def inhabitants(self, lab: str = "lab") -> list[tuple[int, str]]:
         """Processes of the lab, as (pid, command line)."""
@@ -151,19 +155,35 @@ def leaked_secrets(state: Path, *more: str) -> list[str]:
     return leaks
 
 
-@pytest.fixture
-def host(tmp_path: Path) -> Iterator[PretendHost]:
-    if os.geteuid() != 0:
-        pytest.skip("namespaces need root")
-    holder = hold("--net", "--mount", "--propagation", "private")
-    host = PretendHost(holder.pid, tmp_path)
+@contextmanager
+def pretend_host(folder: Path) -> Iterator[PretendHost]:
+    """Whose labs are ended with it."""
+    holder = hold("--net", "--mount", "--propagation", "private", seconds=4 * 3600)
+    host = PretendHost(holder.pid, folder)
     try:
         host.run("ip", "link", "set", "lo", "up")
         yield host
     finally:
-        for lab in ("lab", "other"):
+        for lab in ("lab", "other", "ostest", "site"):
             with suppress(subprocess.TimeoutExpired):
                 host.rackless("destroy", "--yes", "--name", lab, check=False, timeout=300)
             kill(*(pid for pid, _ in host.inhabitants(lab)))
         holder.kill()
         holder.wait()
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> Iterator[PretendHost]:
+    if os.geteuid() != 0:
+        pytest.skip("namespaces need root")
+    with pretend_host(tmp_path) as made:
+        yield made
+
+
+@pytest.fixture
+def public(host: PretendHost) -> Iterator[PretendHost]:
+    """The same, with its folders where others than root may pass; nobody outside sees them."""
+    place = PretendHost(host.pid, Path("/srv"))
+    host.run("mount", "-t", "tmpfs", "-o", "mode=755", "public", str(place.folder))
+    yield place
+    place.rackless("destroy", "--yes", check=False)

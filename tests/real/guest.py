@@ -16,6 +16,8 @@ import struct
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -97,6 +99,17 @@ def launch(inside: list[str], *arguments: str) -> subprocess.Popen[bytes]:
     with process.stdout as said:
         assert said.readline() == b"ready\n"
     return process
+
+
+@contextmanager
+def serving(inside: list[str], *arguments: str) -> Iterator[None]:
+    """A server of this file's, until the end of the block, however that comes."""
+    process = launch(inside, *arguments)
+    try:
+        yield
+    finally:
+        process.kill()
+        process.wait()
 
 
 def run(argv: list[str], check: bool = True) -> subprocess.CompletedProcess[str]:

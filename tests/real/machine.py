@@ -25,8 +25,8 @@ from typing import Any
 
 import pytest
 
-from rackless.daemon.prepare import PACKAGES
 from rackless.errors import GaveUp
+from rackless.operations.prepare import PACKAGES
 from tests.real.conftest import ROOT
 
 CACHE = Path.home() / ".cache" / "rackless-tests"

@@ -1,6 +1,6 @@
 """A libvirtd of our own, in a network and a mount namespace of its own, reached by a socket in a folder.
 
-`python -m tests.real.private_libvirtd FOLDER`, in such namespaces, becomes it. The machine's own libvirt, if it has one, is
+`python -m tests.real.private_libvirtd FOLDER`, in such namespaces, becomes it. The computer's own libvirt, if it has one, is
 neither seen nor touched.
 """
 
@@ -16,10 +16,11 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from rackless.daemon.furnish import ACCOUNTS
 from rackless.drivers import namespaces
 from rackless.drivers.libvirt.binding import libvirt
+from rackless.holder.mounts import ACCOUNTS
 from rackless.lab import libvirtd
+from rackless.lab.accounts import ServerAccounts
 from tests.real.spaces import hold
 
 ROOT = Path(__file__).parents[2]
@@ -97,7 +98,9 @@ def _furnish(folder: Path) -> None:
         own = folder / "root" / name
         own.mkdir(parents=True)
         subprocess.run(["mount", "--bind", str(own), f"/{name}"], check=True)
-    libvirtd.write_configuration(Path("/etc/libvirt"))
+    libvirtd.write_configuration(
+        Path("/etc/libvirt"), ServerAccounts(0, 0, own=False)
+    )  # tests keep disks where only root gets to
     for table, line in ACCOUNTS.items():
         own = folder / "root" / table.name
         own.write_text(table.read_text() + line)

@@ -169,7 +169,7 @@ def test_a_guest_boots_from_an_inserted_image_once_and_then_from_disk(box: Box, 
 
     box.reset("On")
     assert box.get()["Boot"]["BootSourceOverrideEnabled"] == "Disabled"
-    # the CD restarts the machine by itself; it is still in the drive, and the disk's turn has come
+    # the CD restarts the computer by itself; it is still in the drive, and the disk's turn has come
     until(lambda: len(box.words()) > 1)
     assert box.words() == ["FROMISO", "FROMDISK"]
     assert box.get("/VirtualMedia/Cd")["Inserted"] is True

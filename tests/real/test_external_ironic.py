@@ -30,7 +30,7 @@ provisioner:
 
 @contextmanager
 def their_ironic(host: PretendHost, folder: Path) -> Iterator[None]:
-    labd = host.one("rackless.daemon.labd")
+    labd = host.one("rackless.labd.main")
     command = [sys.executable, "-m", "tests.real.other_ironic", str(folder), GATEWAY, str(PORT)]
     process = subprocess.Popen(
         ["nsenter", "-t", str(labd), "-m", "-n", f"--wd={ROOT}", "--", *command],

@@ -6,13 +6,11 @@ is made of; the API servers are ours. What is shown here in seconds, the provisi
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import shutil
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -21,25 +19,23 @@ from pathlib import Path
 
 import pytest
 
-from rackless.cluster.reference import front, vip
-from rackless.drivers.process import LocalProcesses
-from rackless.images import packages
-from rackless.images.sources import of_machine, refresh
-from rackless.lab.certificates import Authority
+from rackless.drivers.nodes import vip
+from rackless.installer.assets.ignition import front
 from rackless.plan.addressing import plan_lab
 from rackless.plan.model import PlannedServer
-from rackless.run.paths import Roots
 from rackless.spec.address import Ip
 from rackless.spec.lab import LabSpec
+from rackless.trust.authority import Authority
+from tests.real import node_programs
 from tests.real.conftest import PretendHost
 
 pytestmark = pytest.mark.real
 
 PLAN = plan_lab(LabSpec.model_validate({"name": "front", "servers": {"ctrl": {"role": "control-plane", "count": 3}}}))
-PACKAGES = ("keepalived", "haproxy", "bash", "base-passwd")
+PACKAGES = ("keepalived", "haproxy", "busybox-static", "base-passwd")
 ASK = """
 import asyncio, ipaddress, json, sys
-from rackless.cluster.reference import vip
+from rackless.drivers.nodes import vip
 print(json.dumps(sorted(asyncio.run(vip.ask_all(ipaddress.IPv4Address(sys.argv[1]), sys.argv[2])))))
 """
 READY = """
@@ -167,29 +163,8 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 @pytest.fixture(scope="module")
 def programs() -> Iterator[Path]:
     """A root with keepalived and haproxy, unpacked from the node image's packages; nothing is installed."""
-    if os.geteuid() != 0:
-        pytest.skip("namespaces need root")
-    debs = Roots.from_environment().cache / "images" / "debs"
-    with tempfile.TemporaryDirectory(prefix="rackless-front-") as place, tempfile.TemporaryDirectory() as scratch:
-        asyncio.run(_unpack(Path(place), Path(scratch), debs))
-        yield Path(place)
-
-
-async def _unpack(root: Path, scratch: Path, debs: Path) -> None:
-    processes = LocalProcesses()
-    sources = of_machine(debs.parent)
-    await refresh(processes, sources)
-    found = await packages.resolve(processes, sources, PACKAGES, scratch)
-    await packages.fetch(processes, found, debs)
-    await packages.unpack(processes, found, debs, root, scratch)
-    for table, line in (("passwd", "haproxy:x:900:900::/:/bin/false\n"), ("group", "haproxy:x:900:\n")):
-        master = root / f"usr/share/base-passwd/{table}.master"
-        (root / "etc" / table).write_text(master.read_text() + line)
-    script = root / front.READY.lstrip("/")
-    script.write_text(front.ready_script())
-    script.chmod(0o755)
-    for folder in ("proc", "dev", "run", "tmp"):
-        (root / folder).mkdir(exist_ok=True)
+    with node_programs.unpacked(PACKAGES) as root:
+        yield root
 
 
 @pytest.fixture

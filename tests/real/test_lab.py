@@ -33,7 +33,7 @@ def test_destroy_is_exact_after_everything_of_the_lab_was_killed(host: PretendHo
     assert host.inhabitants() == []
 
 
-@pytest.mark.parametrize("victim", ["rackless.daemon.holder", "rackless.daemon.labd", "libvirtd"])
+@pytest.mark.parametrize("victim", ["rackless.holder.main", "rackless.labd.main", "libvirtd"])
 def test_the_lab_goes_on_after_a_part_of_it_was_killed(host: PretendHost, victim: str) -> None:
     host.rackless("up", "--until", "bmc")
     dnsmasq = [pid for pid, command in host.inhabitants() if "dnsmasq" in command]
@@ -42,7 +42,7 @@ def test_the_lab_goes_on_after_a_part_of_it_was_killed(host: PretendHost, victim
     host.rackless("up", "--until", "bmc")
     assert host.status()["reached"] == "bmc"
     assert [pid for pid, command in host.inhabitants() if "dnsmasq" in command] == dnsmasq
-    for part in ("rackless.daemon.holder", "rackless.daemon.labd", "libvirtd"):
+    for part in ("rackless.holder.main", "rackless.labd.main", "libvirtd"):
         host.one(part)
 
 
@@ -62,7 +62,7 @@ def test_the_networks_are_those_of_a_real_site(host: PretendHost) -> None:
 
 def test_every_name_of_the_lab_resolves_and_nothing_else_is_asked_outside(host: PretendHost) -> None:
     host.rackless("up", "--until", "lab")
-    inside = ["nsenter", "-t", str(host.one("rackless.daemon.labd")), "-m", "-n", "--", "getent", "hosts"]
+    inside = ["nsenter", "-t", str(host.one("rackless.labd.main")), "-m", "-n", "--", "getent", "hosts"]
     for name, address in {
         "api.lab.rackless.test": "192.168.111.5",
         "api-int.lab.rackless.test": "192.168.111.5",
@@ -76,7 +76,7 @@ def test_every_name_of_the_lab_resolves_and_nothing_else_is_asked_outside(host: 
 
 def test_the_services_of_the_host_are_not_there_for_the_lab(host: PretendHost) -> None:
     host.rackless("up", "--until", "lab")
-    inside = ["nsenter", "-t", str(host.one("rackless.daemon.labd")), "-m", "-n", "--"]
+    inside = ["nsenter", "-t", str(host.one("rackless.labd.main")), "-m", "-n", "--"]
     assert set(host.run(*inside, "ls", "/run").stdout.split()) <= {"libvirt", "libvirtd.pid", "systemd", "lock"}
     assert host.run(*inside, "cat", "/etc/resolv.conf").stdout == "search lab.rackless.test\nnameserver 192.168.111.1\n"
     assert "resolve" not in host.run(*inside, "cat", "/etc/nsswitch.conf").stdout

@@ -81,13 +81,13 @@ def test_a_kubeconfig_stays_good_when_parts_of_the_lab_are_killed(host: PretendH
     def answers() -> bool:
         return "stranger" in kubectl(host, "get", "bmh", check=False).stdout
 
-    for victim in ("api serve", "rackless.daemon.labd"):
+    for victim in ("api serve", "rackless.labd.main"):
         kill(host.one(victim))
         host.one(victim)  # started again
         assert sorted(listening(host)) == ["127.0.0.1:16443", "127.0.0.1:16444"]  # the holder has it
         eventually(answers)
 
-    kill(host.one("rackless.daemon.holder"))
+    kill(host.one("rackless.holder.main"))
     eventually(lambda: listening(host) == [])
     host.rackless("up", "--until", "lab")
     assert answers()

@@ -7,8 +7,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -39,15 +37,6 @@ def test_an_interrupt_says_what_is_left_and_how_to_go_on(host: PretendHost) -> N
     assert "the lab lab stays as it is" in said and "MiB in" in said
     assert "`rackless up --name lab` goes on where it was, `rackless destroy --name lab` takes it away" in said
     host.rackless("up", "--until", "bmc")
-
-
-@pytest.fixture
-def public(host: PretendHost) -> Iterator[PretendHost]:
-    """The same, with its folders where others than root may pass; nobody outside sees them."""
-    place = PretendHost(host.pid, Path("/srv"))
-    host.run("mount", "-t", "tmpfs", "-o", "mode=755", "public", str(place.folder))
-    yield place
-    place.rackless("destroy", "--yes", check=False)
 
 
 def test_the_owner_of_a_lab_may_talk_to_it_and_others_may_not(public: PretendHost) -> None:

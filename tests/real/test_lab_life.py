@@ -169,7 +169,7 @@ def test_a_lab_is_made_whole_again_after_a_reboot_of_the_machine(host: PretendHo
     host.rackless("up", "--until", "bmc")
     assert {server["name"]: server["power"] for server in host.status()["servers"]} == {"node-0": "on", "node-1": "off"}
     host.rackless("power", "node-0", "off")
-    kill(host.one("rackless.daemon.labd"))  # that is no restart of the machine: what is off stays off
+    kill(host.one("rackless.labd.main"))  # that is no restart of the computer: what is off stays off
     host.rackless("up", "--until", "bmc")
     assert {server["power"] for server in host.status()["servers"]} == {"off"}
 

@@ -12,8 +12,9 @@ from typing import Any
 
 import pytest
 
+from tests.adversary.lab_site import HOST_LAN, INTERNET, NEIGHBOUR, around
 from tests.real.conftest import PretendHost, kill
-from tests.real.guest import Guest, launch
+from tests.real.guest import Guest, serving
 
 pytestmark = pytest.mark.real
 
@@ -104,7 +105,7 @@ def test_routed_bmcs_need_the_route_that_dhcp_hands_out_and_an_address_that_is_l
         assert lease is not None and bmc in lease["routes"]
         guest.take(lease)
         assert not guest.connects("192.168.112.20", 443), "its address is not listed"
-    kill(host.one("rackless.daemon.labd"))  # and with it the namespace of the BMCs
+    kill(host.one("rackless.labd.main"))  # and with it the namespace of the BMCs
     host.rackless("up", "--until", "bmc")
     insert_media(host)
 
@@ -262,31 +263,51 @@ except OSError: sys.exit(1)
 def test_a_lab_with_an_uplink_reaches_out_and_leaves_the_host_as_it_was(host: PretendHost) -> None:
     before = host.snapshot()
     rules = host.run("nft", "list", "ruleset").stdout
-    # "the outside": another machine next to the pretend host
-    host.run("ip", "link", "add", "out", "type", "bridge")
-    host.run("ip", "address", "add", "203.0.113.7/24", "dev", "out")
-    host.run("ip", "link", "set", "out", "up")
-    names = launch(host.enter(), "serve-dns", "203.0.113.7", "198.51.100.7")
-    (host.folder / "resolv.conf").write_text("nameserver 127.0.0.53\nnameserver 203.0.113.7\n")
-    host.run("mount", "--bind", str(host.folder / "resolv.conf"), "/etc/resolv.conf")
     host.run("sysctl", "-qw", "net.ipv4.ip_forward=0")
-    make(host, "networks: {uplink: nat}\nservers: {node: {count: 1}}\n")
-    with Guest(host.pin(), "virbr0", STRANGER) as guest:
-        guest.run("ip", "address", "add", "192.168.111.90/24", "dev", "eth0")
-        guest.run("ip", "route", "add", "default", "via", "192.168.111.1")
-        assert guest.run("python3", "-c", PING, "203.0.113.7", check=False).returncode == 0
-        assert guest.resolve("192.168.111.1", "www.outside.example") == ["198.51.100.7"], "the host's server is asked"
-    names.kill()
-    names.wait()
-    host.run("umount", "/etc/resolv.conf")
-    (host.folder / "resolv.conf").unlink()
-    assert host.run("cat", "/proc/sys/net/ipv4/ip_forward").stdout.strip() == "1"
-    host.rackless("down", "--force")
-    assert "rl-" not in host.run("ip", "-brief", "link").stdout
-    host.rackless("up", "--until", "lab")
-    assert "rl-" in host.run("ip", "-brief", "link").stdout
-    host.rackless("destroy", "--yes")
-    host.run("ip", "link", "delete", "out")
+    with around(host) as site:
+        with serving(host.enter(), "serve-dns", HOST_LAN, "198.51.100.99"):
+            (host.folder / "resolv.conf").write_text(f"nameserver 127.0.0.53\nnameserver {HOST_LAN}\n")
+            host.run("mount", "--bind", str(host.folder / "resolv.conf"), "/etc/resolv.conf")
+            make(host, "networks: {uplink: nat}\nservers: {node: {count: 1}}\n")
+            with Guest(host.pin(), "virbr0", STRANGER) as guest:
+                guest.run("ip", "address", "add", "192.168.111.90/24", "dev", "eth0")
+                guest.run("ip", "route", "add", "default", "via", "192.168.111.1")
+                assert guest.run("python3", "-c", PING, INTERNET, check=False).returncode == 0
+                assert guest.resolve("192.168.111.1", "www.outside.example") == ["198.51.100.99"], "the host's is asked"
+                assert not guest.connects(NEIGHBOUR, 8080) and not guest.connects(HOST_LAN, 8080)
+                (host.folder / "lab.yaml").write_text(
+                    f"networks: {{uplink: {{reach: ['{NEIGHBOUR}:8080', 'host:8081']}}}}\nservers: {{node: {{count: 1}}}}\n"
+                )
+                host.rackless("up", "--until", "lab")
+                assert guest.connects(NEIGHBOUR, 8080) and guest.connects(HOST_LAN, 8081)
+                assert not guest.connects(NEIGHBOUR, 8081) and not guest.connects(HOST_LAN, 8080)
+        host.run("umount", "/etc/resolv.conf")
+        (host.folder / "resolv.conf").unlink()
+        assert host.run("cat", "/proc/sys/net/ipv4/ip_forward").stdout.strip() == "0", "single interfaces forward"
+        host.rackless("down", "--force")
+        assert "rl-" not in host.run("ip", "-brief", "link").stdout
+        host.rackless("up", "--until", "lab")
+        assert "rl-" in host.run("ip", "-brief", "link").stdout
+        host.rackless("destroy", "--yes")
+        assert site.forwarding()["eth0"] == "0"
+    for link in ("eth0", "lan0"):
+        host.run("ip", "link", "delete", link, check=False)
     (host.folder / "lab.yaml").unlink()
     assert host.snapshot() == before
     assert host.run("nft", "list", "ruleset").stdout == rules
+
+
+@pytest.mark.parametrize("mode", ["managed", "unmanaged"])
+def test_nothing_is_forwarded_between_the_provisioning_and_the_cluster_network(host: PretendHost, mode: str) -> None:
+    make(host, f"networks: {{provisioning: {{mode: {mode}}}}}\nservers: {{node: {{count: 1}}}}\n")
+    places = (("provisioning", "172.22.0.90"), ("baremetal", "192.168.111.90"))
+    with Guest(host.pin(), places[0][0], STRANGER) as one, Guest(host.pin(), places[1][0], RANDOM_INSTALLER) as other:
+        for guest, (_, address) in zip((one, other), places, strict=True):
+            guest.run("ip", "address", "add", f"{address}/24", "dev", "eth0")
+            guest.run("ip", "route", "add", "default", "via", f"{address.rpartition('.')[0]}.1")
+            guest.run("python3", "-c", PING, f"{address.rpartition('.')[0]}.1")
+        for guest, target in ((one, places[1][1]), (other, places[0][1])):
+            assert guest.run("python3", "-c", PING, target, check=False).returncode == 1, f"{target} is reached"
+        with Guest(host.pin(), places[0][0], "06:00:00:00:00:02") as beside:
+            beside.run("ip", "address", "add", "172.22.0.91/24", "dev", "eth0")
+            beside.run("python3", "-c", PING, places[0][1])

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from rackless.drivers.computer import LinuxComputer
 from rackless.lab.network_boot import find_loaders
 from rackless.plan.addressing import plan_lab
 from rackless.spec.load import parse
@@ -29,7 +30,7 @@ SCRIPT = "http://172.22.0.1:6180/boot.ipxe"
 
 def check_what_firmware_is_told(host: PretendHost, mac: str) -> None:
     """The firmware of a server that is off, spoken for by a guest with its MAC; a stranger's gets nothing."""
-    loaders = find_loaders()
+    loaders = find_loaders(LinuxComputer())
     with Guest(host.pin(), "provisioning", mac) as guest:
         for options, file in (
             ({ARCHITECTURE: BIOS}, loaders.bios),
@@ -72,7 +73,7 @@ def test_a_uefi_server_over_redfish_and_a_bios_server_over_ipmi_boot_by_ipxe_and
 
     # UEFI fetched iPXE by TFTP; a BIOS of QEMU has it in its network card
     log = (host.folder / "state/lab/logs/network-boot.log").read_text()
-    assert f"{find_loaders().uefi} to {new.boot_nic.address}" in log
+    assert f"{find_loaders(LinuxComputer()).uefi} to {new.boot_nic.address}" in log
     assert f"DHCPACK(provisioning) {old.boot_nic.address} {old.boot_nic.mac}" in log
 
     # as seen from inside the nodes

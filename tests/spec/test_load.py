@@ -252,7 +252,7 @@ def test_servers_that_boot_over_the_network_bring_the_network_for_it(text: str, 
 IMAGE_MISTAKES = [
     ("image: {url: http://192.0.2.1/a.qcow2}", "image.checksum: an image at a URL needs its checksum"),
     ("image: {url: http://192.0.2.1/a.qcow2, checksum: abc}", "neither an md5, a sha256 or a sha512"),
-    ("image: {url: ftp://192.0.2.1/a.qcow2}", "neither an http URL nor a file on this machine"),
+    ("image: {url: ftp://192.0.2.1/a.qcow2}", "neither an http URL nor a file on this computer"),
     ("image: {url: a.raw, format: vmdk}", "image.format"),
     ("servers: {ctrl: {image: {url: http://192.0.2.1/a.raw}}}", "servers.ctrl.image.checksum"),
     ("provisioner: {url: 192.0.2.1:6385}", "is not the URL of an Ironic"),

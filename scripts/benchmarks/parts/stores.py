@@ -14,7 +14,7 @@ from pathlib import Path
 import orjson
 
 from rackless.api.stores.messages import put
-from rackless.api.stores.rpc import Member
+from rackless.api.stores.rpc import EtcdConnection
 from rackless.api.wire import parts
 
 _PUTS = 4000
@@ -41,7 +41,7 @@ async def etcd_puts(url: str, value: bytes, clients: int) -> float:
 
 
 async def _rpc_puts(url: str, value: bytes, clients: int) -> float:
-    left, member = iter(range(_PUTS)), Member(url)
+    left, member = iter(range(_PUTS)), EtcdConnection(url)
 
     async def work() -> None:
         for number in left:

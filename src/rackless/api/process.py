@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import gc
 import signal
+import socket
+import ssl
 from collections.abc import Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
@@ -13,28 +15,32 @@ from urllib.parse import urlsplit
 
 from aiohttp import web
 
+from rackless.api.access import keys
 from rackless.api.access.authentication import Tokens
-from rackless.api.access.pki import Authority, ensure_kubeconfig
 from rackless.api.access.rbac import Authorizer
-from rackless.api.bootstrap import ensure_defaults, ensure_definitions
 from rackless.api.definitions.host_rules import host_problems
 from rackless.api.definitions.hosts import HOSTS
 from rackless.api.definitions.machines import MACHINES
-from rackless.api.edge.resources import Resources
+from rackless.api.duties.defaults import ensure_defaults, ensure_definitions
+from rackless.api.duties.readiness import measure, readiness
+from rackless.api.duties.upkeep import Upkeep
+from rackless.api.edge.resources import ResourceRequests
 from rackless.api.edge.server import Edge, tls_context
-from rackless.api.keeping import Keeper
 from rackless.api.kinds.builtin import BUILTIN
-from rackless.api.operations import Objects
-from rackless.api.registry import Registry
-from rackless.api.stores.port import Store, Unreachable
-from rackless.api.watching import Hub
-from rackless.errors import InputError, MachineError
+from rackless.api.metrics import Metrics
+from rackless.api.objects.operations import Objects
+from rackless.api.objects.registry import Registry
+from rackless.api.objects.watching import Hub
+from rackless.api.offload import Offload
+from rackless.api.stores.port import Store, StoreUnreachable
+from rackless.errors import HypervisorError, InputError
+from rackless.run.connections import ClientPatience, GuardedServer, GuardedSite, allow_many_files
 
 RULES = {"baremetalhosts.metal3.io": host_problems}
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class ApiSettings:
     store: str
     """`sqlite:FILE` or `etcd:URL[,URL…]`."""
     pki: Path
@@ -54,6 +60,10 @@ class Settings:
     store_cert: Path | None = None
     store_key: Path | None = None
     """TLS to etcd: whom we believe, and who we are."""
+    patience: ClientPatience = field(default_factory=ClientPatience)
+    """How long clients may take."""
+    tls: ssl.SSLContext | None = None
+    """Instead of a certificate of our own: who we are, and whose clients we believe."""
 
 
 def open_store(description: str, ca: Path | None = None, cert: Path | None = None, key: Path | None = None) -> Store:
@@ -64,24 +74,25 @@ def open_store(description: str, ca: Path | None = None, cert: Path | None = Non
         return SqliteStore(Path(rest))
     if scheme == "etcd" and rest:
         from rackless.api.stores.etcd import EtcdStore
-        from rackless.api.stores.rpc import Credentials
+        from rackless.api.stores.rpc import EtcdCredentials
 
-        return EtcdStore(rest.split(","), Credentials(ca, cert, key) if ca else None)
+        return EtcdStore(rest.split(","), EtcdCredentials(ca, cert, key) if ca else None)
     raise InputError(
         f"{description!r} is no store", hint="say sqlite:FILE or etcd:https://127.0.0.1:2379 (several with commas)"
     )
 
 
-class Api:
+class ApiServer:
     """A running API; `url` is where."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: ApiSettings) -> None:
         self._settings = settings
         self._stack = AsyncExitStack()
         self.url = ""
         self.objects: Objects | None = None
+        self.keeper: Upkeep | None = None
 
-    async def __aenter__(self) -> Api:
+    async def __aenter__(self) -> ApiServer:
         async with AsyncExitStack() as stack:
             await self._open(stack)
             self._stack = stack.pop_all()
@@ -95,60 +106,71 @@ class Api:
         store = open_store(settings.store, settings.store_ca, settings.store_cert, settings.store_key)
         try:
             await store.open()
-        except Unreachable as error:
-            raise MachineError(
+        except StoreUnreachable as error:
+            raise HypervisorError(
                 f"the store {settings.store} cannot be opened", why=str(error), hint="see that it runs, and start again"
             ) from error
         stack.push_async_callback(store.close)
         registry = Registry(BUILTIN, RULES)
         registry.follow(store)
-        objects = self.objects = Objects(store, registry, Hub(store))
+        offload = Offload()
+        stack.push_async_callback(offload.close)
+        objects = self.objects = Objects(store, registry, Hub(store), offload)
         await ensure_defaults(objects)
         if settings.kinds:
             await ensure_definitions(objects, (*HOSTS, *MACHINES))
-        authority = Authority(settings.pki)
+        authority = keys.ensure_authority(settings.pki)
         authorizer = Authorizer(store)
-        tokens = Tokens(store, authority.ensure_token_key)
+        tokens = Tokens(store, lambda: keys.ensure_token_key(settings.pki))
+        if keys.has_token_key(settings.pki):  # a damaged one is told now, not to the first who brings a token
+            keys.ensure_token_key(settings.pki)
         hosts = ["127.0.0.1", "localhost", "kubernetes", "kubernetes.default.svc", *settings.names]
         hosts += [settings.address, *filter(None, [urlsplit(settings.advertise).hostname])]
-        context = tls_context(*authority.ensure_serving(hosts), authority.certificate_file)
+        serving = keys.ensure_serving(authority, hosts)
+        context = settings.tls or tls_context(serving.certificate, serving.key, authority.certificate)
+        keeper = self.keeper = Upkeep(objects, authority, settings.compact_every)
+        metrics = Metrics()
         edge = Edge(
-            Resources(objects, authorizer, tokens),
+            ResourceRequests(objects, authorizer, tokens),
             registry,
             authorizer,
             tokens,
-            lambda: store.problem,
+            lambda: readiness(store, keeper),
+            metrics,
             urlsplit(settings.advertise).hostname or settings.address,
         )
-        runner = web.ServerRunner(web.Server(edge, access_log=None), shutdown_timeout=0.5)
+        server = GuardedServer(edge, settings.patience)
+        measure(metrics, objects, keeper, server)
+        runner = web.ServerRunner(server, shutdown_timeout=0.5)
         await runner.setup()
         stack.push_async_callback(runner.cleanup)
         stack.callback(objects.hub.close)
-        site = web.TCPSite(runner, settings.address, settings.port, ssl_context=context, backlog=1024)
         try:
-            await site.start()
+            family = socket.AF_INET6 if ":" in settings.address else socket.AF_INET
+            listening = socket.create_server((settings.address, settings.port), family=family, backlog=1024)
+            await GuardedSite(runner, listening, ssl_context=context, backlog=1024).start()
         except OSError as error:
-            raise MachineError(
+            raise HypervisorError(
                 f"cannot listen on {settings.address}:{settings.port}", why=str(error), hint="choose another --port"
             ) from error
         port = runner.addresses[0][1]
         self.url = f"https://{settings.address}:{port}"
         if settings.kubeconfig:
-            ensure_kubeconfig(authority, settings.kubeconfig, settings.advertise or self.url)
-        keeper = Keeper(objects, authority, settings.compact_every)
+            keys.ensure_kubeconfig(authority, settings.kubeconfig, settings.advertise or self.url)
         stack.push_async_callback(keeper.stop)
         keeper.start()
 
 
-async def serve(settings: Settings, started: Callable[[str], None]) -> None:
+async def serve(settings: ApiSettings, started: Callable[[str], None]) -> None:
     """Until SIGTERM or SIGINT; `started` hears the URL."""
+    allow_many_files()
     # What is there when we are up stays; looking through it again and again would cost as much as serving.
     gc.disable()
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    async with Api(settings) as api:
+    async with ApiServer(settings) as api:
         started(api.url)
         gc.freeze()
         gc.set_threshold(20_000, 50, 100)

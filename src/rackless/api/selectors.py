@@ -12,6 +12,8 @@ from rackless.api.status import bad_request
 
 _SET = re.compile(r"^\s*([^\s!=,()]+)\s+(in|notin)\s*\(([^()]*)\)\s*$")
 _COMPARE = re.compile(r"^\s*([^\s!=,()<>]+)\s*(==|=|!=|<|>)\s*([^\s!=,()<>]*)\s*$")
+_MOST = 256
+"""Requirements of a selector: each is asked of every object."""
 _EXISTS = re.compile(r"^\s*(!?)\s*([^\s!=,()]+)\s*$")
 
 
@@ -49,7 +51,17 @@ class LabelSelector:
 
 def _split(text: str) -> list[str]:
     """At the commas that are not inside parentheses."""
-    return [part for part in re.split(r",(?![^()]*\))", text)]
+    parts, begin, inside = [], 0, False
+    for found in re.finditer(r"[(),]", text):
+        if found[0] != ",":
+            inside = found[0] == "("
+        elif not inside:
+            parts.append(text[begin : found.start()])
+            begin = found.end()
+    parts.append(text[begin:])
+    if len(parts) > _MOST:
+        raise bad_request(f"a selector of {len(parts)} requirements, of {_MOST} at most")
+    return parts
 
 
 def _requirement(part: str, whole: str) -> Requirement:
@@ -117,7 +129,10 @@ def parse_fields(
         return None
     name = namespace = None
     others: list[tuple[str, bool, str]] = []
-    for part in re.split(r"(?<!\\),", text):
+    parts = re.split(r"(?<!\\),", text)
+    if len(parts) > _MOST:
+        raise bad_request(f"a selector of {len(parts)} requirements, of {_MOST} at most")
+    for part in parts:
         found = re.match(r"^([^=!]+)(==|=|!=)(.*)$", part.strip(), re.DOTALL)
         if not found:
             raise bad_request(f"invalid selector: {text!r}; can't understand {part!r}")

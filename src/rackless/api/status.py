@@ -1,6 +1,6 @@
 """Refusals, worded as the real API server words them: a `Status` object with a reason that clients switch on.
 
-Every layer of the API raises `Refused`; only the HTTP edge turns it into a response.
+Every layer of the API raises `RequestRefused`; only the HTTP edge turns it into a response.
 """
 
 from __future__ import annotations
@@ -10,6 +10,9 @@ from dataclasses import dataclass
 from typing import Any
 
 Json = dict[str, Any]
+
+MOST_TOLD = 100
+"""Mistakes that are told of one object."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +57,7 @@ def shown(value: Any) -> str:
     return orjson.dumps(value).decode() if not isinstance(value, float) else f"{value:g}"
 
 
-class Refused(Exception):
+class RequestRefused(Exception):
     """A request that is refused: an HTTP code and the Status that explains it."""
 
     def __init__(
@@ -103,12 +106,14 @@ def _details(name: str, group: str, plural: str) -> Json:
     return {key: value for key, value in (("name", name), ("group", group), ("kind", plural)) if value}
 
 
-def not_found(plural: str, group: str, name: str) -> Refused:
-    return Refused(404, "NotFound", f'{qualified(plural, group)} "{name}" not found', _details(name, group, plural))
+def not_found(plural: str, group: str, name: str) -> RequestRefused:
+    return RequestRefused(
+        404, "NotFound", f'{qualified(plural, group)} "{name}" not found', _details(name, group, plural)
+    )
 
 
-def already_exists(plural: str, group: str, name: str) -> Refused:
-    return Refused(
+def already_exists(plural: str, group: str, name: str) -> RequestRefused:
+    return RequestRefused(
         409, "AlreadyExists", f'{qualified(plural, group)} "{name}" already exists', _details(name, group, plural)
     )
 
@@ -116,8 +121,8 @@ def already_exists(plural: str, group: str, name: str) -> Refused:
 MODIFIED = "the object has been modified; please apply your changes to the latest version and try again"
 
 
-def conflict(plural: str, group: str, name: str, why: str = MODIFIED) -> Refused:
-    return Refused(
+def conflict(plural: str, group: str, name: str, why: str = MODIFIED) -> RequestRefused:
+    return RequestRefused(
         409,
         "Conflict",
         f'Operation cannot be fulfilled on {qualified(plural, group)} "{name}": {why}',
@@ -125,56 +130,59 @@ def conflict(plural: str, group: str, name: str, why: str = MODIFIED) -> Refused
     )
 
 
-def invalid(kind: str, group: str, name: str, causes: Sequence[Cause]) -> Refused:
+def invalid(kind: str, group: str, name: str, causes: Sequence[Cause]) -> RequestRefused:
+    causes = causes[:MOST_TOLD]
     listed = str(causes[0]) if len(causes) == 1 else "[" + ", ".join(dict.fromkeys(map(str, causes))) + "]"
     details = _details(name, group, kind)
     details["causes"] = [{"reason": c.reason, "message": c.message, "field": c.field} for c in causes]
-    return Refused(422, "Invalid", f'{qualified(kind, group)} "{name}" is invalid: {listed}', details)
+    return RequestRefused(422, "Invalid", f'{qualified(kind, group)} "{name}" is invalid: {listed}', details)
 
 
-def bad_request(message: str) -> Refused:
-    return Refused(400, "BadRequest", message)
+def bad_request(message: str) -> RequestRefused:
+    return RequestRefused(400, "BadRequest", message)
 
 
-def forbidden(plural: str, group: str, name: str, why: str) -> Refused:
+def forbidden(plural: str, group: str, name: str, why: str) -> RequestRefused:
     what = qualified(plural, group) + (f' "{name}"' if name else "")
-    return Refused(403, "Forbidden", f"{what} is forbidden: {why}", _details(name, group, plural))
+    return RequestRefused(403, "Forbidden", f"{what} is forbidden: {why}", _details(name, group, plural))
 
 
-def unauthorized() -> Refused:
-    return Refused(401, "Unauthorized", "Unauthorized")
+def unauthorized() -> RequestRefused:
+    return RequestRefused(401, "Unauthorized", "Unauthorized")
 
 
-def method_not_allowed() -> Refused:
-    return Refused(405, "MethodNotAllowed", "the server does not allow this method on the requested resource", {})
+def method_not_allowed() -> RequestRefused:
+    return RequestRefused(
+        405, "MethodNotAllowed", "the server does not allow this method on the requested resource", {}
+    )
 
 
-def no_such_resource() -> Refused:
-    return Refused(404, "NotFound", "the server could not find the requested resource", {})
+def no_such_resource() -> RequestRefused:
+    return RequestRefused(404, "NotFound", "the server could not find the requested resource", {})
 
 
-def not_acceptable(offered: Sequence[str]) -> Refused:
-    return Refused(406, "NotAcceptable", f"only the following media types are accepted: {', '.join(offered)}")
+def not_acceptable(offered: Sequence[str]) -> RequestRefused:
+    return RequestRefused(406, "NotAcceptable", f"only the following media types are accepted: {', '.join(offered)}")
 
 
-def unsupported_media_type(offered: Sequence[str]) -> Refused:
-    return Refused(
+def unsupported_media_type(offered: Sequence[str]) -> RequestRefused:
+    return RequestRefused(
         415,
         "UnsupportedMediaType",
         f"the body of the request was in an unknown format - accepted media types include: {', '.join(offered)}",
     )
 
 
-def too_large(limit: int) -> Refused:
-    return Refused(413, "RequestEntityTooLarge", f"Request entity too large: limit is {limit}")
+def too_large(limit: int) -> RequestRefused:
+    return RequestRefused(413, "RequestEntityTooLarge", f"Request entity too large: limit is {limit}")
 
 
-def expired(asked: int, oldest: int) -> Refused:
-    return Refused(410, "Expired", f"too old resource version: {asked} ({oldest})")
+def expired(asked: int, oldest: int) -> RequestRefused:
+    return RequestRefused(410, "Expired", f"too old resource version: {asked} ({oldest})")
 
 
-def too_new(asked: int, current: int) -> Refused:
-    return Refused(
+def too_new(asked: int, current: int) -> RequestRefused:
+    return RequestRefused(
         504,
         "Timeout",
         f"Too large resource version: {asked}, current: {current}",
@@ -184,13 +192,17 @@ def too_new(asked: int, current: int) -> Refused:
     )  # fmt: skip
 
 
-def unavailable(why: str) -> Refused:
-    return Refused(503, "ServiceUnavailable", why, {"retryAfterSeconds": 1}, headers={"Retry-After": "1"})
+def unavailable(why: str) -> RequestRefused:
+    return RequestRefused(503, "ServiceUnavailable", why, {"retryAfterSeconds": 1}, headers={"Retry-After": "1"})
 
 
-def internal_error() -> Refused:
+def too_many(why: str = "too many requests, please try again later") -> RequestRefused:
+    return RequestRefused(429, "TooManyRequests", why, {"retryAfterSeconds": 1}, headers={"Retry-After": "1"})
+
+
+def internal_error() -> RequestRefused:
     """Our own mistake. What it was is for the log, not for whoever asked."""
-    return Refused(
+    return RequestRefused(
         500, "InternalError", "Internal error occurred: the server made a mistake with this request; its log says which",
         {"causes": [{"message": "the server made a mistake with this request; its log says which"}]},
     )  # fmt: skip

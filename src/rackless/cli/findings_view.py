@@ -7,13 +7,20 @@ import textwrap
 
 import click
 
-from rackless.cluster.install_config.findings import PHASE_ORDER, PHASE_WORDS, Finding, Phase, Report, Severity
+from rackless.installer.install_config.findings import (
+    PHASE_ORDER,
+    PHASE_WORDS,
+    CheckReport,
+    Finding,
+    InstallerPhase,
+    Severity,
+)
 
 _SECRET = ("pullsecret", "password")
 _COLOURS = {Severity.ERROR: "red", Severity.FATAL_LATER: "magenta", Severity.WARNING: "yellow"}
 
 
-def show(name: str, text: str, report: Report) -> None:
+def show(name: str, text: str, report: CheckReport) -> None:
     lines = text.splitlines()
     for title, colour, findings in _groups(report):
         click.secho(f"{title}:", fg=colour, bold=True)
@@ -23,7 +30,7 @@ def show(name: str, text: str, report: Report) -> None:
     click.echo(verdict(name, report))
 
 
-def _groups(report: Report) -> list[tuple[str, str, list[Finding]]]:
+def _groups(report: CheckReport) -> list[tuple[str, str, list[Finding]]]:
     errors = [one for one in report.findings if one.severity is Severity.ERROR]
     groups = [
         (PHASE_WORDS[phase], _COLOURS[Severity.ERROR], [one for one in errors if one.phase is phase])
@@ -66,7 +73,7 @@ def _source_line(lines: list[str], finding: Finding, width: int) -> tuple[str, i
     return (line if len(line) <= width else line[: width - 1] + "…"), column
 
 
-def verdict(name: str, report: Report) -> str:
+def verdict(name: str, report: CheckReport) -> str:
     counts = {severity: sum(one.severity is severity for one in report.findings) for severity in Severity}
     tally = ", ".join(
         part
@@ -78,9 +85,9 @@ def verdict(name: str, report: Report) -> str:
         if part
     )
     rejected = report.rejected_at
-    if rejected is Phase.PANIC:
+    if rejected is InstallerPhase.PANIC:
         words, colour = f"openshift-install {report.release} panics on it", "red"
-    elif rejected is Phase.CLUSTER:
+    elif rejected is InstallerPhase.CLUSTER:
         words, colour = (
             f"openshift-install {report.release} takes it in `create manifests`, and rejects it in `create cluster`",
             "red",

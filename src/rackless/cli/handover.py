@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 import click
 
 from rackless.cli.options import print_json
-from rackless.daemon.local import local_processes
+from rackless.operations.this_computer import local_processes
 
 
 def become(argv: Sequence[str], env: Mapping[str, str] | None = None) -> NoReturn:

@@ -7,24 +7,24 @@ import textwrap
 
 import click
 
-from rackless.cluster.install_config.config import Config
-from rackless.cluster.install_config.live.probe import Outcome, Probe
-from rackless.cluster.install_config.live.running import Seen, observe
-from rackless.daemon.local import local_processes
+from rackless.installer.install_config.config import Config
+from rackless.installer.install_config.live.probe import Probe, ProbeOutcome
+from rackless.installer.install_config.live.running import LiveFindings, observe
+from rackless.operations.this_computer import local_processes
 
 _MARKS = {
-    Outcome.OK: ("ok", "green"),
-    Outcome.FAILED: ("FAILED", "red"),
-    Outcome.WARNING: ("doubt", "yellow"),
-    Outcome.UNKNOWN: ("?", "cyan"),
+    ProbeOutcome.OK: ("ok", "green"),
+    ProbeOutcome.FAILED: ("FAILED", "red"),
+    ProbeOutcome.WARNING: ("doubt", "yellow"),
+    ProbeOutcome.UNKNOWN: ("?", "cyan"),
 }
 
 
-def run(config: Config) -> Seen:
+def run(config: Config) -> LiveFindings:
     return asyncio.run(observe(config, local_processes()))
 
 
-def show(seen: Seen) -> None:
+def show(seen: LiveFindings) -> None:
     click.secho("On the site:", bold=True)
     for probe in seen.probes:
         word, colour = _MARKS[probe.outcome]

@@ -11,20 +11,21 @@ import sys
 import click
 
 from rackless import __version__
-from rackless.errors import RacklessError, known
+from rackless.errors import InputError, Interrupted, RacklessError, known
 
 _HERE = "rackless.cli.commands"
 COMMANDS: dict[str, tuple[str, str]] = {
     # name: (module:attribute, help shown in the list)
-    "init": (f"{_HERE}.init:init", "Write a lab.yaml that fits this machine."),
-    "doctor": (f"{_HERE}.doctor:doctor", "Say what this machine can do and what it lacks."),
+    "init": (f"{_HERE}.init:init", "Write a lab.yaml that fits this computer."),
+    "doctor": (f"{_HERE}.doctor:doctor", "Say what this computer can do and what it lacks."),
     "validate": (f"{_HERE}.validate:validate", "Check the lab's description."),
     "plan": (f"{_HERE}.plan:plan", "Show what `up` would do, and why."),
     "up": (f"{_HERE}.up:up", "Make the lab, or go on making it."),
     "status": (f"{_HERE}.status:status", "Show what is there now."),
-    "list": (f"{_HERE}.list:list_labs", "List the labs on this machine."),
+    "list": (f"{_HERE}.list:list_labs", "List the labs on this computer."),
     "host": (f"{_HERE}.host:host", "List and show hosts; inspect, provision, clean, adopt, retry them."),
     "bmc": (f"{_HERE}.bmc:bmc", "Serve BMCs for any libvirt domains; make a lab's BMCs fail."),
+    "scale": (f"{_HERE}.scale:scale", "Say how many workers the cluster should have."),
     "ssh": (f"{_HERE}.ssh:ssh", "Open a shell on a node, or run a command there."),
     "console": (f"{_HERE}.console:console", "Watch a server's serial console, or type at it."),
     "screenshot": (f"{_HERE}.screenshot:screenshot", "Take a picture of a server's screen."),
@@ -41,9 +42,12 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "explain": (f"{_HERE}.explain:explain", "Explain a field of an install-config or a lab."),
     "check": (f"{_HERE}.check:check", "Check an install-config before its installer does."),
     "install-config": (f"{_HERE}.install_config:install_config", "Write an install-config for the lab."),
+    "install": (f"{_HERE}.install:install", "Make manifests and Ignition configs, as openshift-install does."),
+    "rehearse": (f"{_HERE}.rehearse:rehearse", "Run your OpenShift installer against the twin of a site."),
     "api": (f"{_HERE}.api:api", "Serve the lab's Kubernetes objects without a cluster."),
+    "controllers": (f"{_HERE}.controllers:controllers", "Look after hosts, Machines and Nodes of any Kubernetes API."),
     "images": (f"{_HERE}.images:images", "List, build, verify and prune the images that labs share."),
-    "prepare": (f"{_HERE}.prepare:prepare", "Get this machine ready: packages, Ironic, images."),
+    "prepare": (f"{_HERE}.prepare:prepare", "Get this computer ready: packages, Ironic, images."),
     "uninstall": (f"{_HERE}.uninstall:uninstall", "Remove what labs share: images, environments."),
     "completion": (f"{_HERE}.completion:completion", "Print completions for a shell."),
 }
@@ -63,6 +67,19 @@ class LazyGroup(click.Group):
         assert isinstance(command, click.Command)
         return command
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            from difflib import get_close_matches
+
+            near = get_close_matches(args[0], COMMANDS, n=1)
+            if not near:
+                raise
+            raise click.UsageError(f"{error.message} Did you mean {near[0]!r}?", ctx) from error
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl([(name, help) for name, (_, help) in COMMANDS.items()])
@@ -80,16 +97,38 @@ def main() -> None:
         sys.exit(code if isinstance(code, int) else 0)
     except click.exceptions.Exit as exit:
         sys.exit(exit.exit_code)
+    except click.UsageError as error:
+        _refuse(error)
     except click.ClickException as error:
-        error.show()
-        sys.exit(error.exit_code)
-    except (RacklessError, BaseExceptionGroup) as error:
-        ours = known(error)
-        if ours is None:
-            raise
-        from rackless.cli import failure
-
-        failure.show_json(ours) if "--json" in sys.argv else failure.show(ours)
-        sys.exit(ours.exit_code)
+        _end(InputError(error.format_message()))
     except (KeyboardInterrupt, click.exceptions.Abort):
-        sys.exit(130)
+        sys.exit(Interrupted.exit_code)
+    except Exception as error:
+        _end(known(error) or _own_mistake(error))
+
+
+def _refuse(error: click.UsageError) -> None:
+    """A misspelt command or option; a person is shown the usage, a program what was wrong with it."""
+    if "--json" not in sys.argv:
+        error.show()
+        sys.exit(InputError.exit_code)
+    path = error.ctx.command_path if error.ctx is not None else "rackless"
+    _end(InputError(error.format_message(), hint=f"`{path} --help` says what there is"))
+
+
+def _own_mistake(error: Exception) -> RacklessError:
+    import traceback
+
+    traceback.print_exception(error)
+    return RacklessError(
+        "rackless has made a mistake",
+        why=f"{type(error).__name__}: {error}",
+        hint="please report it with the lines above; `rackless gather` makes an archive of the lab for that",
+    )
+
+
+def _end(error: RacklessError) -> None:
+    from rackless.cli import failure
+
+    failure.show_json(error) if "--json" in sys.argv else failure.show(error)
+    sys.exit(error.exit_code)

@@ -7,14 +7,16 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from rich.console import Console, Group
 from rich.live import Live
 from rich.text import Text
 
+from rackless.cli import words
+from rackless.cli.words import title
 from rackless.errors import Interrupted
-from rackless.events import Bus, Event, Note, StepFinished, StepStarted, to_json
+from rackless.events import Bus, Event, Note, StepFinished, StepStarted
 
 _MARKS = {"done": ("✓", "green"), "unchanged": ("·", "dim"), "failed": ("✗", "bold red"), "cancelled": ("–", "yellow")}
 
@@ -29,7 +31,7 @@ class _Running:
 
 
 @dataclass
-class Progress:
+class ProgressPrinter:
     """Prints every finished step below the one it belongs to; on a terminal, what runs now is drawn beneath."""
 
     console: Console
@@ -44,14 +46,14 @@ class Progress:
                 parent = event.parent if event.parent in self.running else self._outermost()
                 depth = self.running[parent].depth + 1 if parent else 0
                 self.parents[event.step] = parent
-                self.running[event.step] = _Running(event.title, depth, event.at)
+                self.running[event.step] = _Running(title(event), depth, event.at)
             case Note(level="progress"):
                 if event.step in self.running:
-                    self.running[event.step].note = event.message
+                    self.running[event.step].note = words.message(event)
             case Note():
                 style = "yellow" if event.level == "warning" else ""
                 indent = "  " * (self.running[event.step].depth + 1 if event.step in self.running else 0)
-                self._print(Text.assemble(indent, ("! " if style else "", style), (event.message, style)))
+                self._print(Text.assemble(indent, ("! " if style else "", style), (words.message(event), style)))
             case StepFinished():
                 self._finish(event)
         self._draw()
@@ -91,7 +93,7 @@ class Progress:
         if parent is not None:
             self._announce(parent)
         if run.announced and event.outcome == "unchanged":
-            event = StepFinished(event.step, "done", event.seconds, event.detail, event.at)
+            event = replace(event, outcome="done")
         mark, style = _MARKS[event.outcome]
         spent = "" if event.outcome == "unchanged" else f"  {_seconds(event.seconds)}"
         detail = f"  {event.detail}" if event.detail else ""
@@ -133,7 +135,7 @@ def _seconds(value: float) -> str:
 def shown(bus: Bus, *, as_json: bool = False, quiet: bool = False) -> Iterator[None]:
     """Show the bus while the work runs."""
     if as_json:
-        unsubscribe = bus.subscribe(lambda event: click_echo(json.dumps(to_json(event))))
+        unsubscribe = bus.subscribe(lambda event: click_echo(json.dumps(words.to_json(event))))
         try:
             yield
         finally:
@@ -143,7 +145,7 @@ def shown(bus: Bus, *, as_json: bool = False, quiet: bool = False) -> Iterator[N
         yield
         return
     console = Console(highlight=False)
-    progress = Progress(console)
+    progress = ProgressPrinter(console)
     unsubscribe = bus.subscribe(progress)
     try:
         if console.is_terminal:

@@ -7,7 +7,7 @@ import time
 from rich.table import Table
 from rich.text import Text
 
-from rackless.daemon.timeline import Phase
+from rackless.diagnosis.timeline import Phase
 
 
 def render(found: dict[str, list[Phase]]) -> Table:

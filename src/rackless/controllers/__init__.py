@@ -1,1 +1,1 @@
-"""Keeping it true: reconcile loops over the objects."""
+"""Keeping it true: controllers over Kubernetes objects, and the runtime they share."""

@@ -7,7 +7,7 @@ import time
 
 
 class SystemClock:
-    """`ports.clock.Clock` by this machine's monotonic time."""
+    """`ports.clock.Clock` by this computer's monotonic time."""
 
     def now(self) -> float:
         return time.monotonic()

@@ -1,14 +1,21 @@
-"""The kernel's namespaces and mounts, by system call: what Python 3.11's `os` does not have.
+"""The kernel's namespaces and mounts, by system call: what Python 3.11's `os` does not have. `drivers.lab_namespaces` serves the
+port with it.
 
 Used by the holder, which must stay small, and by whoever has to find or end what lives in a lab's network namespace.
 """
 
 from __future__ import annotations
 
+import asyncio
 import ctypes
 import os
-from collections.abc import Iterator
+import re
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
+from typing import TypeVar
 
 CLONE_NEWNS = 0x00020000
 CLONE_NEWNET = 0x40000000
@@ -19,6 +26,8 @@ MS_PRIVATE = 1 << 18
 MS_SLAVE = 1 << 19
 MNT_DETACH = 2
 
+T = TypeVar("T")
+_ESCAPED = re.compile(r"\\([0-7]{3})")
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -74,6 +83,59 @@ def inhabitants(pin: Path) -> Iterator[int]:
     wanted = network_id(pin)
     if wanted is None or not is_mounted(pin):
         return
+    yield from (pid for pid, network in networks_of_all() if network == wanted)
+
+
+def networks_of_all() -> Iterator[tuple[int, tuple[int, int]]]:
+    """Every process that we may look at, with the network namespace it lives in."""
     for entry in Path("/proc").iterdir():
-        if entry.name.isdigit() and network_id(entry / "ns" / "net") == wanted:
-            yield int(entry.name)
+        if entry.name.isdigit() and (network := network_id(entry / "ns" / "net")) is not None:
+            yield int(entry.name), network
+
+
+def pins() -> Iterator[Path]:
+    """The files at which namespaces are mounted, as our mount namespace has them."""
+    with open("/proc/self/mountinfo", encoding="utf-8", errors="replace") as table:
+        for line in table.readlines():
+            fields, _, kind = line.partition(" - ")
+            if kind.startswith("nsfs "):
+                yield Path(_ESCAPED.sub(lambda found: chr(int(found[1], 8)), fields.split(" ")[4]))
+
+
+def command(pid: int) -> str:
+    """Its command line, for people; empty when it is gone."""
+    with suppress(OSError):
+        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
+    return ""
+
+
+class ThreadRoom:
+    """A second network namespace beside the one we are in, kept by a thread that lives there.
+
+    The thread opens sockets and sets up links in it for us. It needs no pin: when our process ends, the namespace is
+    gone, and whoever comes after us makes a new one.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix=name)
+        self._native = self._thread.submit(_move).result()
+
+    @property
+    def path(self) -> Path:
+        """The namespace as a file, for those who enter it or move links into it."""
+        return Path(f"/proc/{os.getpid()}/task/{self._native}/ns/net")
+
+    def call(self, work: Callable[[], T]) -> T:
+        """Do something in there and wait for it."""
+        return self._thread.submit(work).result()
+
+    async def acall(self, work: Callable[[], T]) -> T:
+        return await asyncio.wrap_future(self._thread.submit(work))
+
+    def close(self) -> None:
+        self._thread.shutdown(wait=True)
+
+
+def _move() -> int:
+    unshare(CLONE_NEWNET)
+    return threading.get_native_id()

@@ -8,24 +8,28 @@ from __future__ import annotations
 
 import asyncio
 import ctypes
+import fcntl
 import os
 import signal
 import subprocess
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from rackless.errors import CommandFailed, GaveUp, MachineError
-from rackless.ports.process import Completed
+from rackless.drivers.namespaces import network_id
+from rackless.errors import CommandFailed, GaveUp, HypervisorError
+from rackless.ports.process import Completed, Held
 
 _KEPT = (
     "HOME", "LANG", "PATH", "TERM", "TMPDIR",
-    # how this machine reaches its package registries
+    # how this computer reaches its package registries
     "http_proxy", "https_proxy", "no_proxy", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY",
     "SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE",
     "APT_CONFIG",
 )  # fmt: skip
 _KEPT_PREFIXES = ("PIP_", "DEB")
+_LINES_EVERY = 0.1
+"""Seconds between two looks at what a program said."""
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -99,8 +103,10 @@ async def end(pid: int, within: float = 5.0) -> None:
 
 
 class RunningChild:
-    def __init__(self, process: asyncio.subprocess.Process) -> None:
+    def __init__(self, process: asyncio.subprocess.Process, log: Path, begins: int) -> None:
         self._process = process
+        self._log = log
+        self._begins = begins
 
     @property
     def pid(self) -> int:
@@ -112,6 +118,24 @@ class RunningChild:
 
     async def wait(self) -> int:
         return await self._process.wait()
+
+    async def lines(self) -> AsyncGenerator[str, None]:
+        position, rest = self._begins, b""
+        while True:
+            ended = self._process.returncode is not None  # asked first: what it said last is read all the same
+            with self._log.open("rb") as file:
+                file.seek(position)
+                said = file.read()
+            position += len(said)
+            *lines, rest = (rest + said).split(b"\n")
+            for line in lines:
+                yield line.decode(errors="replace")
+            if ended:
+                if rest:
+                    yield rest.decode(errors="replace")
+                return
+            if not said:
+                await asyncio.sleep(_LINES_EVERY)
 
     async def stop(self, within: float = 10.0) -> int:
         if self._process.returncode is None:
@@ -134,7 +158,55 @@ class Outliving(subprocess.Popen[bytes]):
 
 
 class LocalProcesses:
-    """`ports.process.Processes` on this machine, in the namespaces we are in."""
+    """`ports.process.ProcessTable` on this computer, in the namespaces we are in."""
+
+    @property
+    def own(self) -> int:
+        return os.getpid()
+
+    def identity(self, pid: int) -> str:
+        return identity(pid)
+
+    def find(self, pidfile: Path) -> int | None:
+        return find(pidfile)
+
+    def command(self, pid: int) -> str:
+        with suppress(OSError):
+            return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
+        return ""
+
+    async def end(self, pid: int, within: float = 5.0) -> None:
+        await end(pid, within)
+
+    def end_remains(self, leader: int) -> None:
+        """A number that somebody else on the computer has got since is left alone."""
+        if identity(leader):
+            return
+        here = network_id(Path("/proc/self/ns/net"))
+        for entry in Path("/proc").iterdir():
+            if entry.name.isdigit() and network_id(entry / "ns" / "net") == here:
+                with suppress(ProcessLookupError):
+                    if os.getpgid(int(entry.name)) == leader:
+                        os.kill(int(entry.name), signal.SIGKILL)
+
+    @contextmanager
+    def hold(self, lock: Path) -> Iterator[None]:
+        with lock.open("a+") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                file.seek(0)
+                raise Held(file.read().strip()) from error
+            file.truncate(0)
+            file.write(str(os.getpid()))
+            file.flush()
+            yield
+
+    def adopt_orphans(self) -> None:
+        adopt_orphans()
+
+    def bury(self, but: int) -> None:
+        bury(but)
 
     async def run(
         self,
@@ -160,7 +232,7 @@ class LocalProcesses:
                 start_new_session=True,
             )
         except FileNotFoundError as error:
-            raise MachineError(
+            raise HypervisorError(
                 f"the program {words[0]} is not here",
                 why=str(error),
                 hint="install the package that has it, or run `rackless up` as root, which installs what it needs",
@@ -195,6 +267,7 @@ class LocalProcesses:
     ) -> RunningChild:
         log.parent.mkdir(parents=True, exist_ok=True)
         with log.open("ab") as sink:
+            begins = sink.tell()
             process = await asyncio.create_subprocess_exec(
                 *(str(word) for word in argv),
                 cwd=cwd,
@@ -205,7 +278,7 @@ class LocalProcesses:
                 start_new_session=True,
                 preexec_fn=_die_with_parent(os.getpid()),
             )
-        return RunningChild(process)
+        return RunningChild(process, log, begins)
 
     async def launch(self, argv: Sequence[str | Path], *, log: Path, env: Mapping[str, str] | None = None) -> Outliving:
         """Start a program that outlives us."""

@@ -11,7 +11,7 @@ from typing import Any
 from rackless.images import elf, python
 from rackless.images.files import install
 from rackless.images.python import PYTHON, STDLIB
-from rackless.images.selection import Selection
+from rackless.images.selection import PackageSelection
 from rackless.ports.process import Processes
 
 REQUIREMENTS = "deploy/agent-requirements.txt"
@@ -26,7 +26,7 @@ _AGENT_UNWANTED = re.compile(
 )
 
 
-def place(selection: Selection, agent: Path) -> None:
+def place(selection: PackageSelection, agent: Path) -> None:
     """Python's library and the agent into the ramdisk's tree, without what is never run there."""
     selection.take_tree(STDLIB, lambda path: not _STDLIB_UNWANTED.search(path))
     selection.take_program(PYTHON)

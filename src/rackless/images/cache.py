@@ -37,7 +37,7 @@ Build = Callable[[Workspace], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True)
-class Cache:
+class ImageCache:
     root: Path
 
     def entry(self, kind: str, key: str) -> Path:

@@ -17,8 +17,19 @@ from pathlib import Path
 from typing import Any
 
 from rackless.events import Bus
-from rackless.images import agent, node, nodelayer, nodepython, packages, python, ramdisk, wheel
-from rackless.images.cache import Cache, Workspace, key_of, load_manifest
+from rackless.images import (
+    agent,
+    bootstrap_iso,
+    bootstrap_root,
+    node,
+    nodelayer,
+    nodepython,
+    packages,
+    python,
+    ramdisk,
+    wheel,
+)
+from rackless.images.cache import ImageCache, Workspace, key_of, load_manifest
 from rackless.images.sources import of_machine, refresh
 from rackless.ports.process import Processes
 
@@ -26,6 +37,9 @@ _SHARED_RECIPE = ("packages.py", "cpio.py", "modules.py", "elf.py", "fat.py", "c
 _DEPLOY_RECIPE = (*_SHARED_RECIPE, "python.py", "ramdisk.py", "agent.py", "selection.py", "esp.py", "files/deploy")
 _NODE_RECIPE = (*_SHARED_RECIPE, "python.py", "node.py", "noderoot.py", "nodepython.py", "gpt.py", "files/node")
 _LAYER_RECIPE = ("wheel.py", "nodelayer.py")
+_BOOTSTRAP_RECIPE = (*_SHARED_RECIPE, "python.py", "nodepython.py", "selection.py", "bootstrap_root.py", "files/bootstrap",
+                     "files/node/api-requirements.txt", "files/deploy/udhcpc.script")  # fmt: skip
+_ISO_RECIPE = ("wheel.py", "bootstrap_iso.py")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,11 +62,22 @@ class NodeImage:
     key: str
 
 
+@dataclass(frozen=True, slots=True)
+class BootstrapIso:
+    """What an installer boots its bootstrap machine from, in a rehearsal."""
+
+    path: Path
+    sha256: str
+    ignition_offset: int
+    """Where in the ISO the installer writes its Ignition config."""
+    key: str
+
+
 async def ensure_deploy_image(cache: Path, processes: Processes, bus: Bus, *, thorough: bool = False) -> DeployImage:
     """`thorough` reads every byte of what is in the cache before it counts as there."""
 
     async def build(root: Path, work: Workspace, key: str) -> None:
-        wheels = await python.ensure_wheels(processes, Cache(cache), root, agent.REQUIREMENTS, work.scratch)
+        wheels = await python.ensure_wheels(processes, ImageCache(cache), root, agent.REQUIREMENTS, work.scratch)
         await ramdisk.build(processes, root, work, wheels)
 
     key, entry = await _ensure(cache, processes, bus, _DEPLOY, build, thorough)
@@ -63,7 +88,7 @@ async def ensure_node_image(cache: Path, processes: Processes, bus: Bus, *, thor
     """In two stages: Debian with all that packages and pins bring, and on top of it the wheel of this very rackless."""
 
     async def build(root: Path, work: Workspace, key: str) -> None:
-        wheels = await python.ensure_wheels(processes, Cache(cache), root, nodepython.REQUIREMENTS, work.scratch)
+        wheels = await python.ensure_wheels(processes, ImageCache(cache), root, nodepython.REQUIREMENTS, work.scratch)
         await node.build(processes, root, work, wheels, seed=key)
 
     base_key, base = await _ensure(cache, processes, bus, _NODE_BASE, build, thorough)
@@ -73,14 +98,38 @@ async def ensure_node_image(cache: Path, processes: Processes, bus: Bus, *, thor
     async def build_layer(work: Workspace) -> None:
         await nodelayer.build(processes, base / node.QCOW2, sources, work, node.QCOW2)
 
-    with bus.step("node image: our own wheel") as step:
-        store = Cache(cache)
+    with bus.step("our own wheel", subject="image/node image") as step:
+        store = ImageCache(cache)
         if await store.find(NODE, key, thorough=thorough):
             step.unchanged("in the cache")
         entry = await store.ensure(NODE, key, build_layer, thorough=thorough)
     record = load_manifest(entry)[node.QCOW2]
     qcow2 = entry / node.QCOW2
     return NodeImage(qcow2, record["sha256"], virtual_size(qcow2), key)
+
+
+async def ensure_bootstrap_iso(cache: Path, processes: Processes, bus: Bus) -> BootstrapIso:
+    """In two stages, as the node image: what packages and pins bring, and the ISO with the wheel of this very rackless."""
+
+    async def build(root: Path, work: Workspace, key: str) -> None:
+        wheels = await python.ensure_wheels(processes, ImageCache(cache), root, nodepython.REQUIREMENTS, work.scratch)
+        await bootstrap_root.build(processes, root, work, wheels)
+
+    base_key, base = await _ensure(cache, processes, bus, _BOOTSTRAP_ROOT, build, False)
+    sources = await asyncio.to_thread(wheel.load_sources)
+    key = _iso_key(base_key, sources)
+
+    async def build_iso(work: Workspace) -> None:
+        await bootstrap_iso.build(processes, base, sources, work)
+
+    with bus.step("live ISO", subject="image/bootstrap ISO") as step:
+        store = ImageCache(cache)
+        if await store.find(BOOTSTRAP, key):
+            step.unchanged("in the cache")
+        entry = await store.ensure(BOOTSTRAP, key, build_iso)
+    layout = json.loads((entry / bootstrap_iso.LAYOUT).read_text())
+    iso = entry / bootstrap_iso.ISO
+    return BootstrapIso(iso, load_manifest(entry)[bootstrap_iso.ISO]["sha256"], layout["ignition_offset"], key)
 
 
 def virtual_size(qcow2: Path) -> int:
@@ -99,11 +148,15 @@ class _Kind:
 
 _DEPLOY = _Kind("deploy", "deploy ramdisk", ramdisk.PACKAGES, _DEPLOY_RECIPE)
 _NODE_BASE = _Kind("node-base", "node image", node.PACKAGES, _NODE_RECIPE)
+_BOOTSTRAP_ROOT = _Kind("bootstrap-root", "rehearsal bootstrap", bootstrap_root.PACKAGES, _BOOTSTRAP_RECIPE)
 NODE = "node"
+BOOTSTRAP = "bootstrap"
 TITLES = {
     _DEPLOY.name: _DEPLOY.title,
     _NODE_BASE.name: "node base image",
     NODE: "node image",
+    _BOOTSTRAP_ROOT.name: "rehearsal bootstrap",
+    BOOTSTRAP: "bootstrap ISO",
     python.WHEELS: "Python packages",
 }
 
@@ -139,7 +192,30 @@ def current(cache: Path) -> Current:
         lookups.add(lookup.name)
         complete = complete and "packages" in found
         files |= set(found.get("packages", ()))
+    rehearsal = _lookup(cache, _BOOTSTRAP_ROOT)
+    if "key" in (found := _load_lookup(rehearsal)):  # most machines have none, and lack nothing
+        entries.add(f"{_BOOTSTRAP_ROOT.name}-{found['key']}")
+        entries.add(f"{BOOTSTRAP}-{_iso_key(found['key'], wheel.load_sources())}")
+        lookups.add(rehearsal.name)
+        files |= set(found.get("packages", ()))
+    elif any((cache / "entries").glob(f"{BOOTSTRAP}-*")):
+        unknown |= {_BOOTSTRAP_ROOT.name, BOOTSTRAP}
     return Current(frozenset(entries), frozenset(lookups), frozenset(files) if complete else None, frozenset(unknown))
+
+
+def lacking_images(cache: Path) -> dict[str, str]:
+    """The images that are to be built, and why; as far as that is known without asking apt."""
+    found = current(cache)
+    reasons: dict[str, str] = {}
+    for kind in (_DEPLOY.name, NODE):
+        names = [name for name in found.entries if name.rpartition("-")[0] == kind]
+        if kind in found.unknown:
+            reasons[kind] = (
+                "what it is made of has changed, or was never found out: it is resolved, and built if it is new"
+            )
+        elif not any((cache / "entries" / name).exists() for name in names):
+            reasons[kind] = "is not in the cache"
+    return reasons
 
 
 _BuildFromRoot = Callable[[Path, Workspace, str], Awaitable[None]]
@@ -148,7 +224,7 @@ _BuildFromRoot = Callable[[Path, Workspace, str], Awaitable[None]]
 async def _ensure(
     place: Path, processes: Processes, bus: Bus, kind: _Kind, build: _BuildFromRoot, thorough: bool
 ) -> tuple[str, Path]:
-    store = Cache(place)
+    store = ImageCache(place)
     with bus.step(kind.title) as step:
         sources = of_machine(place)
         older = await refresh(processes, sources, now=True) if thorough else ""
@@ -183,6 +259,10 @@ async def _ensure(
 
 def _layer_key(base: str, sources: dict[str, bytes]) -> str:
     return key_of([base, wheel.fingerprint(sources), *_recipe_parts(_LAYER_RECIPE)])
+
+
+def _iso_key(base: str, sources: dict[str, bytes]) -> str:
+    return key_of([base, wheel.fingerprint(sources), *_recipe_parts(_ISO_RECIPE)])
 
 
 def _recipe(kind: _Kind) -> str:

@@ -30,13 +30,18 @@ async def install_python(processes: Processes, root: Path, wheels: Path, scratch
     await python.install_wheels(processes, root, REQUIREMENTS, wheels, target, scratch)
     await asyncio.to_thread(_place, target, root)
     await python.compile(processes, root, (LIBRARIES, python.STDLIB))
-    install("node/rackless", root / "usr/bin/rackless", 0o755)
+    for name in ("rackless", "rackless-node"):
+        install(f"node/{name}", root / "usr/bin" / name, 0o755)
 
 
 def _place(source: Path, root: Path) -> None:
     for name in _STDLIB_UNWANTED:
         shutil.rmtree(root / python.STDLIB / name, ignore_errors=True)
     shutil.rmtree(root / "usr/share/python-wheels")
+    copy_libraries(source, root)
+
+
+def copy_libraries(source: Path, root: Path) -> None:
     for path in sorted(source.rglob("*")):
         relative = path.relative_to(source)
         if path.is_dir() or _UNWANTED.search(str(relative)):

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from rackless.errors import CommandFailed, MachineError
+from rackless.errors import CommandFailed, HypervisorError
 from rackless.images import cache
 from rackless.images.parallel import together
 from rackless.images.sources import MIRROR, Sources, direct, load_system
@@ -56,14 +56,14 @@ def require_machine() -> None:
     """What no package can bring: apt, an x86_64 processor, root."""
     if platform.machine() != "x86_64" or shutil.which("apt-get") is None:
         system = load_system().get("PRETTY_NAME", "an unknown system")
-        raise MachineError(
+        raise HypervisorError(
             "images cannot be built on this machine",
             why=f"they are made of Debian's packages for x86_64 by apt, and this is {system} on {platform.machine()}",
             hint=f"build them on a Debian or Ubuntu (x86_64) with `{MIRROR}=URL rackless images build`, "
             "and copy its image cache here",
         )
     if os.geteuid() != 0:
-        raise MachineError(
+        raise HypervisorError(
             "building images needs root",
             why="files in an image belong to several users, and programs are run inside it (chroot)",
             hint="run the same command with sudo",
@@ -89,7 +89,7 @@ async def resolve(processes: Processes, sources: Sources, wanted: Sequence[str],
     try:
         done = await processes.run(["apt-get", *sources.options, "install", "--yes", "--print-uris", *words, *wanted])
     except CommandFailed as error:
-        raise MachineError(
+        raise HypervisorError(
             "apt cannot find the packages the images are made of",
             why=error.why,
             hint=_look_at(sources),

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rackless.errors import RacklessError
-from rackless.images.cache import Cache, Workspace, key_of
+from rackless.images.cache import ImageCache, Workspace, key_of
 from rackless.images.files import install, read
 from rackless.ports.process import Completed, Processes
 
@@ -44,7 +44,7 @@ def wheels_name(requirements: str) -> str:
     return f"{WHEELS}-{wheels_key(requirements)}"
 
 
-async def ensure_wheels(processes: Processes, store: Cache, root: Path, requirements: str, scratch: Path) -> Path:
+async def ensure_wheels(processes: Processes, store: ImageCache, root: Path, requirements: str, scratch: Path) -> Path:
     """A stage of its own: an image that is built again fetches nothing from the package index."""
 
     async def fetch(work: Workspace) -> None:

@@ -18,7 +18,7 @@ from pathlib import Path
 from rackless.images import agent, cpio, esp, modules, python
 from rackless.images.cache import Workspace
 from rackless.images.files import install
-from rackless.images.selection import Selection
+from rackless.images.selection import PackageSelection
 from rackless.ports.process import Processes
 
 PACKAGES = (
@@ -101,14 +101,14 @@ async def build(processes: Processes, root: Path, work: Workspace, wheels: Path)
     await esp.ensure(processes, root, work.out / ESP, work.scratch)
 
 
-def _select(root: Path, tree: Path) -> Selection:
+def _select(root: Path, tree: Path) -> PackageSelection:
     """The tree of the ramdisk, but for Python and the kernel's modules."""
     for name in _FOLDERS:
         (tree / name).mkdir(parents=True)
     for name in ("bin", "sbin", "lib", "lib64"):
         (tree / "usr" / name).mkdir(parents=True)
         (tree / name).symlink_to(f"usr/{name}")
-    selection = Selection(root, tree)
+    selection = PackageSelection(root, tree)
     for program in _PROGRAMS:
         selection.take_program(program)
     (tree / "usr/bin/awk").symlink_to("mawk")

@@ -18,7 +18,7 @@ _PROGRAMS = ("usr/bin", "usr/sbin")
 
 
 @dataclass
-class Selection:
+class PackageSelection:
     source: Path
     target: Path
     _taken: set[Path] = field(default_factory=set)

@@ -1,7 +1,7 @@
-"""Where the packages of images come from: Debian 12, whatever this machine runs.
+"""Where the packages of images come from: Debian 12, whatever this computer runs.
 
 A Debian 12's own apt is asked as it is. Elsewhere apt gets sources and lists of our own, in the image cache: Debian 12's
-suites, from the machine's own mirror of Debian or one that is named. Proxies and the like stay as apt is configured here. This
+suites, from the computer's own mirror of Debian or one that is named. Proxies and the like stay as apt is configured here. This
 module does not know which packages an image wants.
 """
 
@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from rackless.errors import CommandFailed, MachineError, RacklessError
+from rackless.errors import CommandFailed, HypervisorError, RacklessError
 from rackless.images.cache import key_of, locked
 from rackless.ports.process import Processes
 
@@ -40,14 +40,14 @@ APT::Sandbox::User "root";
 #clear APT::Update::Post-Invoke;
 #clear APT::Update::Post-Invoke-Success;
 """
-"""What of the machine's apt does not count: its sources, its preferences, and what it does after an update."""
+"""What of the computer's apt does not count: its sources, its preferences, and what it does after an update."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sources:
     lists: Path
     own: Path | None = None
-    """The folder of a state of our own; None where the machine's is asked."""
+    """The folder of a state of our own; None where the computer's is asked."""
 
     @property
     def options(self) -> tuple[str, ...]:
@@ -68,7 +68,7 @@ def of_machine(cache: Path) -> Sources:
 
 
 def load_system() -> dict[str, str]:
-    """What this machine says it runs."""
+    """What this computer says it runs."""
     if not _OS_RELEASE.exists():
         return {}
     lines = (line.partition("=") for line in _OS_RELEASE.read_text().splitlines() if "=" in line)
@@ -76,7 +76,7 @@ def load_system() -> dict[str, str]:
 
 
 async def refresh(processes: Processes, sources: Sources, *, now: bool = False) -> str:
-    """Have lists of our own that are at most a day old, or with `now` an hour; the machine's own are the machine's matter.
+    """Have lists of our own that are at most a day old, or with `now` an hour; the computer's own are the computer's matter.
 
     Lists that are here go on being used when newer ones cannot be had; then the answer says so.
     """
@@ -106,7 +106,7 @@ async def refresh(processes: Processes, sources: Sources, *, now: bool = False) 
 
 async def _update(processes: Processes, sources: Sources, listed: str) -> None:
     if not KEYRING.exists():
-        raise MachineError(
+        raise HypervisorError(
             "the keys of Debian's archive are not here",
             why=f"images are made of Debian 12's packages, which are checked against {KEYRING}",
             hint=f"apt-get install {KEYRING_PACKAGE}",
@@ -117,7 +117,7 @@ async def _update(processes: Processes, sources: Sources, listed: str) -> None:
             ["apt-get", *sources.options, "-o", "APT::Update::Error-Mode=any", "--quiet", "update"], within=900
         )
     except CommandFailed as error:
-        raise MachineError(
+        raise HypervisorError(
             "Debian 12's package lists cannot be fetched",
             why=f"{error.why}\nsources:\n{listed}",
             hint=f"check apt's proxy, or name a mirror that has Debian 12: {MIRROR}=URL",
@@ -139,14 +139,14 @@ def render(mirrors: Mirrors) -> str:
 
 
 async def choose_mirrors(processes: Processes, system: Mapping[str, str], environment: Mapping[str, str]) -> Mirrors:
-    """The one that is asked for; or the machine's own, if it has one of Debian."""
+    """The one that is asked for; or the computer's own, if it has one of Debian."""
     if asked := environment.get(MIRROR, "").split():
         return Mirrors(asked[0].rstrip("/"), asked[-1].rstrip("/") if asked[1:] else f"{asked[0].rstrip('/')}-security")
     done = await processes.run(["apt-get", "indextargets", "--format", _TARGET], check=False)
     found = _archives(done.stdout, system)
     if (main := found.get("Debian")) is None:
-        raise MachineError(
-            "no mirror of Debian is known on this machine",
+        raise HypervisorError(
+            "no mirror of Debian is known on this computer",
             why="images are made of Debian 12's packages, and none of apt's sources here has them",
             hint=f"name one near you, as Debian's web site lists them: {MIRROR}=URL",
         )
@@ -154,7 +154,7 @@ async def choose_mirrors(processes: Processes, system: Mapping[str, str], enviro
 
 
 def _archives(targets: str, system: Mapping[str, str]) -> dict[str, str]:
-    """Debian's archives among the machine's sources, by their label."""
+    """Debian's archives among the computer's sources, by their label."""
     found: dict[str, str] = {}
     codename = system.get("VERSION_CODENAME") if system.get("ID") == "debian" else None
     # before the first update apt knows no labels, only what the sources say

@@ -14,15 +14,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from rackless.images.cache import MANIFEST, Cache, damage
+from rackless.images.cache import MANIFEST, ImageCache, damage
 from rackless.images.catalogue import Current, current
 
-_OF_MANY = ("deploy", "node-base", "node")
+_OF_MANY = ("deploy", "node-base", "node", "bootstrap-root", "bootstrap")
 """Kinds of which the newest is kept while it is not known which one is current."""
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class StockedImage:
     name: str
     kind: str
     path: Path
@@ -38,41 +38,41 @@ class Entry:
         return self.current is False and not self.used_by
 
 
-def entries(root: Path, uses: Mapping[Path, Sequence[str]]) -> list[Entry]:
+def entries(root: Path, uses: Mapping[Path, Sequence[str]]) -> list[StockedImage]:
     """Newest first; `uses` are the labs by the file they refer to."""
     now = current(root)
     found = [_entry(path, now, uses) for path in (root / "entries").glob("*-*")]
     return sorted(_keep_newest(found), key=lambda entry: (entry.kind, -entry.built))
 
 
-def _entry(path: Path, now: Current, uses: Mapping[Path, Sequence[str]]) -> Entry:
+def _entry(path: Path, now: Current, uses: Mapping[Path, Sequence[str]]) -> StockedImage:
     kind = path.name.rpartition("-")[0]
     labs = sorted({lab for file, names in uses.items() if file.is_relative_to(path) for lab in names})
     manifest = path / MANIFEST
     built = (manifest if manifest.exists() else path).stat().st_mtime
     known = path.name in now.entries if kind not in now.unknown else None
-    return Entry(path.name, kind, path, _size(path), built, known, tuple(labs))
+    return StockedImage(path.name, kind, path, _size(path), built, known, tuple(labs))
 
 
-def _keep_newest(found: Sequence[Entry]) -> Iterator[Entry]:
+def _keep_newest(found: Sequence[StockedImage]) -> Iterator[StockedImage]:
     """While it is not known which one is current, all but the newest of a kind are old anyway."""
     for entry in found:
         if entry.current is None and entry.kind in _OF_MANY:
             newest = max((other for other in found if other.kind == entry.kind), key=lambda other: other.built)
             if entry is not newest:
-                yield Entry(entry.name, entry.kind, entry.path, entry.bytes, entry.built, False, entry.used_by)
+                yield StockedImage(entry.name, entry.kind, entry.path, entry.bytes, entry.built, False, entry.used_by)
                 continue
         yield entry
 
 
-def verify(entry: Entry) -> str:
+def verify(entry: StockedImage) -> str:
     """What is wrong with it, having read every byte; empty when nothing is."""
     return damage(entry.path)
 
 
-def retire(root: Path, entry: Entry) -> bool:
+def retire(root: Path, entry: StockedImage) -> bool:
     """Remove an entry; False when somebody is building it at this moment."""
-    with _free(Cache(root).lock(entry.name)) as free:
+    with _free(ImageCache(root).lock(entry.name)) as free:
         if not free:
             return False
         # first out of its place: whoever comes now finds none, not half of one
@@ -103,7 +103,7 @@ def size(path: Path) -> int:
 
 def _is_dead(root: Path, path: Path) -> bool:
     """A builder holds the lock of its entry for as long as it lives."""
-    with _free(Cache(root).lock(path.name.rpartition(".")[0])) as free:
+    with _free(ImageCache(root).lock(path.name.rpartition(".")[0])) as free:
         return free
 
 

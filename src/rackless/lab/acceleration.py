@@ -1,41 +1,38 @@
 """Whether KVM runs a guest here. Asked by booting one: a /dev/kvm that exists, and even one that opens, may still hang.
 
 The guest is a kernel without a root file system; it panics, reboots and so ends QEMU. That takes KVM about a second. The
-answer holds until the machine or the kernel changes, and is kept in the cache.
+answer holds until the computer or the kernel changes, and is kept in the cache.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import os
 from pathlib import Path
 
 from rackless.errors import GaveUp
 from rackless.events import Bus
+from rackless.ports.computer import Computer
 from rackless.ports.process import Processes
 from rackless.run.files import write
 
 PATIENCE = 10.0
+DEVICE = Path("/dev/kvm")
 
 
-def remembered_kvm(cache: Path) -> tuple[bool, str] | None:
-    """What the last probe found since this machine was booted; None when there was none."""
+def remembered_kvm(cache: Path, computer: Computer) -> tuple[bool, str] | None:
+    """What the last probe found since this computer was booted; None when there was none."""
     try:
         known = json.loads((cache / "acceleration.json").read_text())
-        return (bool(known["kvm"]), str(known["says"])) if known.get("boot") == _boot_id() else None
+        return (bool(known["kvm"]), str(known["says"])) if known.get("boot") == computer.boot_id().strip() else None
     except (OSError, ValueError, KeyError):
         return None
 
 
-def _boot_id() -> str:
-    return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-
-
-async def probe_kvm(kernel: Path, cache: Path, processes: Processes, bus: Bus, device: Path = Path("/dev/kvm")) -> bool:
+async def probe_kvm(kernel: Path, cache: Path, computer: Computer, processes: Processes, bus: Bus) -> bool:
     with bus.step("acceleration") as step:
-        boot = _boot_id()
-        key = hashlib.sha256(f"2 {boot} {kernel} {device}".encode()).hexdigest()[:16]
+        boot = computer.boot_id().strip()
+        key = hashlib.sha256(f"2 {boot} {kernel} {DEVICE}".encode()).hexdigest()[:16]
         remembered = cache / "acceleration.json"
         try:
             known = json.loads(remembered.read_text())
@@ -44,15 +41,15 @@ async def probe_kvm(kernel: Path, cache: Path, processes: Processes, bus: Bus, d
         if known.get("key") == key:
             step.unchanged(known["says"])
             return bool(known["kvm"])
-        kvm, says = await _boot(kernel, processes, device)
+        kvm, says = await _boot(kernel, computer, processes)
         step.detail = says
         write(remembered, json.dumps({"key": key, "boot": boot, "kvm": kvm, "says": says}) + "\n")
         return kvm
 
 
-async def _boot(kernel: Path, processes: Processes, device: Path) -> tuple[bool, str]:
-    if not os.access(device, os.R_OK | os.W_OK):
-        return False, f"no {device}: servers are emulated (TCG)"
+async def _boot(kernel: Path, computer: Computer, processes: Processes) -> tuple[bool, str]:
+    if not computer.may_use(DEVICE):
+        return False, f"no {DEVICE}: servers are emulated (TCG)"
     try:
         done = await processes.run(
             [
@@ -63,7 +60,7 @@ async def _boot(kernel: Path, processes: Processes, device: Path) -> tuple[bool,
             within=PATIENCE,
         )  # fmt: skip
     except GaveUp:
-        return False, f"{device} is there but does not run a guest: servers are emulated (TCG)"
+        return False, f"{DEVICE} is there but does not run a guest: servers are emulated (TCG)"
     if done.code:
-        return False, f"{device} is there but QEMU cannot use it: servers are emulated (TCG)"
+        return False, f"{DEVICE} is there but QEMU cannot use it: servers are emulated (TCG)"
     return True, "KVM"

@@ -1,14 +1,29 @@
-"""The lab's file server: images and ISOs over plain HTTP, to the lab's own networks only, integrity by checksum."""
+"""The lab's file server: images and ISOs over plain HTTP, to the lab's own networks only, integrity by checksum.
+
+Everybody in the lab may read what is there, but for what Ironic publishes for a BMC: a boot ISO carries the token by which its
+agent is known, so it is for the BMC that fetches it, while it does. Requests come from guests, without a log-in: what is
+remembered of them is bounded.
+"""
 
 from __future__ import annotations
 
+import os.path
+from collections.abc import Callable
 from pathlib import Path
 
 from aiohttp import web
-from aiohttp.typedefs import Handler
 
 PORT = 6180
 """Where Metal3 serves its images too."""
+FOR_BMCS = "redfish"
+"""The folder in which Ironic publishes boot ISOs, and whatever else is for a virtual drive."""
+MOST_CLIENTS = 1024
+"""Whose fetches are remembered: the last ones."""
+MOST_FILES = 16
+"""Of each of them: the last ones."""
+
+Fetches = Callable[[str, str], bool]
+"""Whether the BMC with this address fetches the file at this path of a URL now."""
 
 
 class FileServer:
@@ -20,31 +35,53 @@ class FileServer:
         self.port = port
         self._runner: web.AppRunner | None = None
         self._fetched: dict[str, dict[str, None]] = {}
+        self._fetches: Fetches | None = None
 
     @property
     def url(self) -> str:
         return f"http://{self.addresses[0]}:{self.port}"
 
+    def ask_bmcs(self, fetches: Fetches) -> None:
+        """From now on, what is published for a BMC is for that one alone."""
+        self._fetches = fetches
+
     async def start(self) -> None:
         if self._runner is not None:
             return
         self._root.mkdir(parents=True, exist_ok=True)
-        app = web.Application(middlewares=[self._note])
-        app.router.add_static("/", self._root, follow_symlinks=True)
+        app = web.Application()
+        app.router.add_get("/{path:.*}", self._serve)
         self._runner = web.AppRunner(app, access_log=None)
         await self._runner.setup()
         for address in self.addresses:
             await web.TCPSite(self._runner, address, self.port).start()
 
     def fetched(self, *clients: str) -> list[str]:
-        """The files a client with these addresses asked for, in the order it first did."""
+        """The files a client with these addresses was given, in the order it first was."""
         return [path for client in clients for path in self._fetched.get(client, {})]
 
-    @web.middleware
-    async def _note(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+    async def _serve(self, request: web.Request) -> web.StreamResponse:
+        # by the letters: links in the folder lead out of it, and are meant to
+        path = os.path.normpath("/" + request.match_info["path"].lstrip("/"))
+        file = self._root / path[1:]
+        if not self._allowed(request.remote or "", path) or not os.path.isfile(file):  # also of what can be no name
+            raise web.HTTPNotFound
         if request.remote:
-            self._fetched.setdefault(request.remote, {})[request.path] = None
-        return await handler(request)
+            self._note(request.remote, path)
+        return web.FileResponse(file)
+
+    def _allowed(self, client: str, path: str) -> bool:
+        private = path.split("/")[1] == FOR_BMCS
+        return not private or self._fetches is None or self._fetches(client, path)
+
+    def _note(self, client: str, path: str) -> None:
+        files = self._fetched.pop(client, {})
+        self._fetched[client] = files  # at the end: who asked last is forgotten last
+        files[path] = None
+        if len(files) > MOST_FILES:
+            del files[next(iter(files))]
+        if len(self._fetched) > MOST_CLIENTS:
+            del self._fetched[next(iter(self._fetched))]
 
     async def stop(self) -> None:
         if self._runner is not None:

@@ -1,28 +1,42 @@
-"""Who may talk to the BMCs: nftables in the lab's own namespaces. The rules are made by pure functions."""
+"""Who may talk to the BMCs, and which networks do not meet: nftables in the lab's own namespaces. Pure."""
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from rackless.plan.model import LabPlan
-from rackless.ports.process import Processes
 
 TABLE = "rackless"
 
 
 def render_lab(plan: LabPlan) -> str:
-    """In the lab: nothing is forwarded to routed BMCs, so that who has no route has no way; direct ones may have a list."""
+    """In the lab: nothing is forwarded to routed BMCs: a guest needs the static route. Direct BMCs may have a list of clients.
+
+    Nothing is forwarded into the provisioning network or out of it, as at sites where it has no router.
+    """
     rules = [f"table ip {TABLE}", f"delete table ip {TABLE}", f"table ip {TABLE} {{"]
     site = plan.bmc_site
+    forward: list[str] = []
+    if (bridge := _provisioning(plan)) is not None:
+        # not what stays on its bridge: where the kernel shows bridged frames to these rules, guests there would not meet
+        for one, other in (("iifname", "oifname"), ("oifname", "iifname")):
+            forward.append(f'{one} "{bridge}" {other} != "{bridge}" counter drop')
     if site.router is not None:
-        rules += _chain("forward", [f"ip daddr {site.network} counter drop"])
+        forward.append(f"ip daddr {site.network} counter drop")
     elif site.allow:
         allowed = ", ".join(str(network) for network in site.allow)
         rules += _chain(
             "input",
             ["iif lo accept", f"ip daddr {site.network} ip saddr != {{ {allowed} }} counter drop"],
         )
+    if forward:
+        rules += _chain("forward", forward)
     return "\n".join([*rules, "}", ""])
+
+
+def _provisioning(plan: LabPlan) -> str | None:
+    """The bridge of the provisioning network."""
+    if plan.provisioning is not None:
+        return plan.provisioning.name
+    return plan.provisioning_dhcp.bridge if plan.provisioning_dhcp is not None else None
 
 
 def render_bmcs(plan: LabPlan) -> str:
@@ -41,9 +55,3 @@ def _chain(hook: str, rules: list[str]) -> list[str]:
         *(f"    {rule}" for rule in rules),
         "  }",
     ]
-
-
-async def ensure_rules(rules: str, processes: Processes, namespace: Path | None = None) -> None:
-    """Replace our table at once, here or in another network namespace."""
-    enter = ["nsenter", f"--net={namespace}", "--"] if namespace is not None else []
-    await processes.run([*enter, "nft", "-f", "-"], input=rules.encode())

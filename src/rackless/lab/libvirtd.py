@@ -1,10 +1,13 @@
-"""The lab's own libvirtd: its configuration, as files in the lab's /etc/libvirt. Pure but for writing them."""
+"""The lab's own libvirtd: its configuration, as files in the lab's /etc/libvirt, and the folders it expects."""
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
+from rackless.lab.accounts import ServerAccounts
 from rackless.run.files import write
+from rackless.run.paths import LabPaths
 
 HOST_PACKAGES = (
     "libvirt-daemon",
@@ -17,8 +20,10 @@ HOST_PACKAGES = (
     "dnsmasq-base",
     "iproute2",
     "nftables",
+    "iptables",
 )
-"""libvirt's daemon and drivers, but not the `-system` packages, which would start a libvirt on the host."""
+"""libvirt's daemon and drivers, but not the `-system` packages, which would start a libvirt on the host. Our networks need no
+iptables; those that others make through the lab's libvirt do, before libvirt 10.4."""
 
 _DRIVERS = Path("/usr/lib/x86_64-linux-gnu/libvirt/connection-driver")
 SPLIT_OFF = {"libvirt-daemon-driver-network": ("libvirt-daemon", _DRIVERS / "libvirt_driver_network.so")}
@@ -32,25 +37,55 @@ listen_tls = 0
 listen_tcp = 0
 auth_unix_ro = "none"
 auth_unix_rw = "none"
+unix_sock_ro_perms = "0700"
 unix_sock_rw_perms = "0700"
+unix_sock_admin_perms = "0700"
 log_outputs = "3:stderr"
 """
+"""Whoever may write to libvirtd's sockets is root in the lab, so only root may; the reading one tells who has which disk."""
 
 QEMU_CONF = """\
-# Servers belong to the lab: no privileges to drop into, no owners to remember, no groups to be put in.
-user = "root"
-group = "root"
-dynamic_ownership = 0
+# Servers that say nothing about it run as this user; libvirt gives them their files while they run.
+user = "+{strangers}"
+group = "+{strangers}"
+dynamic_ownership = 1
 remember_owner = 0
+# What is left to a QEMU that a guest has taken over: no capability, few system calls, no device but its own, no core dump.
+clear_emulator_capabilities = 1
+seccomp_sandbox = 1
+namespaces = [ "mount" ]
+max_core = 0
 security_driver = "none"
-namespaces = []
 cgroup_controllers = []
 stdio_handler = "file"
-swtpm_user = "root"
-swtpm_group = "root"
+swtpm_user = "+{tpm}"
+swtpm_group = "+{tpm}"
 """
 
 
-def write_configuration(folder: Path) -> None:
+def write_configuration(folder: Path, accounts: ServerAccounts) -> None:
     write(folder / "libvirtd.conf", LIBVIRTD_CONF)
-    write(folder / "qemu.conf", QEMU_CONF)
+    write(folder / "qemu.conf", QEMU_CONF.format(strangers=accounts.strangers, tpm=accounts.tpm))
+
+
+def ensure_folders(paths: LabPaths, accounts: ServerAccounts) -> None:
+    """What libvirt's packages bring on other computers, and who defines servers through libvirt takes for granted."""
+    library, authority = paths.libvirt / "lib", paths.state / "var/lib/swtpm-localca"
+    sockets = paths.inner_run / "libvirt/qemu/swtpm"
+    folders = {
+        library / "images": 0o711,
+        library / "boot": 0o711,
+        paths.logs / "libvirt/qemu": 0o700,  # libvirt makes it for the logs of QEMU, too late for those of serial ports
+        authority: 0o700,
+        sockets: 0o770,  # as libvirt makes it, with the first TPM; but then nobody could be let in beforehand
+    }
+    for folder, mode in folders.items():
+        folder.mkdir(parents=True, exist_ok=True)
+        folder.chmod(mode)
+    if os.geteuid() != 0:  # a simulated lab: nobody to give files to
+        return
+    os.chown(sockets, accounts.strangers, accounts.tpm)
+    # in a lab made earlier they are root's, who swtpm ran as
+    states = library / "swtpm"
+    for path in (authority, *authority.iterdir(), *states.glob("*/tpm*"), *states.glob("*/tpm*/*")):
+        os.chown(path, accounts.tpm, accounts.tpm, follow_symlinks=False)

@@ -12,7 +12,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from rackless.errors import MachineError
+from rackless.errors import HypervisorError
+from rackless.ports.computer import Computer
 from rackless.ports.fabric import Network
 from rackless.ports.process import Child, Processes
 from rackless.run.files import write
@@ -39,11 +40,11 @@ PLACES = (
 )
 
 
-def find_loaders(places: Sequence[Loaders] = PLACES) -> Loaders:
+def find_loaders(computer: Computer, places: Sequence[Loaders] = PLACES) -> Loaders:
     for found in places:
-        if (found.folder / found.bios).exists() and (found.folder / found.uefi).exists():
+        if computer.has_file(found.folder / found.bios) and computer.has_file(found.folder / found.uefi):
             return found
-    raise MachineError(
+    raise HypervisorError(
         "iPXE is not installed",
         why="servers that boot over the network fetch it first",
         hint="run `rackless prepare`, which installs what is missing",
@@ -108,17 +109,20 @@ def read_log(lines: Iterable[str], mac: str, address: str) -> Answered:
 class NetworkBoot:
     """The running dnsmasq of one lab."""
 
-    def __init__(self, network: Network, files: str, folder: Path, log: Path, processes: Processes) -> None:
+    def __init__(
+        self, network: Network, files: str, folder: Path, log: Path, processes: Processes, computer: Computer
+    ) -> None:
         self._network = network
         self._script = f"{files}/{SCRIPT}"
         self._configuration = folder / "dnsmasq.conf"
         self._log = log
         self._processes = processes
+        self._computer = computer
         self._child: Child | None = None
 
     async def start(self) -> None:
         if self._child is None:
-            write(self._configuration, render(self._network, find_loaders(), self._script))
+            write(self._configuration, render(self._network, find_loaders(self._computer), self._script))
             argv = ["dnsmasq", "--keep-in-foreground", f"--conf-file={self._configuration}"]
             self._child = await self._processes.start(argv, log=self._log)
 

@@ -29,8 +29,19 @@ async def ensure_networks(plan: LabPlan, links: Links, networks: Networks, memor
             changed |= await links.ensure_bridge(bridge)
         for vlan in plan.vlans:
             changed |= await links.ensure_vlan(vlan)
+        # an installer asks libvirt for its bridge as soon as we are done, and libvirt lists what is operational
+        await links.await_up(_link_names(plan))
         if not changed:
             step.unchanged()
+
+
+def _link_names(plan: LabPlan) -> list[str]:
+    """Of the bridges and what stands on them."""
+    networks = [network.bridge for network in (plan.cluster, plan.provisioning_dhcp) if network is not None]
+    bridges = [
+        bridge.name for bridge in (plan.baremetal, plan.bmc, plan.provisioning, *plan.extra) if bridge is not None
+    ]
+    return [*networks, *bridges, *(vlan.name for vlan in plan.vlans)]
 
 
 async def _ensure_network(network: Network, links: Links, networks: Networks, memory: Path) -> bool:

@@ -1,4 +1,4 @@
-"""The time, for the lab's machines: SNTP (RFC 4330) from the hypervisor's own clock, at the gateway's address."""
+"""The time, for the lab's servers: SNTP (RFC 4330) from the hypervisor's own clock, at the gateway's address."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import asyncio
 import socket
 import struct
 import time
+from collections.abc import Callable
 from typing import cast
 
 PORT = 123
@@ -13,6 +14,7 @@ _TO_1900 = 2_208_988_800
 _PACKET = struct.Struct("!BBbbII4sQQQQ")
 STRATUM = 3
 _FREEBIND = 15
+MakeSocket = Callable[[int, int, int], socket.socket]
 
 
 def answer(request: bytes, received: float, now: float) -> bytes | None:
@@ -42,16 +44,21 @@ class _Protocol(asyncio.DatagramProtocol):
 
 
 class TimeServer:
-    def __init__(self, address: str, port: int = PORT) -> None:
+    def __init__(self, address: str, port: int = PORT, *, sockets: MakeSocket = socket.socket) -> None:
         self._address = address
         self._port = port
+        self._sockets = sockets
         self._transport: asyncio.DatagramTransport | None = None
+
+    @property
+    def running(self) -> bool:
+        return self._transport is not None
 
     async def start(self) -> bool:
         """False when it was already running."""
         if self._transport is not None:
             return False
-        listener = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        listener = self._sockets(socket.AF_INET, socket.SOCK_DGRAM, 0)
         # the bridge may be made anew under us; the address comes back
         listener.setsockopt(socket.SOL_IP, _FREEBIND, 1)
         listener.bind((self._address, self._port))

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Collection
 from pathlib import Path
 
-from rackless.events import Bus, count
+from rackless.events import Bus
+from rackless.lab.accounts import ServerAccounts
 from rackless.plan.addressing import LabPlan, PlannedServer
 from rackless.ports.hypervisor import Disk, Hypervisor, Nic, Power, Server
 from rackless.ports.process import Processes
 from rackless.run.paths import LabPaths
+from rackless.spec.disks import DiskCache
+
+SHOWN = Path("/var/lib/libvirt/servers")
+"""In the lab: where QEMU finds the files of servers."""
+PASSAGE = 0o711
 
 
-def hardware(server: PlannedServer, plan: LabPlan, paths: LabPaths) -> Server:
+def hardware(server: PlannedServer, plan: LabPlan, paths: LabPaths, accounts: ServerAccounts | None = None) -> Server:
     folder = disk_folder(plan, paths)
     return Server(
         name=server.name,
@@ -21,7 +28,7 @@ def hardware(server: PlannedServer, plan: LabPlan, paths: LabPaths) -> Server:
         vcpus=server.vcpus,
         firmware=server.firmware,
         disks=tuple(
-            Disk(folder / f"{name}.qcow2", size, _serial(plan.name, name))
+            Disk(folder / f"{name}.qcow2", size, _serial(plan.name, name), server.disk_cache is DiskCache.SAFE)
             for name, size in zip(_disk_names(server), server.disks, strict=True)
         ),
         nics=tuple(Nic(nic.mac, nic.bridge) for nic in server.nics),
@@ -29,6 +36,7 @@ def hardware(server: PlannedServer, plan: LabPlan, paths: LabPaths) -> Server:
         console_log=paths.console(server.name),
         secure_boot=server.secure_boot,
         tpm=server.tpm,
+        user=accounts.of_server(paths.state, server.name) if accounts is not None else None,
     )
 
 
@@ -40,23 +48,49 @@ def _disk_names(server: PlannedServer) -> list[str]:
     return [server.name, *(f"{server.name}-disk{index}" for index in range(1, len(server.disks)))]
 
 
+def mounts(plan: LabPlan, paths: LabPaths) -> dict[Path, Path]:
+    """Folders with files of servers, and where the lab shows them to QEMU, which may not get to them otherwise.
+
+    Its users pass through these folders and see no names in them; each file is its own server's alone.
+    """
+    return {disk_folder(plan, paths): SHOWN / "disks", paths.media: SHOWN / "media"}
+
+
+async def differs(
+    server: PlannedServer, plan: LabPlan, paths: LabPaths, hypervisor: Hypervisor, accounts: ServerAccounts
+) -> bool:
+    """Whether the box or one of its disks is missing, or is not as planned."""
+    box = hardware(server, plan, paths, accounts)
+    return any(not disk.path.exists() for disk in box.disks) or await hypervisor.differs(box)
+
+
 async def ensure_servers(
-    plan: LabPlan, paths: LabPaths, hypervisor: Hypervisor, processes: Processes, bus: Bus
+    plan: LabPlan,
+    paths: LabPaths,
+    hypervisor: Hypervisor,
+    processes: Processes,
+    bus: Bus,
+    accounts: ServerAccounts,
+    only: Collection[str] | None = None,
 ) -> None:
-    with bus.step(count(len(plan.servers), "server")) as step:
-        disk_folder(plan, paths).mkdir(parents=True, exist_ok=True)
-        # an agent prints its one-time tokens there
+    """All of them, or those of these names."""
+    wanted = [server for server in plan.servers if only is None or server.name in only]
+    with bus.step("servers", servers=len(wanted)) as step:
+        for folder in mounts(plan, paths):
+            folder.mkdir(parents=True, exist_ok=True)
+            folder.chmod(PASSAGE)
+        # libvirtd opens the logs for QEMU; an agent prints its one-time tokens there
         paths.console("").parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         changed = False
-        for planned in plan.servers:
-            server = hardware(planned, plan, paths)
+        for planned in wanted:
+            server = hardware(planned, plan, paths, accounts)
             for disk in server.disks:
                 changed |= await _ensure_disk(disk, processes)
             if await hypervisor.ensure(server):
                 changed = True
                 state = await hypervisor.observe(server.name)
                 if state is not None and state.power is Power.ON:
-                    bus.warn(f"{server.name} runs on as it was; its new hardware counts from its next start")
+                    bus.tell("server-keeps-hardware", subject=f"server/{server.name}", server=server.name)
         if not changed:
             step.unchanged()
 
@@ -71,9 +105,11 @@ async def retire_server(server: PlannedServer, plan: LabPlan, paths: LabPaths, h
 
 async def _ensure_disk(disk: Disk, processes: Processes) -> bool:
     if disk.path.exists():
+        disk.path.chmod(0o600)  # those of labs made earlier were readable by all who got there
         return False
     scratch = disk.path.with_suffix(".new")
     await processes.run(["qemu-img", "create", "-q", "-f", "qcow2", scratch, str(disk.size_bytes)])
+    scratch.chmod(0o600)
     scratch.rename(disk.path)
     return True
 

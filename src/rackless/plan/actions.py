@@ -1,9 +1,12 @@
-"""What `up` has to do, as values with reasons: from what is wanted and what is observed. Pure; `rackless plan` prints it."""
+"""What `up` has to do, as values with reasons: from what is wanted and what is observed. Pure; `rackless plan` prints it.
+
+There is a planner for each stage; `plan/stages.py` is the list of them. What they return is what the runner carries out.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from rackless.plan.addressing import plan_lab
@@ -11,6 +14,7 @@ from rackless.plan.changes import FieldChange, find_changes
 from rackless.plan.model import LabPlan, PlannedServer
 from rackless.spec.change import Change
 from rackless.spec.lab import LabSpec
+from rackless.spec.uplink import Uplink
 
 
 class Verb(StrEnum):
@@ -47,7 +51,63 @@ class Observed:
     """Power by name."""
     networks: frozenset[str] = frozenset()
     stages: frozenset[str] = frozenset()
-    """What `up` has reached before."""
+    """What `up` has reached before: the names of goals."""
+    differing: Mapping[str, str] = field(default_factory=dict)
+    """Subjects that are not as described, and why."""
+    resting: frozenset[str] = frozenset()
+    """Servers that were on when the lab was stopped, and are to be switched on again."""
+    outdated: str = ""
+    """Why the daemon that runs cannot stay."""
+
+    def __or__(self, other: Observed) -> Observed:
+        """What two looks at the same lab saw."""
+        return Observed(
+            spec=self.spec or other.spec,
+            daemon=self.daemon or other.daemon,
+            outdated=self.outdated or other.outdated,
+            servers={**self.servers, **other.servers},
+            networks=self.networks | other.networks,
+            stages=self.stages | other.stages,
+            differing={**self.differing, **other.differing},
+            resting=self.resting | other.resting,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """What every planner is given."""
+
+    wanted: LabSpec
+    observed: Observed
+    new: LabPlan
+    before: LabPlan | None
+    changes: Sequence[FieldChange]
+
+    @classmethod
+    def of(cls, wanted: LabSpec, observed: Observed) -> Scene:
+        old = observed.spec
+        changes = find_changes(old, wanted) if old is not None else []
+        return cls(wanted, observed, plan_lab(wanted), plan_lab(old) if old is not None else None, changes)
+
+    @property
+    def fresh(self) -> list[str]:
+        """Servers that come, or are made anew, in a lab that is there."""
+        if self.before is None:
+            return []
+        pairs = [(server, self.before.server(server.name)) for server in self.new.servers]
+        return [
+            server.name
+            for server, past in pairs
+            if past is None or any(verb is Verb.RECREATE for verb, _ in _differences(past, server))
+        ]
+
+    @property
+    def anew(self) -> bool:
+        """Whether the daemon is started, or started again, and all that it keeps running with it."""
+        return not self.observed.daemon or bool(self.changes) or bool(self.observed.outdated)
+
+
+Planner = Callable[[Scene], Iterator[Action]]
 
 
 _SERVER_FIELDS: Mapping[str, tuple[Verb, str]] = {
@@ -63,74 +123,103 @@ _SERVER_FIELDS: Mapping[str, tuple[Verb, str]] = {
     "firmware": (Verb.RECREATE, "firmware"),
     "secure_boot": (Verb.RECREATE, "secure boot"),
     "tpm": (Verb.RECREATE, "TPM"),
+    "disk_cache": (Verb.RESTART, "disk cache"),
     "image": (Verb.RECREATE, "image"),
 }
 
 
-def plan_actions(wanted: LabSpec, observed: Observed, stages: Sequence[str]) -> list[Action]:
-    """Everything `up` would look at as far as the last of `stages`, in its order."""
-    old, new = observed.spec, plan_lab(wanted)
-    changes = find_changes(old, wanted) if old is not None else []
-    if refused := [change for change in changes if change.change is Change.REFUSED]:
-        return [Action(f"lab/{wanted.name}", Verb.REFUSE, "; ".join(map(str, refused)))]
-    if whole := [change for change in changes if _concerns_all(change)]:
-        return [
-            Action(f"lab/{wanted.name}", Verb.RECREATE, "; ".join(map(str, whole))),
-            *plan_actions(wanted, Observed(), stages),
-        ]
-    before = plan_lab(old) if old is not None else None
-    return [
-        _daemon(wanted, observed, changes),
-        *_networks(new, before, observed, changes),
-        *_servers(new, before, observed),
-        *_stages(new, observed, stages),
-    ]
+def plan_whole(scene: Scene) -> list[Action]:
+    """What concerns the lab as a whole, before anything in it is looked at: it cannot become so, or has to be made anew."""
+    subject = f"lab/{scene.wanted.name}"
+    if refused := [change for change in scene.changes if change.change is Change.REFUSED]:
+        return [Action(subject, Verb.REFUSE, "; ".join(map(str, refused)))]
+    if whole := [change for change in scene.changes if _concerns_all(change)]:
+        return [Action(subject, Verb.RECREATE, "; ".join(map(str, whole)))]
+    return []
 
 
 def _concerns_all(change: FieldChange) -> bool:
     return change.change is Change.RECREATE and not change.path.startswith(("servers.", "image"))
 
 
-def _daemon(wanted: LabSpec, observed: Observed, changes: Sequence[FieldChange]) -> Action:
-    subject = f"lab/{wanted.name}"
+def plan_daemon(scene: Scene) -> Iterator[Action]:
+    subject, observed = f"lab/{scene.wanted.name}", scene.observed
     if observed.spec is None:
-        return Action(subject, Verb.CREATE, "there is none")
-    if not observed.daemon:
-        return Action(subject, Verb.START, "its daemon is not running")
-    if changes:
-        return Action(subject, Verb.CHANGE, "; ".join(map(str, changes)))
-    return Action(subject, Verb.KEEP, "its daemon runs")
+        yield Action(subject, Verb.CREATE, "there is none")
+    elif not observed.daemon:
+        yield Action(subject, Verb.START, "its daemon is not running")
+    elif scene.changes:
+        yield Action(subject, Verb.CHANGE, "; ".join(map(str, scene.changes)))
+    elif observed.outdated:
+        yield Action(subject, Verb.RESTART, observed.outdated)
+    else:
+        yield Action(subject, Verb.KEEP, "its daemon runs")
 
 
-def _networks(
-    new: LabPlan, before: LabPlan | None, observed: Observed, changes: Sequence[FieldChange]
-) -> Iterator[Action]:
-    concerning = [change for change in changes if change.path.startswith("networks.") or change.path.endswith(".count")]
+def plan_uplink(scene: Scene) -> Iterator[Action]:
+    there, wanted = "uplink" in scene.observed.networks, scene.wanted.networks.uplink.mode is not Uplink.NONE
+    changed = [change for change in scene.changes if change.path.startswith("networks.")]
+    why = scene.observed.differing.get("network/uplink") or "; ".join(map(str, changed))
+    if wanted and there and why:
+        yield Action("network/uplink", Verb.CHANGE, why)
+    elif wanted and there:
+        yield Action("network/uplink", Verb.KEEP, "is there")
+    elif wanted:
+        yield Action("network/uplink", Verb.CREATE, "is not there")
+    elif there:
+        yield Action("network/uplink", Verb.CHANGE, "is no longer wanted, and taken away")
+
+
+def plan_service(name: str) -> Planner:
+    """A program that labd keeps running."""
+
+    def planner(scene: Scene) -> Iterator[Action]:
+        subject = f"service/{name}"
+        if not scene.anew and subject not in scene.observed.differing:
+            yield Action(subject, Verb.KEEP, "runs")
+        else:
+            why = "is started with the daemon" if scene.observed.daemon else "does not run"
+            yield Action(subject, Verb.START, scene.observed.differing.get(subject, why))
+
+    return planner
+
+
+def plan_networks(scene: Scene) -> Iterator[Action]:
+    new, observed = scene.new, scene.observed
+    concerning = [c for c in scene.changes if c.path.startswith("networks.") or c.path.endswith(".count")]
     why = "; ".join(map(str, concerning)) or "its servers changed"
     names = {"cluster": new.cluster, "provisioning": new.provisioning or new.provisioning_dhcp}
-    yield Action("network/baremetal", *_presence("baremetal", observed))
+    yield _network("baremetal", observed)
     for name, network in names.items():
         if network is None:
             continue
-        past = None if before is None else before.cluster if name == "cluster" else network
+        past = None if scene.before is None else scene.before.cluster if name == "cluster" else network
         if name in observed.networks and past != network:
             yield Action(f"network/{name}", Verb.CHANGE, f"{why}; running servers go on")
         else:
-            yield Action(f"network/{name}", *_presence(name, observed))
+            yield _network(name, observed)
     for bridge in new.extra:
-        yield Action(f"network/{bridge.name}", *_presence(bridge.name, observed))
+        yield _network(bridge.name, observed)
     for vlan in new.vlans:
-        yield Action(f"network/{vlan.name}", *_presence(vlan.name, observed))
+        yield _network(vlan.name, observed)
     kind = "routed" if new.bmc_site.router is not None else "direct"
-    verb, reason = _presence("bmc", observed)
-    yield Action("network/bmc", verb, f"{reason} ({kind})")
+    found = _network("bmc", observed)
+    if found.verb is Verb.KEEP and scene.anew:
+        found = Action(found.subject, Verb.CHANGE, "who may talk to the BMCs is said anew, with the daemon")
+    yield replace(found, reason=f"{found.reason} ({kind})")
 
 
-def _presence(name: str, observed: Observed) -> tuple[Verb, str]:
-    return (Verb.KEEP, "is there") if name in observed.networks else (Verb.CREATE, "is not there")
+def _network(name: str, observed: Observed) -> Action:
+    subject = f"network/{name}"
+    if name not in observed.networks:
+        return Action(subject, Verb.CREATE, "is not there")
+    if subject in observed.differing:
+        return Action(subject, Verb.CHANGE, observed.differing[subject])
+    return Action(subject, Verb.KEEP, "is there")
 
 
-def _servers(new: LabPlan, before: LabPlan | None, observed: Observed) -> Iterator[Action]:
+def plan_servers(scene: Scene) -> Iterator[Action]:
+    new, before, observed = scene.new, scene.before, scene.observed
     for server in new.servers:
         past = before.server(server.name) if before is not None else None
         subject = f"server/{server.name}"
@@ -144,6 +233,8 @@ def _servers(new: LabPlan, before: LabPlan | None, observed: Observed) -> Iterat
             yield Action(subject, verb, "; ".join(words for _, words in differences))
         elif observed.daemon and server.name not in observed.servers:
             yield Action(subject, Verb.CREATE, "was made, but is not there")
+        elif subject in observed.differing:
+            yield Action(subject, Verb.CHANGE, observed.differing[subject])
         else:
             yield Action(subject, Verb.KEEP, "is as wanted")
     for past in before.servers if before is not None else ():
@@ -163,17 +254,30 @@ def _differences(old: PlannedServer, new: PlannedServer) -> Iterator[tuple[Verb,
             yield verb, f"{words} changed{shown}"
 
 
-def _stages(new: LabPlan, observed: Observed, stages: Sequence[str]) -> Iterator[Action]:
-    titles = {
-        "bmc": (f"{len(new.servers)} BMCs", "not running yet"),
-        "engine": ("Ironic", "not running yet"),
-        "hosts": ("hosts", "not provisioned yet"),
-        "cluster": ("cluster", "not there yet"),
-    }
-    for stage in stages:
-        if stage in titles:
-            title, missing = titles[stage]
-            there = stage in observed.stages and observed.daemon
-            yield Action(
-                f"stage/{stage}", Verb.KEEP if there else Verb.START, f"{title}: {'is there' if there else missing}"
-            )
+def plan_power(scene: Scene) -> Iterator[Action]:
+    for name in sorted(scene.observed.resting):
+        if scene.new.server(name) is not None:
+            yield Action(f"power/{name}", Verb.START, "was on when the lab was stopped")
+
+
+def plan_goal(goal: str, title: Callable[[LabPlan], str], missing: str, *, kept: bool = False) -> Planner:
+    """A goal that is one thing: it is there when it was reached before and nothing of it is found wanting.
+
+    What is `kept` running by the daemon is started with it.
+    """
+
+    def planner(scene: Scene) -> Iterator[Action]:
+        subject, observed = f"stage/{goal}", scene.observed
+        if new := scene.fresh:
+            observed = replace(observed, differing={**observed.differing, subject: f"{', '.join(new)} not yet"})
+        there = goal in observed.stages and subject not in observed.differing and not (kept and scene.anew)
+        why = "is there" if there else observed.differing.get(subject, missing)
+        yield Action(subject, Verb.KEEP if there else Verb.START, f"{title(scene.new)}: {why}")
+
+    return planner
+
+
+def plan_nodes(scene: Scene) -> Iterator[Action]:
+    """The nodes have joined the cluster's API, where there is one."""
+    if scene.new.control_planes:
+        yield from plan_goal("nodes", lambda _: "nodes join", "not joined yet")(scene)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
+from collections.abc import Sequence
 from ipaddress import ip_interface
 from uuid import UUID, uuid5
 
@@ -10,17 +12,30 @@ from rackless.plan.model import (
     CLUSTER_BRIDGE,
     BmcSite,
     LabPlan,
+    PlannedBmc,
     PlannedNic,
     PlannedServer,
     interface,
     local_mac,
     with_prefix,
 )
-from rackless.plan.networks import plan_cluster, plan_provisioning
+from rackless.plan.networks import plan_cluster, plan_provisioning, provisioning_gateway
 from rackless.ports.fabric import Bridge, Veth, Vlan
 from rackless.ports.hypervisor import Firmware
-from rackless.spec.check import API_VIP, BMC_ROUTER, BOOTSTRAP, FIRST_SERVER, INGRESS_VIP, numbers
+from rackless.spec.address import Ip, IpInterface
+from rackless.spec.check import (
+    API_VIP,
+    BMC_ROUTER,
+    BOOTSTRAP,
+    FIRST_SERVER,
+    INGRESS_VIP,
+    bmc_port,
+    gateway,
+    members,
+    numbers,
+)
 from rackless.spec.lab import LabSpec
+from rackless.spec.members import Member
 from rackless.spec.networks import BmcAccess, Provisioning
 from rackless.spec.servers import ServerGroup
 
@@ -48,18 +63,18 @@ def plan_lab(spec: LabSpec) -> LabPlan:
     return LabPlan(
         name=spec.name,
         domain=domain,
-        gateway=interface(cluster, 1),
+        gateway=with_prefix(gateway(spec), cluster),
         api_vip=api_vip,
         ingress_vip=ingress_vip,
         bootstrap_mac=bootstrap_mac,
         bootstrap_address=wanted.cluster.bootstrap.address or cluster[BOOTSTRAP],
         servers=servers,
         cluster=plan_cluster(spec, domain, servers, bootstrap_mac, site),
-        baremetal=Bridge("baremetal"),
-        cable=Veth("baremetal-up", "baremetal-down", bridge=CLUSTER_BRIDGE, peer_bridge="baremetal"),
-        bmc=Bridge("bmc", (interface(site.network, 1), *(ip_interface(s.bmc_address) for s in servers))),
+        baremetal=Bridge(wanted.cluster.bridge),
+        cable=Veth("baremetal-up", "baremetal-down", bridge=CLUSTER_BRIDGE, peer_bridge=wanted.cluster.bridge),
+        bmc=Bridge("bmc", _bmc_addresses(spec, servers)),
         bmc_site=site,
-        provisioning=Bridge("provisioning", (interface(wanted.provisioning.cidr, 1),))
+        provisioning=Bridge(wanted.provisioning.bridge, (provisioning_gateway(spec),))
         if provisioning is Provisioning.MANAGED
         else None,
         provisioning_dhcp=plan_provisioning(spec, domain, servers) if provisioning is Provisioning.UNMANAGED else None,
@@ -68,21 +83,31 @@ def plan_lab(spec: LabSpec) -> LabPlan:
         vlans=tuple(
             Vlan(n, CLUSTER_BRIDGE, e.vlan, interface(e.cidr, 1)) for n, e in wanted.extra.items() if e.vlan is not None
         ),
-        uplink=wanted.uplink,
+        uplink=wanted.uplink.mode,
         storage=spec.storage,
         provisioner=spec.provisioner,
     )
 
 
+def _bmc_addresses(spec: LabSpec, servers: Sequence[PlannedServer]) -> tuple[IpInterface, ...]:
+    """The gateway has its address already."""
+    network = spec.networks.bmc.cidr
+    own = {ip_interface(server.bmc_address): None for server in servers if server.bmc_address != gateway(spec)}
+    own.pop(ip_interface(network[1]), None)  # which the bridge has with the whole network behind it
+    return (interface(network, 1), *own)
+
+
 def _servers(spec: LabSpec, domain: str) -> list[PlannedServer]:
     servers: list[PlannedServer] = []
     macs: set[str] = set()
-    places = numbers(spec)
+    places, own = numbers(spec), members(spec)
+    sharing = Counter(member.bmc.address for member in own.values() if member.bmc.address is not None)
+    sharing[gateway(spec)] += 1
+    macs |= {mac for member in own.values() for mac in (member.mac, member.cluster_mac) if mac is not None}
     for prefix, group in spec.servers.items():
-        for index in range(group.count):
-            name = f"{prefix}-{index}"
-            number = places[name]
-            nics = _nics(spec, group, name, number, macs)
+        for name in group.names(prefix):
+            number, member = places[name], own.get(name)
+            nics = _nics(spec, group, name, number, macs, member)
             (first,) = [nic for nic in nics if nic.network == "cluster" and nic.address is not None]
             servers.append(
                 PlannedServer(
@@ -91,8 +116,8 @@ def _servers(spec: LabSpec, domain: str) -> list[PlannedServer]:
                     role=group.role,
                     uuid=uuid5(_NAMESPACE, f"{spec.name}/{name}"),
                     mac=first.mac,
-                    address=spec.networks.cluster.cidr[number],
-                    bmc_address=spec.networks.bmc.cidr[number],
+                    address=first.address or spec.networks.cluster.cidr[number],
+                    bmc_address=(member and member.bmc.address) or spec.networks.bmc.cidr[number],
                     memory_mib=group.memory >> 20,
                     vcpus=group.vcpus,
                     disks=(group.disk, *group.extra_disks),
@@ -102,13 +127,29 @@ def _servers(spec: LabSpec, domain: str) -> list[PlannedServer]:
                     firmware=Firmware(group.firmware.value),
                     secure_boot=group.secure_boot,
                     tpm=group.tpm,
+                    disk_cache=spec.disk.cache,
                     image=group.image or spec.image,
+                    bmc=_bmc(group, member, sharing) if member is not None else None,
                 )
             )
     return servers
 
 
-def _nics(spec: LabSpec, group: ServerGroup, name: str, number: int, macs: set[str]) -> tuple[PlannedNic, ...]:
+def _bmc(group: ServerGroup, member: Member, sharing: Counter[Ip]) -> PlannedBmc:
+    bmc = member.bmc
+    return PlannedBmc(
+        port=bmc_port(group.bmc, bmc),
+        http=bmc.http,
+        system=bmc.system,
+        username=bmc.username,
+        own_password=bmc.password_file is not None,
+        alone=bmc.address is None or sharing[bmc.address] == 1,
+    )
+
+
+def _nics(
+    spec: LabSpec, group: ServerGroup, name: str, number: int, macs: set[str], member: Member | None
+) -> tuple[PlannedNic, ...]:
     """The provisioning NIC first, as installers expect it; then the cluster's, its further ones, the extra networks."""
 
     def mac(what: str) -> str:
@@ -118,10 +159,15 @@ def _nics(spec: LabSpec, group: ServerGroup, name: str, number: int, macs: set[s
 
     nics: list[PlannedNic] = []
     provisioning = spec.networks.provisioning
+    boot, own = (member.mac, member.cluster_mac) if member is not None else (None, None)
     if provisioning.mode is not Provisioning.DISABLED:
-        address = provisioning.cidr[number]
-        nics.append(PlannedNic("provisioning", mac(f"{name}/provisioning"), "provisioning", address))
-    nics.append(PlannedNic("cluster", mac(name), CLUSTER_BRIDGE, spec.networks.cluster.cidr[number]))
+        address = provisioning.cidr[number] if number < provisioning.cidr.num_addresses - 1 else None
+        first = boot or mac(f"{name}/provisioning")
+        nics.append(PlannedNic("provisioning", first, provisioning.bridge, address))
+    elif boot is not None:
+        own = boot
+    place = (member and member.address) or spec.networks.cluster.cidr[number]
+    nics.append(PlannedNic("cluster", own or mac(name), CLUSTER_BRIDGE, place))
     for index in range(group.extra_nics):
         nics.append(PlannedNic("cluster", mac(f"{name}/cluster/{index + 1}"), CLUSTER_BRIDGE, None))
     for network, extra in spec.networks.extra.items():
@@ -131,7 +177,7 @@ def _nics(spec: LabSpec, group: ServerGroup, name: str, number: int, macs: set[s
 
 
 def derive_bootstrap_mac(lab: str) -> str:
-    """Fixed, so that DHCP can reserve an address; with the prefix that installer-made machines have."""
+    """Fixed, so that DHCP can reserve an address; with the prefix that installer-made VMs have."""
     digest = hashlib.sha256(f"{lab}/bootstrap".encode()).digest()
     return ":".join(f"{byte:02x}" for byte in (0x52, 0x54, 0x00, *digest[:3]))
 

@@ -1,4 +1,4 @@
-"""What a lab needs of its machine, held against what the machine has. Pure: both come in as values."""
+"""What a lab needs of its hypervisor, held against what the hypervisor has. Pure: both come in as values."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from rackless.plan.model import LabPlan, PlannedServer
+from rackless.spec.disks import DiskCache
 from rackless.spec.lab import GIB, MIB, LabSpec, Role
 from rackless.spec.units import render_size
 
@@ -15,7 +16,7 @@ DAEMONS = 700 * MIB
 USED_DISK = 1 * GIB
 """What a thin system disk of the reference cluster really takes."""
 SPARE_DISK = 2 * GIB
-"""Kept free on the machine."""
+"""Kept free on the computer."""
 SLOW_FSYNC = 0.010
 """etcd's own advice: 99 of 100 syncs of its log within 10 ms."""
 
@@ -26,7 +27,7 @@ RECOMMENDED = {Role.CONTROL_PLANE: (16 * GIB, 4), Role.WORKER: (8 * GIB, 2)}
 
 
 @dataclass(frozen=True, slots=True)
-class Machine:
+class Capacity:
     """The hypervisor as observed."""
 
     memory: int
@@ -41,15 +42,15 @@ class Machine:
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class BudgetFinding:
     level: Literal["error", "warning", "info"]
     about: str
     says: str
     fix: str = ""
 
 
-def check_budget(spec: LabSpec, plan: LabPlan, machine: Machine) -> list[Finding]:
-    return [*_memory(spec, plan, machine), *_cpus(plan, machine), *_disk(plan, machine), *_openshift(plan)]
+def check_budget(spec: LabSpec, plan: LabPlan, capacity: Capacity) -> list[BudgetFinding]:
+    return [*_memory(spec, plan, capacity), *_cpus(plan, capacity), *_disk(spec, plan, capacity), *_openshift(plan)]
 
 
 def _started(plan: LabPlan) -> list[PlannedServer]:
@@ -57,69 +58,80 @@ def _started(plan: LabPlan) -> list[PlannedServer]:
     return [server for server in plan.servers if server.role is not Role.SPARE]
 
 
-def _memory(spec: LabSpec, plan: LabPlan, machine: Machine) -> Iterator[Finding]:
+def _memory(spec: LabSpec, plan: LabPlan, capacity: Capacity) -> Iterator[BudgetFinding]:
     needed = sum(server.memory_mib for server in _started(plan)) * MIB
-    total = needed + DAEMONS + machine.promised
+    total = needed + DAEMONS + capacity.promised
     words = f"the servers have {_round(needed)}, the daemons take {_round(DAEMONS)}" + (
-        f", other labs {_round(machine.promised)}" if machine.promised else ""
+        f", other labs {_round(capacity.promised)}" if capacity.promised else ""
     )
-    if total > machine.memory:
-        yield Finding(
+    if total > capacity.memory:
+        yield BudgetFinding(
             "warning" if spec.memory_overcommit else "error",
             "memory",
-            f"{words}: more than the {_round(machine.memory)} of this machine",
+            f"{words}: more than the {_round(capacity.memory)} of this computer",
             "make the servers smaller or fewer, stop other labs, or say memory_overcommit: true",
         )
-    elif needed + DAEMONS > machine.available:
-        yield Finding(
-            "warning", "memory", f"{words}; {_round(machine.available)} of {_round(machine.memory)} are available now"
+    elif needed + DAEMONS > capacity.available:
+        yield BudgetFinding(
+            "warning", "memory", f"{words}; {_round(capacity.available)} of {_round(capacity.memory)} are available now"
         )
 
 
-def _cpus(plan: LabPlan, machine: Machine) -> Iterator[Finding]:
+def _cpus(plan: LabPlan, capacity: Capacity) -> Iterator[BudgetFinding]:
     wanted = sum(server.vcpus for server in _started(plan))
-    if wanted > machine.cpus:
-        yield Finding("info", "cpu", f"{wanted} virtual CPUs share {machine.cpus} real ones; that is slower, and works")
+    if wanted > capacity.cpus:
+        yield BudgetFinding(
+            "info", "cpu", f"{wanted} virtual CPUs share {capacity.cpus} real ones; that is slower, and works"
+        )
 
 
-def _disk(plan: LabPlan, machine: Machine) -> Iterator[Finding]:
+def _disk(spec: LabSpec, plan: LabPlan, capacity: Capacity) -> Iterator[BudgetFinding]:
     promised = sum(sum(server.disks) for server in plan.servers)
     started = _started(plan)
     likely = len(started) * USED_DISK
-    if likely + SPARE_DISK > machine.free_disk:
-        yield Finding(
+    if likely + SPARE_DISK > capacity.free_disk:
+        yield BudgetFinding(
             "error",
             "disk",
-            f"{len(started)} servers take about {_round(likely)}, and {_round(machine.free_disk)} are free",
+            f"{len(started)} servers take about {_round(likely)}, and {_round(capacity.free_disk)} are free",
             "free some space, or put the disks elsewhere with storage:",
         )
-    elif promised > machine.free_disk:
-        yield Finding(
+    elif promised > capacity.free_disk:
+        yield BudgetFinding(
             "info",
             "disk",
-            f"the disks may grow to {_round(promised)}, and {_round(machine.free_disk)} are free; they are thin",
+            f"the disks may grow to {_round(promised)}, and {_round(capacity.free_disk)} are free; they are thin",
         )
-    if machine.fsync is not None and machine.fsync > SLOW_FSYNC:
-        yield Finding(
-            "warning",
-            "disk",
-            f"a sync of the disk takes {machine.fsync * 1000:.0f} ms; etcd wants {SLOW_FSYNC * 1000:.0f} ms",
-            "put the disks on faster storage with storage:, or expect elections under load",
-        )
+    if capacity.fsync is not None and capacity.fsync > SLOW_FSYNC:
+        yield _slow_disk(spec.disk.cache, capacity.fsync)
 
 
-def _openshift(plan: LabPlan) -> Iterator[Finding]:
+def _slow_disk(cache: DiskCache, fsync: float) -> BudgetFinding:
+    """It concerns guests only where their syncs reach the disk."""
+    words = f"a sync of the disk takes {fsync * 1000:.0f} ms"
+    if cache is DiskCache.UNSAFE:
+        says = f"{words}; servers do not wait for it (disk.cache is unsafe), and a crash of the computer may damage their disks"
+        return BudgetFinding("info", "disk", says)
+    return BudgetFinding(
+        "warning",
+        "disk",
+        f"{words}; etcd wants {SLOW_FSYNC * 1000:.0f} ms",
+        "put the disks on faster storage with storage:, say disk.cache: unsafe, or expect elections under load",
+    )
+
+
+def _openshift(plan: LabPlan) -> Iterator[BudgetFinding]:
     for role, least in OPENSHIFT.items():
         small = [s for s in plan.servers if s.role is role and not _has(s, least)]
         if small:
-            yield Finding(
+            yield BudgetFinding(
                 "info",
                 "openshift",
                 f"{_some(small)}: enough for the reference cluster; as a {role} of OpenShift it needs {_both(least)}",
             )
         modest = [s for s in plan.servers if s.role is role and _has(s, least) and not _has(s, RECOMMENDED[role])]
         if modest:
-            yield Finding(
+            yield BudgetFinding(
                 "info",
                 "openshift",
                 f"{_some(modest)}: the least for a {role} of OpenShift; {_both(RECOMMENDED[role])} are recommended",

@@ -11,11 +11,12 @@ from uuid import UUID
 from rackless.ports.fabric import Bridge, Network, Route, Veth, Vlan
 from rackless.ports.hypervisor import Firmware
 from rackless.spec.address import Ip, IpInterface, IpNetwork
+from rackless.spec.disks import DiskCache
 from rackless.spec.images import ImageSpec
 from rackless.spec.lab import Role
-from rackless.spec.networks import Uplink
 from rackless.spec.provisioner import ProvisionerSpec
 from rackless.spec.servers import BmcScheme
+from rackless.spec.uplink import Uplink
 
 CLUSTER_BRIDGE = "virbr0"
 
@@ -27,6 +28,20 @@ class PlannedNic:
     bridge: str
     address: Ip | None
     """What DHCP gives it, where DHCP knows it."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedBmc:
+    """Where a server's BMC answers, where that is not an address of its own with the standard ports."""
+
+    port: int
+    http: bool = False
+    system: str = "1"
+    username: str = "admin"
+    own_password: bool = False
+    """Whether a file with its password was named; else it is the lab's."""
+    alone: bool = True
+    """Whether no other BMC, and not the gateway, has its address."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,14 +64,37 @@ class PlannedServer:
     firmware: Firmware = Firmware.UEFI
     secure_boot: bool = False
     tpm: bool = False
+    disk_cache: DiskCache = DiskCache.UNSAFE
     image: ImageSpec | None = None
     """An image of a person's own; without it the node image."""
+    bmc: PlannedBmc | None = None
+    """A BMC as a site has it; without it one at its own address, with the standard ports."""
 
     @property
     def bmc_url(self) -> str:
         """The BMC as Metal3 writes it."""
-        path = "" if self.bmc_scheme is BmcScheme.IPMI else "/redfish/v1/Systems/1"
-        return f"{self.bmc_scheme}://{self.bmc_address}{path}"
+        return self.bmc_url_as("")
+
+    def bmc_url_as(self, scheme: str) -> str:
+        """With another scheme of Metal3's than the server's own, such as redfish+https."""
+        ipmi = scheme.startswith("ipmi") if scheme else self.bmc_scheme is BmcScheme.IPMI
+        own = f"{self.bmc_scheme}{'+http' if self.bmc is not None and self.bmc.http and not ipmi else ''}"
+        path = "" if ipmi else f"/redfish/v1/Systems/{self.bmc.system if self.bmc is not None else '1'}"
+        return f"{scheme or own}://{self.bmc_address}{self._port(ipmi)}{path}"
+
+    @property
+    def bmc_origin(self) -> str:
+        """Where a person looks: Redfish's address, or, where there is only IPMI, that."""
+        ipmi = self.bmc is not None and self.bmc_scheme is BmcScheme.IPMI and not self.bmc.alone
+        scheme = "ipmi" if ipmi else "http" if self.bmc is not None and self.bmc.http else "https"
+        own = self.bmc_scheme is not BmcScheme.IPMI or ipmi
+        return f"{scheme}://{self.bmc_address}{self._port(ipmi) if own else ''}"
+
+    def _port(self, ipmi: bool) -> str:
+        if self.bmc is None:
+            return ""
+        usual = 623 if ipmi else 80 if self.bmc.http else 443
+        return "" if self.bmc.port == usual else f":{self.bmc.port}"
 
     @property
     def boot_nic(self) -> PlannedNic:

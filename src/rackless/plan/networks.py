@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rackless.plan.model import CLUSTER_BRIDGE, BmcSite, PlannedServer, interface, local_mac
+from rackless.plan.model import CLUSTER_BRIDGE, BmcSite, PlannedServer, local_mac, with_prefix
 from rackless.ports.fabric import HandedRoutes, Network, Pool, Record, Reservation, Route, Tag
+from rackless.spec.address import IpInterface
 from rackless.spec.check import API_VIP, BOOTSTRAP, INGRESS_VIP, RANGE
+from rackless.spec.check import gateway as gateway_of
 from rackless.spec.lab import LabSpec
 from rackless.spec.networks import Dhcp
 
 INSTALLER = "installer"
 INSTALLER_MACS = "52:54:00:*:*:*"
-"""Machines that an installer makes for itself have this prefix, whether it chose their MAC or was told."""
+"""VMs that an installer makes for itself have this prefix, whether it chose their MAC or was told."""
 
 
 def plan_cluster(
@@ -20,7 +22,7 @@ def plan_cluster(
 ) -> Network:
     cluster = spec.networks.cluster
     cidr = cluster.cidr
-    gateway = interface(cidr, 1)
+    gateway = with_prefix(gateway_of(spec), cidr)
     bootstrap = cluster.bootstrap.address or cidr[BOOTSTRAP]
     routes = _routes(spec, site)
     return Network(
@@ -54,9 +56,9 @@ def plan_provisioning(spec: LabSpec, domain: str, servers: Sequence[PlannedServe
     """Who gets which address on the network for PXE; whether the lab or its Ironic answers there is decided elsewhere."""
     return Network(
         name="provisioning",
-        bridge="provisioning",
+        bridge=spec.networks.provisioning.bridge,
         mac=local_mac(f"{spec.name}/network/provisioning"),
-        gateway=interface(spec.networks.provisioning.cidr, 1),
+        gateway=provisioning_gateway(spec),
         domain=f"provisioning.{domain}",
         reservations=tuple(
             Reservation(nic.mac, server.name, nic.address)
@@ -67,6 +69,11 @@ def plan_provisioning(spec: LabSpec, domain: str, servers: Sequence[PlannedServe
         records=(),
         router=False,
     )
+
+
+def provisioning_gateway(spec: LabSpec) -> IpInterface:
+    network = spec.networks.provisioning
+    return with_prefix(network.gateway or network.cidr[1], network.cidr)
 
 
 def _pools(spec: LabSpec) -> tuple[Pool, ...]:

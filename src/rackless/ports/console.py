@@ -22,6 +22,6 @@ class NoConsole(LabError):
 
 
 class Consoles(Protocol):
-    def attach(self, server: str) -> tuple[Heard, Write]:
-        """Listen to a server and type into it. NoConsole when that cannot be."""
+    def attach(self, server: str, lines: int = 0) -> tuple[Heard, Write]:
+        """Listen to a server, from its last `lines` on, and type into it. NoConsole when that cannot be."""
         ...

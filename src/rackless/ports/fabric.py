@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Protocol
 
+from rackless.ports.namespaces import Room
 from rackless.spec.address import Ip, IpInterface, IpNetwork
 
 
@@ -101,7 +101,7 @@ class Network:
     name: str
     bridge: str
     mac: str
-    """The gateway's; who knows it must not have to learn another when the network is made anew."""
+    """The gateway's. It stays when the network is made anew, so that guests' ARP caches stay right."""
     gateway: IpInterface
     domain: str
     reservations: tuple[Reservation, ...]
@@ -117,13 +117,27 @@ class Network:
 
 
 class Links(Protocol):
+    async def ensure_loopback(self) -> None:
+        """The loopback is up, and the namespace answers and forwards as a lab needs it."""
+        ...
+
     async def ensure_bridge(self, bridge: Bridge) -> bool: ...
 
     async def ensure_veth(self, veth: Veth) -> bool: ...
 
     async def ensure_vlan(self, vlan: Vlan) -> bool: ...
 
-    async def ensure_leg(self, leg: Leg, namespace: Path) -> bool: ...
+    async def ensure_leg(self, leg: Leg, room: Room, behind: Bridge) -> bool:
+        """A leg into another namespace, its address and way back there, and a bridge with addresses behind it."""
+        ...
+
+    async def remove(self, name: str) -> None:
+        """Silent when it is not there."""
+        ...
+
+    async def differs(self, link: Bridge | Veth | Vlan) -> bool:
+        """Whether it is missing, or not as described."""
+        ...
 
     async def ensure_route(self, route: Route) -> bool: ...
 
@@ -136,6 +150,13 @@ class Links(Protocol):
         ...
 
     async def names(self) -> set[str]: ...
+
+    async def await_up(self, names: Collection[str]) -> None:
+        """Until these links are operational, as far as they have carrier: programs that list interfaces look at that.
+
+        Links that are not there, or have no carrier, are passed over. Raises GaveUp.
+        """
+        ...
 
 
 class Networks(Protocol):

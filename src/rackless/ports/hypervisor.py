@@ -46,6 +46,8 @@ class Disk:
     path: Path
     size_bytes: int
     serial: str
+    safe: bool = False
+    """Whether what the guest has synced outlives a crash of the computer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +71,8 @@ class Server:
     console_log: Path
     secure_boot: bool = False
     tpm: bool = False
+    user: int | None = None
+    """The number of the user that its emulator runs as; None leaves that to the hypervisor."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +102,7 @@ class ServerState:
         return FirmwareChoice(self.firmware, self.secure_boot)
 
 
-class Change(StrEnum):
+class ServerChange(StrEnum):
     POWERED_ON = "powered-on"
     POWERED_OFF = "powered-off"
     REBOOTED = "rebooted"
@@ -109,7 +113,7 @@ class Change(StrEnum):
 @dataclass(frozen=True, slots=True)
 class ServerEvent:
     name: str
-    change: Change
+    change: ServerChange
 
 
 class Unreachable(LabError):
@@ -126,6 +130,10 @@ class Hypervisor(Protocol):
 
     async def ensure(self, server: Server) -> bool:
         """Define the server, or leave it when it is already so. True when something changed."""
+        ...
+
+    async def differs(self, server: Server) -> bool:
+        """Whether it is missing, or defined otherwise."""
         ...
 
     async def retire(self, name: str) -> None:
@@ -170,6 +178,10 @@ class Hypervisor(Protocol):
 
     async def processor_seconds(self, name: str) -> float:
         """Processor time the server has used since it was started; 0 when it is off."""
+        ...
+
+    async def go_on_writing(self) -> list[str]:
+        """Let servers go on that were stopped because they could not write; gives their names."""
         ...
 
     async def insert_media(self, name: str, image: Path) -> None:

@@ -53,7 +53,7 @@ Result = Done | Again | Failed
 
 
 @dataclass(frozen=True, slots=True)
-class BmcAccess:
+class BmcLogin:
     """How a host is reached: Metal3's address (`redfish-virtualmedia://…`), who we are there, and whom to trust."""
 
     address: str
@@ -70,7 +70,7 @@ class HostAccess:
 
     name: str
     uid: str
-    bmc: BmcAccess
+    bmc: BmcLogin
     boot_mac: str
     boot_mode: str = "UEFI"
     root_device: Mapping[str, Any] = field(default_factory=dict)
@@ -85,6 +85,8 @@ class Image:
     checksum: str
     checksum_type: str = "sha256"
     format: str = "qcow2"
+    method: str = ""
+    """The agent's own way to install, by the name of its step (`customDeploy`); it may do without a url."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
@@ -58,6 +58,8 @@ class Operational(StrEnum):
     OK = "OK"
     DISCOVERED = "discovered"
     ERROR = "error"
+    DETACHED = "detached"
+    """The provisioner does not know it; nobody switches it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,6 +198,16 @@ def secret_text(record: Record, *keys: str) -> str | None:
     return None
 
 
+def secrets_of(record: Record) -> list[str]:
+    """The Secrets a host names, as `namespace/name`."""
+    spec, own = record.get("spec") or {}, record["metadata"].get("namespace") or ""
+    named = [(own, (spec.get("bmc") or {}).get("credentialsName"))]
+    for field_ in ("userData", "metaData", "networkData"):
+        reference = spec.get(field_) or {}
+        named.append((reference.get("namespace") or own, reference.get("name")))
+    return [f"{namespace}/{name}" for namespace, name in named if name]
+
+
 def read(record: Record) -> Host:
     """Raises BadRecord."""
     try:
@@ -229,7 +241,7 @@ def _read_spec(spec: Record) -> Spec:
         boot_mac=(spec.get("bootMACAddress") or "").lower(),
         boot_mode=spec.get("bootMode") or "UEFI",
         root_device=dict(spec.get("rootDeviceHints") or {}),
-        image=_read_image(spec.get("image")),
+        image=_read_system(spec),
         user_data_name=(spec.get("userData") or {}).get("name") or "",
         meta_data_name=(spec.get("metaData") or {}).get("name") or "",
         network_data_name=(spec.get("networkData") or {}).get("name") or "",
@@ -251,7 +263,7 @@ def _read_status(status: Record) -> Status:
         error_count=status.get("errorCount") or 0,
         provisioning_fail_count=status.get("provisioningFailCount") or 0,
         powered_on=bool(status.get("poweredOn")),
-        image=_read_image(provisioning.get("image")),
+        image=_read_system(provisioning),
         boot_mode=provisioning.get("bootMode") or "",
         hardware=status.get("hardware"),
         history={
@@ -288,11 +300,21 @@ def status_record(status: Status, credentials_name: str = "") -> Record:
         else None,
     }
     record.update({name: value for name, value in optional.items() if value is not None})
-    if status.image is not None:
+    if status.image is not None and status.image.url:
         record["provisioning"]["image"] = image_record(status.image)
+    if status.image is not None and status.image.method:
+        record["provisioning"]["customDeploy"] = {"method": status.image.method}
     if status.boot_mode:
         record["provisioning"]["bootMode"] = status.boot_mode
     return record
+
+
+def _read_system(part: Record) -> Image | None:
+    """What is to be, or is, on the disk: an image, or what a step of the agent's own puts there, or both."""
+    image, method = _read_image(part.get("image")), (part.get("customDeploy") or {}).get("method") or ""
+    if not method:
+        return image
+    return replace(image, method=method) if image is not None else Image("", "", method=method)
 
 
 def _read_image(image: Record | None) -> Image | None:

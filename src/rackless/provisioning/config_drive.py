@@ -7,11 +7,11 @@ from typing import Any
 import yaml
 
 from rackless.ports.provisioner import ConfigDrive, ErrorKind, Failed
-from rackless.ports.resources import Resources
+from rackless.ports.resources import Reader
 from rackless.provisioning.baremetalhost import Host, secret_text
 
 
-async def config_drive(resources: Resources, host: Host) -> ConfigDrive | Failed:
+async def config_drive(resources: Reader, host: Host) -> ConfigDrive | Failed:
     try:
         user_data = await _text(resources, host.spec.user_data_name, "userData")
         meta_data = await _mapping(resources, host.spec.meta_data_name, "metaData")
@@ -21,7 +21,7 @@ async def config_drive(resources: Resources, host: Host) -> ConfigDrive | Failed
     return ConfigDrive(user_data or "", meta_data or {}, network_data)
 
 
-async def _text(resources: Resources, name: str, key: str) -> str | None:
+async def _text(resources: Reader, name: str, key: str) -> str | None:
     if not name:
         return None
     record = await resources.get("Secret", name)
@@ -33,7 +33,7 @@ async def _text(resources: Resources, name: str, key: str) -> str | None:
     return text
 
 
-async def _mapping(resources: Resources, name: str, key: str) -> dict[str, Any] | None:
+async def _mapping(resources: Reader, name: str, key: str) -> dict[str, Any] | None:
     text = await _text(resources, name, key)
     if text is None:
         return None

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from rackless.ports.provisioner import BmcAccess, ErrorKind, Failed, HostAccess
-from rackless.ports.resources import Resources
+from rackless.ports.provisioner import BmcLogin, ErrorKind, Failed, HostAccess
+from rackless.ports.resources import Reader
 from rackless.provisioning.baremetalhost import Host, secret_text
 
 
@@ -17,7 +17,7 @@ class Incomplete(Exception):
         self.failed = Failed(ErrorKind.REGISTRATION, message)
 
 
-async def host_access(resources: Resources, host: Host, ca: Path | None) -> tuple[HostAccess, str]:
+async def host_access(resources: Reader, host: Host, ca: Path | None) -> tuple[HostAccess, str]:
     """The access, and the version of the credentials it was made from. Raises Incomplete."""
     spec = host.spec
     username = password = version = ""
@@ -37,7 +37,7 @@ async def host_access(resources: Resources, host: Host, ca: Path | None) -> tupl
     if spec.managed and not host.deleting:
         _require(record, f"the BMC secret {spec.credentials_name} is not there")
         _require(username and password, f"the BMC secret {spec.credentials_name} needs a username and a password")
-    bmc = BmcAccess(spec.bmc_address, username, password, ca, spec.verify_certificate)
+    bmc = BmcLogin(spec.bmc_address, username, password, ca, spec.verify_certificate)
     return HostAccess(host.name, host.uid, bmc, spec.boot_mac, spec.boot_mode, spec.root_device, spec.clean), version
 
 

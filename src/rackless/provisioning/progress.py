@@ -37,7 +37,7 @@ class Progress:
         self.close()
         self._state = state
         if state in _PHASES:
-            self._step = self._open.enter_context(self._bus.step(f"{self._host}: {state.value}"))
+            self._step = self._open.enter_context(self._bus.step(state.value, subject=f"host/{self._host}"))
 
     def doing(self, what: str) -> None:
         if self._step and what and what != self._said:
@@ -47,9 +47,9 @@ class Progress:
     def failed(self, kind: str, message: str) -> None:
         """The phase failed; it begins as a new step when it is tried again."""
         if self._step:
-            self._step.outcome, self._step.detail = "failed", f"{kind}: {message}".partition("\n")[0]
+            self._step.failed(kind, f"{kind}: {message}".partition("\n")[0])
         else:
-            self._bus.warn(f"{self._host}: {kind}: {message}")
+            self._bus.tell("host-failed", subject=f"host/{self._host}", host=self._host, kind=kind, why=message)
         self.close()
 
     def close(self) -> None:

@@ -1,8 +1,11 @@
-"""Writing files: a reader sees the old content or the new, never half; a secret is never readable meanwhile."""
+"""Writing files: a reader sees the old content or the new, never half, also after a power cut; a secret is never
+readable meanwhile."""
 
 from __future__ import annotations
 
 import os
+import secrets
+from contextlib import suppress
 from pathlib import Path
 
 
@@ -15,21 +18,32 @@ def write(path: Path, content: str | bytes, *, mode: int = 0o644) -> bool:
     except FileNotFoundError:
         pass
     path.parent.mkdir(parents=True, exist_ok=True)
-    scratch = path.with_name(f".{path.name}.{os.getpid()}")
-    handle = os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    scratch = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    handle = os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
     try:
-        os.fchmod(handle, mode)
         with os.fdopen(handle, "wb") as file:
+            os.fchmod(handle, mode)
             file.write(data)
             file.flush()
-            os.fsync(file.fileno())
+            os.fsync(handle)
         os.replace(scratch, path)
     except BaseException:
         scratch.unlink(missing_ok=True)
         raise
+    sync_folder(path.parent)
     return True
 
 
 def write_secret(path: Path, content: str | bytes) -> bool:
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     return write(path, content, mode=0o600)
+
+
+def sync_folder(folder: Path) -> None:
+    """A name survives a power cut when its folder is on the disk: the file's own sync does not say so."""
+    with suppress(FileNotFoundError):  # taken away meanwhile
+        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)

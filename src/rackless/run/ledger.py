@@ -12,11 +12,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from rackless.run.files import sync_folder
+
 VERSION = 1
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class LedgerEntry:
     kind: str
     id: str
     detail: Mapping[str, str] = field(default_factory=dict)
@@ -30,9 +32,9 @@ class Ledger:
     def exists(self) -> bool:
         return self.path.exists()
 
-    def entries(self) -> list[Entry]:
+    def entries(self) -> list[LedgerEntry]:
         """What we own, oldest first."""
-        owned: dict[tuple[str, str], Entry] = {}
+        owned: dict[tuple[str, str], LedgerEntry] = {}
         try:
             lines = self.path.read_text(encoding="utf-8").splitlines()
         except FileNotFoundError:
@@ -46,14 +48,14 @@ class Ledger:
             if value.get("struck"):
                 owned.pop(key, None)
             else:
-                owned[key] = Entry(*key, value.get("detail", {}))
+                owned[key] = LedgerEntry(*key, value.get("detail", {}))
         return list(owned.values())
 
     def own(self, kind: str, id: Path | str, **detail: str) -> None:
-        if Entry(kind, str(id), detail) not in self.entries():
+        if LedgerEntry(kind, str(id), detail) not in self.entries():
             self._append({"version": VERSION, "kind": kind, "id": str(id), "detail": detail})
 
-    def strike(self, entry: Entry) -> None:
+    def strike(self, entry: LedgerEntry) -> None:
         self._append({"version": VERSION, "kind": entry.kind, "id": entry.id, "struck": True})
 
     def close(self) -> None:
@@ -62,12 +64,15 @@ class Ledger:
 
     def _append(self, value: Mapping[str, object]) -> None:
         self.path.parent.mkdir(parents=True, exist_ok=True)
+        new = not self.path.exists()
         with self.path.open("ab") as file:
             if file.tell() and not self._ends_with_newline():
                 file.write(b"\n")
             file.write(json.dumps(value).encode() + b"\n")
             file.flush()
             os.fsync(file.fileno())
+        if new:
+            sync_folder(self.path.parent)
 
     def _ends_with_newline(self) -> bool:
         with self.path.open("rb") as file:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class Roots:
-    """Where rackless keeps things on this machine; each may be moved by an environment variable."""
+    """Where rackless keeps things on this computer; each may be moved by an environment variable."""
 
     state: Path
     run: Path
@@ -45,7 +45,7 @@ class Roots:
         return self.cache / "uses"
 
     def labs(self) -> list[str]:
-        """The labs that own something on this machine."""
+        """The labs that own something on this computer."""
         return sorted(path.stem for path in self.state.glob("*.ledger"))
 
 
@@ -102,7 +102,7 @@ class LabPaths:
 
     @property
     def awake(self) -> Path:
-        """There since the servers that were on when the machine went down are on again."""
+        """There since the servers that were on when the computer went down are on again."""
         return self.run / "awake"
 
     # in state
@@ -115,6 +115,11 @@ class LabPaths:
     def goal(self) -> Path:
         """How far `up` was asked to go; labd restores as much after a restart."""
         return self.state / "goal"
+
+    @property
+    def journal(self) -> Path:
+        """What has been done of the lab and what was being done; where there is none, `goal` says how far the lab is."""
+        return self.state / "journal.jsonl"
 
     @property
     def owner(self) -> Path:
@@ -133,7 +138,7 @@ class LabPaths:
 
     @property
     def powered(self) -> Path:
-        """Which servers are on; after a restart of the machine they are switched on again by the next `up`."""
+        """Which servers are on; after a restart of the computer they are switched on again by the next `up`."""
         return self.state / "powered"
 
     @property
@@ -168,9 +173,19 @@ class LabPaths:
         return self.state / "logs"
 
     @property
+    def events(self) -> Path:
+        """What happened, numbered: `protocol/event_log.py`."""
+        return self.logs / "events.jsonl"
+
+    @property
     def pki(self) -> Path:
-        """The lab's CA and all that it signed."""
+        """The CA of the lab's TLS servers, and all that it signed: BMCs, Ironic."""
         return self.secrets / "tls"
+
+    @property
+    def api_pki(self) -> Path:
+        """The CA of the lab's Kubernetes API: whoever has a client certificate of it is let in. It signs nothing else."""
+        return self.secrets / "api"
 
     @property
     def api(self) -> Path:

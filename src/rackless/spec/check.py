@@ -12,8 +12,10 @@ from rackless.errors import Problem
 from rackless.spec.address import Ip, IpNetwork
 from rackless.spec.images import image_problems
 from rackless.spec.lab import LabSpec, Role
+from rackless.spec.members import Member, MemberBmc
 from rackless.spec.networks import BmcAccess, Provisioning
-from rackless.spec.servers import BmcScheme, Firmware
+from rackless.spec.servers import BmcScheme, ServerFirmware
+from rackless.spec.uplink import Uplink
 
 BMC_ROUTER = 2
 INGRESS_VIP = 4
@@ -22,6 +24,9 @@ BOOTSTRAP = 9
 RANGE = (10, 19)
 FIRST_SERVER = 20
 """Servers start at this address of their network; below it are the gateway, the VIPs and the bootstrap."""
+
+LAB_PORTS = frozenset({53, 5050, 6180, 6385, 6443})
+"""TCP ports of the gateway that are the lab's: DNS, Ironic's inspection, files, Ironic, the Kubernetes API."""
 
 RESERVED_NAMES = ("cluster", "baremetal", "bmc", "provisioning", "virbr0", "lo", "uplink")
 
@@ -57,15 +62,36 @@ def numbers(spec: LabSpec) -> dict[str, int]:
     found: dict[str, int] = {}
     following = FIRST_SERVER
     for prefix, group in spec.servers.items():
-        for index in range(group.count):
+        for index, name in enumerate(group.names(prefix)):
             if group.first is not None:
-                found[f"{prefix}-{index}"] = group.first + index
+                found[name] = group.first + index
                 continue
             while following in claimed:
                 following += 1
-            found[f"{prefix}-{index}"] = following
+            found[name] = following
             following += 1
     return found
+
+
+def members(spec: LabSpec) -> dict[str, Member]:
+    """The servers that are described one by one, by name."""
+    return {member.name: member for group in spec.servers.values() for member in group.members}
+
+
+def gateway(spec: LabSpec) -> Ip:
+    return spec.networks.cluster.gateway or spec.networks.cluster.cidr[1]
+
+
+def _numbered(spec: LabSpec, path: str) -> dict[str, int]:
+    """The servers whose address in this network follows from their number."""
+    own = members(spec)
+    if path == "networks.cluster.cidr":
+        placed = {name for name, member in own.items() if member.address is not None}
+    elif path == "networks.bmc.cidr":
+        placed = {name for name, member in own.items() if member.bmc.address is not None}
+    else:
+        placed = set(own)  # nobody else says where they are there
+    return {name: number for name, number in numbers(spec).items() if name not in placed}
 
 
 def _networks(spec: LabSpec) -> dict[str, IpNetwork]:
@@ -87,9 +113,9 @@ def _overlaps(spec: LabSpec) -> Iterator[Found]:
 
 
 def _room(spec: LabSpec) -> Iterator[Found]:
-    places = numbers(spec)
-    highest = max(places.values(), default=FIRST_SERVER)
     for path, cidr in _networks(spec).items():
+        places = _numbered(spec, path)
+        highest = max(places.values(), default=0 if members(spec) else FIRST_SERVER)
         if highest > cidr.num_addresses - 2:
             room = max(cidr.num_addresses - 1 - FIRST_SERVER, 0)
             problem = Problem(
@@ -104,9 +130,12 @@ def _room(spec: LabSpec) -> Iterator[Found]:
 
 def _places(spec: LabSpec) -> Iterator[Found]:
     taken: dict[int, str] = {}
+    names = [name for prefix, group in spec.servers.items() for name in group.names(prefix)]
+    for name in sorted({name for name in names if names.count(name) > 1}):
+        yield Problem("servers", f"there are several servers {name}", hint="give each its own name"), ("servers",)
     for name, number in numbers(spec).items():
         if number in taken:
-            path = f"servers.{name.rpartition('-')[0]}.first"
+            path = f"servers.{_group_of(spec, name)}.first"
             words = f"{name} would have the number {number} of {taken[number]}"
             yield Problem(path, words, hint="let the groups begin further apart"), PLACES
             return
@@ -117,7 +146,8 @@ def _purposes(spec: LabSpec) -> list[tuple[str, Ip, tuple[str, ...]]]:
     """Addresses with a purpose: where each comes from, and what that rests on."""
     cluster, bmc = spec.networks.cluster, spec.networks.bmc
     cidr, base = cluster.cidr, "networks.cluster"
-    found: list[tuple[str, Ip, tuple[str, ...]]] = [("the gateway", cidr[1], ())]
+    where = f"{base}.gateway" if cluster.gateway else "the gateway"
+    found: list[tuple[str, Ip, tuple[str, ...]]] = [(where, gateway(spec), ())]
     if bmc.access is BmcAccess.ROUTED:
         found.append(("networks.bmc.router", bmc.router or cidr[BMC_ROUTER], ("networks.bmc.access",)))
     found += [
@@ -131,7 +161,7 @@ def _purposes(spec: LabSpec) -> list[tuple[str, Ip, tuple[str, ...]]]:
 def _addresses(spec: LabSpec) -> Iterator[Found]:
     """Addresses with a purpose lie in the network and belong to one purpose only."""
     cidr = spec.networks.cluster.cidr
-    if cidr.num_addresses <= FIRST_SERVER:
+    if _too_small(spec):
         return  # said already
     purposes = _purposes(spec)
     first, last = _given_away(spec)
@@ -154,7 +184,7 @@ def _addresses(spec: LabSpec) -> Iterator[Found]:
 def _range(spec: LabSpec) -> Iterator[Found]:
     """What DHCP gives away lies in the network and is nobody's."""
     cidr = spec.networks.cluster.cidr
-    if cidr.num_addresses <= FIRST_SERVER:
+    if _too_small(spec):
         return
     path = "networks.cluster.bootstrap.range"
     needs = (path, "networks.cluster.cidr")
@@ -163,6 +193,14 @@ def _range(spec: LabSpec) -> Iterator[Found]:
         yield Problem(path, f"{first}-{last} is not inside {cidr}"), needs
     elif inside := [name for address, name in _server_addresses(spec).items() if _between(first, address, last)]:
         yield Problem(path, f"{first}-{last} overlaps the addresses of {', '.join(inside[:3])}"), (*needs, *PLACES)
+
+
+def _too_small(spec: LabSpec) -> bool:
+    """For the usual places; where all of them are said, they are wherever that is."""
+    cluster, bmc = spec.networks.cluster, spec.networks.bmc
+    said = (cluster.api_vip, cluster.ingress_vip, cluster.bootstrap.address, cluster.bootstrap.range)
+    routed = bmc.access is BmcAccess.ROUTED and bmc.router is None
+    return cluster.cidr.num_addresses <= FIRST_SERVER and (routed or not all(said))
 
 
 def _between(first: Ip, address: Ip, last: Ip) -> bool:
@@ -176,7 +214,81 @@ def _given_away(spec: LabSpec) -> tuple[Ip, Ip]:
 
 def _server_addresses(spec: LabSpec) -> dict[Ip, str]:
     cidr = spec.networks.cluster.cidr
-    return {cidr[number]: name for name, number in numbers(spec).items() if number < cidr.num_addresses}
+    places = _numbered(spec, "networks.cluster.cidr")
+    found = {cidr[number]: name for name, number in places.items() if number < cidr.num_addresses}
+    return found | {member.address: name for name, member in members(spec).items() if member.address is not None}
+
+
+def _member_addresses(spec: LabSpec) -> Iterator[Found]:
+    cidr = spec.networks.cluster.cidr
+    taken: dict[Ip, str] = {}
+    for path, member in _each_member(spec):
+        if member.address is None:
+            continue
+        where, needs = f"{path}.address", (f"{path}.address", "networks.cluster.cidr")
+        if member.address not in cidr or member.address in (cidr.network_address, cidr.broadcast_address):
+            yield Problem(where, f"{member.address} is not an address for a host in {cidr}"), needs
+        if (other := taken.setdefault(member.address, member.name)) != member.name:
+            yield Problem(where, f"{member.address} is already the address of {other}", hint="give each its own"), needs
+
+
+def _member_macs(spec: LabSpec) -> Iterator[Found]:
+    taken: dict[str, str] = {}
+    if spec.networks.cluster.bootstrap.mac is not None:
+        taken[spec.networks.cluster.bootstrap.mac] = "the bootstrap VM"
+    for path, member in _each_member(spec):
+        for key, mac in (("mac", member.mac), ("cluster_mac", member.cluster_mac)):
+            if mac is not None and mac in taken:
+                yield Problem(f"{path}.{key}", f"{mac} is already the MAC of {taken[mac]}"), (f"{path}.{key}",)
+            elif mac is not None:
+                taken[mac] = member.name
+
+
+def _doors(spec: LabSpec) -> Iterator[Found]:
+    """Every BMC has a door of its own: an address, a port, and behind Redfish's the id of its system."""
+    own = gateway(spec)
+    servers = _server_addresses(spec) if not _too_small(spec) else {}
+    others = {address: path for path, address, _ in _purposes(spec) if address != own} if not _too_small(spec) else {}
+    taken: dict[tuple[Ip, int, str], str] = {}
+    speaks: dict[tuple[Ip, int], bool] = {}
+    for group in spec.servers.values():
+        for member in group.members:
+            if (address := member.bmc.address) is None:
+                continue
+            path = _member_path(spec, member.name)
+            where, needs = f"{path}.bmc.address", ("servers", "networks.cluster")
+            port = bmc_port(group.bmc, member.bmc)
+            ipmi = group.bmc is BmcScheme.IPMI
+            if address in servers or address in others:
+                whose = servers.get(address) or others.get(address)
+                yield Problem(where, f"{address} is the address of {whose}, and a BMC needs its own"), needs
+            if address == own and not ipmi and port in LAB_PORTS:
+                words = f"port {port} of the gateway {address} is taken by the lab itself"
+                yield Problem(f"{path}.bmc.port", words, hint="the site's BMC has to be at another port"), needs
+            door = (address, port, f"ipmi {port}" if ipmi else member.bmc.system)
+            if (other := taken.setdefault(door, member.name)) != member.name:
+                words = f"the BMC of {other} is at the same address, port and system"
+                yield Problem(where, words, hint="give each its own"), needs
+            if not ipmi and speaks.setdefault((address, port), member.bmc.http) != member.bmc.http:
+                yield Problem(f"{path}.bmc.http", f"another BMC at {address}:{port} speaks the other way"), needs
+
+
+def bmc_port(scheme: BmcScheme, bmc: MemberBmc) -> int:
+    return bmc.port or (623 if scheme is BmcScheme.IPMI else 80 if bmc.http else 443)
+
+
+def _each_member(spec: LabSpec) -> Iterator[tuple[str, Member]]:
+    for prefix, group in spec.servers.items():
+        for index, member in enumerate(group.members):
+            yield f"servers.{prefix}.members.{index}", member
+
+
+def _member_path(spec: LabSpec, name: str) -> str:
+    return next(path for path, member in _each_member(spec) if member.name == name)
+
+
+def _group_of(spec: LabSpec, name: str) -> str:
+    return next(prefix for prefix, group in spec.servers.items() if name in group.names(prefix))
 
 
 def _routes(spec: LabSpec) -> Iterator[Found]:
@@ -208,6 +320,19 @@ def _extra(spec: LabSpec) -> Iterator[Found]:
             tags[extra.vlan] = name
 
 
+def _uplink(spec: LabSpec) -> Iterator[Found]:
+    uplink = spec.networks.uplink
+    if uplink.reach and uplink.mode is Uplink.NONE:
+        words = "without an uplink nothing outside is reached"
+        yield Problem("networks.uplink.reach", words, hint="use mode: nat"), ("networks.uplink.mode",)
+    for index, reach in enumerate(uplink.reach):
+        for path, cidr in _networks(spec).items():
+            if reach.network is not None and reach.network.prefixlen > 0 and reach.network.overlaps(cidr):
+                words = f"{reach} is in {path} {cidr}: in the lab those addresses are its own"
+                hint = "give the lab another network, or reach it at another address"
+                yield Problem(f"networks.uplink.reach.{index}", words, hint=hint), (path, "networks.provisioning.mode")
+
+
 def _images(spec: LabSpec) -> Iterator[Found]:
     if spec.image is not None:
         yield from ((problem, ()) for problem in image_problems(spec.image, "image"))
@@ -217,6 +342,8 @@ def _images(spec: LabSpec) -> Iterator[Found]:
 
 
 def _groups(spec: LabSpec) -> Iterator[Found]:
+    if members(spec):
+        return  # a site has what it has
     control_planes = sum(group.count for group in spec.servers.values() if group.role is Role.CONTROL_PLANE)
     if control_planes not in (0, 1, 3, 5):
         problem = Problem(
@@ -225,15 +352,18 @@ def _groups(spec: LabSpec) -> Iterator[Found]:
             hint="use 1, 3 or 5, or none",
         )
         yield problem, ("servers.*.count", "servers.*.role", "profile")
+
+
+def _firmware(spec: LabSpec) -> Iterator[Found]:
     for name, group in spec.servers.items():
-        if group.secure_boot and group.firmware is Firmware.BIOS:
+        if group.secure_boot and group.firmware is ServerFirmware.BIOS:
             path = f"servers.{name}.secure_boot"
             yield Problem(path, "a BIOS has no secure boot", hint="use firmware: uefi"), (f"servers.{name}.firmware",)
 
 
 def _names(spec: LabSpec) -> Iterator[Found]:
     for name, group in spec.servers.items():
-        longest = f"{name}-{max(group.count - 1, 0)}.{spec.name}.{spec.domain}"
+        longest = max(reversed(group.names(name) or [f"{name}-0"]), key=len) + f".{spec.name}.{spec.domain}"
         if len(longest) > 64:
             problem = Problem(
                 f"servers.{name}",
@@ -249,7 +379,7 @@ def _network_boot(spec: LabSpec) -> Iterator[Found]:
         if not group.bmc.boots_over_network:
             continue
         media = f"bmc: {BmcScheme.REDFISH_VIRTUALMEDIA}"
-        if mode is not Provisioning.MANAGED:
+        if mode is Provisioning.DISABLED or (mode is Provisioning.UNMANAGED and not group.members):
             problem = Problem(
                 f"servers.{name}.bmc",
                 f"{group.bmc} boots over the network, and networks.provisioning.mode is {mode}",
@@ -278,5 +408,7 @@ def _storage(spec: LabSpec) -> Iterator[Found]:
 
 
 _RULES = (
-    _overlaps, _room, _places, _addresses, _range, _routes, _extra, _groups, _names, _network_boot, _images, _storage,
+    _overlaps, _room, _places, _addresses, _range, _member_addresses, _member_macs, _doors, _routes, _extra, _groups,
+    _firmware, _names, _network_boot, _images, _storage,
+    _uplink,
 )  # fmt: skip

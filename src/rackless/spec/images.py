@@ -37,7 +37,7 @@ def _source(value: str, info: ValidationInfo) -> str:
     if is_path(value):
         return nearby(value, info)
     if urlsplit(value).scheme not in ("http", "https"):
-        raise ValueError(f"{value!r} is neither an http URL nor a file on this machine")
+        raise ValueError(f"{value!r} is neither an http URL nor a file on this computer")
     return value
 
 
@@ -53,7 +53,7 @@ class ImageSpec(Value):
     """What is put on servers instead of the node image."""
 
     url: Source = setting(
-        "Where the image is: an http URL that the lab can reach (outside ones need an uplink), or a file on this machine, "
+        "Where the image is: an http URL that the lab can reach (outside ones need an uplink), or a file on this computer, "
         "which the lab's file server then offers; a relative path counts from this file.",
         Change.RECREATE,
     )

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 from pydantic import PlainSerializer, model_validator
 
 from rackless.spec.change import Change, setting
+from rackless.spec.disks import DiskSpec
 from rackless.spec.images import ImageSpec
 from rackless.spec.networks import NetworksSpec, Provisioning
 from rackless.spec.profiles import PROFILES, Profile
@@ -61,7 +62,8 @@ class LabSpec(Value):
         Change.RECREATE,
         default=None,
     )
-    memory_overcommit: bool = setting("Allow servers more memory than the machine has.", Change.LIVE, default=False)
+    disk: DiskSpec = setting("How disks are kept.", Change.RESTART, default=DiskSpec())
+    memory_overcommit: bool = setting("Allow servers more memory than the computer has.", Change.LIVE, default=False)
 
     @model_validator(mode="before")
     @classmethod

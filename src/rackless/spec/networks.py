@@ -7,6 +7,7 @@ from ipaddress import IPv4Network
 
 from rackless.spec.change import Change, setting
 from rackless.spec.units import Address, AddressRange, Cidr, InterfaceName, Mac, RecordName
+from rackless.spec.uplink import UplinkSpec
 from rackless.spec.value import Value
 
 
@@ -27,13 +28,8 @@ class BmcAccess(StrEnum):
     ROUTED = "routed"
 
 
-class Uplink(StrEnum):
-    NONE = "none"
-    NAT = "nat"
-
-
 class BootstrapSpec(Value):
-    """The virtual machine that an installer makes for itself."""
+    """The VM that an installer makes for itself."""
 
     mac: Mac | None = setting(
         "MAC of the installer's bootstrap VM; without it one is derived from the lab's name. It has a reservation.",
@@ -69,6 +65,16 @@ class ClusterNetwork(Value):
         Change.RECREATE,
         default=IPv4Network("192.168.111.0/24"),
     )
+    gateway: Address | None = setting(
+        "The lab's own address on it, where DHCP, DNS, NTP and the way out are; without it the 1st of the network.",
+        Change.RECREATE,
+        default=None,
+    )
+    bridge: InterfaceName = setting(
+        "The bridge that installers put their machines on; joined to this network.",
+        Change.RECREATE,
+        default="baremetal",
+    )
     api_vip: Address | None = setting(
         "Virtual address of the API; without it the 5th of the network.", Change.RECREATE, default=None
     )
@@ -96,6 +102,10 @@ class ProvisioningNetwork(Value):
         default=Provisioning.DISABLED,
     )
     cidr: Cidr = setting("The addresses of this network.", Change.RECREATE, default=IPv4Network("172.22.0.0/24"))
+    gateway: Address | None = setting(
+        "The lab's own address on it; without it the 1st of the network.", Change.RECREATE, default=None
+    )
+    bridge: InterfaceName = setting("Its bridge.", Change.RECREATE, default="provisioning")
 
 
 class BmcNetwork(Value):
@@ -151,7 +161,7 @@ class DnsSpec(Value):
 
 class NetworksSpec(Value):
     cluster: ClusterNetwork = setting(
-        "Where the servers, the VIPs, DHCP, DNS and NTP are. The gateway is its first address.",
+        "Where the servers, the VIPs, DHCP, DNS and NTP are.",
         Change.RECREATE,
         default=ClusterNetwork(),
     )
@@ -165,8 +175,4 @@ class NetworksSpec(Value):
     )
     extra: dict[InterfaceName, ExtraNetwork] = setting("More networks, by name.", Change.RECREATE, default={})
     dns: DnsSpec = setting("Names beyond those of the servers.", Change.LIVE, default=DnsSpec())
-    uplink: Uplink = setting(
-        "The way out: `none`, or `nat` through the host (a veth pair and masquerading, taken away with the lab).",
-        Change.LIVE,
-        default=Uplink.NONE,
-    )
+    uplink: UplinkSpec = setting("The way out; `uplink: nat` is short for its mode.", Change.LIVE, default=UplinkSpec())

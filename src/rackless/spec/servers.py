@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import Any
+
+from pydantic import model_validator
 
 from rackless.spec.change import Change, setting
 from rackless.spec.images import ImageSpec
+from rackless.spec.members import Member
 from rackless.spec.units import Size
 from rackless.spec.value import Value
 
@@ -19,7 +23,7 @@ class Role(StrEnum):
     SPARE = "spare"
 
 
-class Firmware(StrEnum):
+class ServerFirmware(StrEnum):
     UEFI = "uefi"
     BIOS = "bios"
 
@@ -88,7 +92,7 @@ class ServerGroup(Value):
         Change.RECREATE,
         default=BmcScheme.REDFISH_VIRTUALMEDIA,
     )
-    firmware: Firmware = setting("UEFI (OVMF) or BIOS (SeaBIOS).", Change.RECREATE, default=Firmware.UEFI)
+    firmware: ServerFirmware = setting("UEFI (OVMF) or BIOS (SeaBIOS).", Change.RECREATE, default=ServerFirmware.UEFI)
     secure_boot: bool = setting(
         "Firmware that starts only what is signed; with Microsoft's keys enrolled.", Change.RECREATE, default=False
     )
@@ -96,3 +100,23 @@ class ServerGroup(Value):
         "An image of your own for these servers, instead of the lab's.", Change.RECREATE, default=None
     )
     tpm: bool = setting("A TPM 2.0 (swtpm).", Change.RECREATE, default=False)
+    members: tuple[Member, ...] = setting(
+        "The servers one by one, as a site has them, with their own names, MACs, addresses and BMCs; `count` follows from it. "
+        "`rackless init --from install-config.yaml` writes them.",
+        Change.RECREATE,
+        default=(),
+        max_length=200,
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _count_members(cls, given: Any) -> Any:
+        if isinstance(given, dict) and isinstance(members := given.get("members"), list | tuple) and members:
+            if given.get("count", len(members)) != len(members):
+                raise ValueError(f"count is {given['count']}, and there are {len(members)} members; leave count out")
+            return {**given, "count": len(members)}
+        return given
+
+    def names(self, prefix: str) -> list[str]:
+        """The servers' names; `prefix` is the group's."""
+        return [member.name for member in self.members] or [f"{prefix}-{index}" for index in range(self.count)]

@@ -36,7 +36,7 @@ networks:
     access: {networks.bmc.access}               # or routed: behind a router, a static route is needed
   provisioning:
     mode: {networks.provisioning.mode}               # or managed, unmanaged: a network for PXE on the first NIC
-  uplink: {networks.uplink}                  # or nat: the lab reaches the outside through this machine
+  uplink: {networks.uplink.mode}                  # or nat: the lab reaches the outside through this computer
   # dns:
   #   records: {{registry: {networks.cluster.cidr[1]}}}
 """)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from rackless.bmc.ipmi import wire as wire_
 from rackless.bmc.ipmi.server import Port
 from rackless.bmc.ipmi.session import Peer
-from rackless.bmc.ipmi.suites import SUITES, Keys, Suite, decrypt, derive, encrypt
+from rackless.bmc.ipmi.suites import SUITES, SessionKeys, Suite, decrypt, derive, encrypt
 from rackless.bmc.ipmi.wire import Packet, Request
 
 RANDOM = bytes(range(16))
@@ -39,7 +39,7 @@ class Wire(asyncio.DatagramTransport):
         self.log.append(datagram)
         self.port.datagram_received(datagram, peer)
 
-    async def hear(self, within: float = 3.0) -> bytes:
+    async def hear(self, within: float = 20.0) -> bytes:
         async with asyncio.timeout(within):
             return await self.sent.get()
 
@@ -60,7 +60,7 @@ class Client:
     console: int = 0xA0A1A2A3
     peer: Peer = ("192.0.2.1", 40000)
     session: int = 0
-    keys: Keys = field(default_factory=lambda: Keys(b"", b""))
+    keys: SessionKeys = field(default_factory=lambda: SessionKeys(b"", b""))
     sequence: int = 0
     number: int = 0
     privilege: int = 4

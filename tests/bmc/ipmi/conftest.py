@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from rackless.bmc.accounts import Accounts
-from rackless.bmc.audit import Audit
-from rackless.bmc.chassis import Chassis
-from rackless.bmc.faults import Faults
-from rackless.bmc.ipmi.controller import Controller
+from rackless.bmc.core.accounts import Accounts
+from rackless.bmc.core.audit import Audit
+from rackless.bmc.core.chassis import Chassis
+from rackless.bmc.core.faults import Faults
+from rackless.bmc.core.media import MediaShelf
+from rackless.bmc.core.state import JsonFile
+from rackless.bmc.ipmi.controller import ManagementController
 from rackless.bmc.ipmi.server import Port
 from rackless.bmc.ipmi.suites import SUITES
-from rackless.bmc.media import MediaShelf
-from rackless.bmc.state import JsonFile
 from rackless.drivers.fake.hypervisor import FakeHypervisor
 from rackless.events import Bus, Event, Note
 from tests.bmc.conftest import ADMIN, OPERATOR, VIEWER, server
@@ -37,7 +37,7 @@ class Desk:
 
     hypervisor: FakeHypervisor
     chassis: Chassis
-    controller: Controller
+    controller: ManagementController
     port: Port
     wire: Wire
     clock: Clock
@@ -75,7 +75,7 @@ async def make_desk(tmp_path: Path) -> AsyncIterator[MakeDesk]:
         await chassis.look()
         accounts = Accounts((ADMIN, OPERATOR, VIEWER), file=JsonFile(tmp_path / "accounts.json"))
         audit = tmp_path / "audit.jsonl"
-        controller = Controller(chassis, accounts, bus, now=clock, faults=faults, audit=Audit(audit, bus))
+        controller = ManagementController(chassis, accounts, bus, now=clock, faults=faults, audit=Audit(audit, bus))
         port = Port(controller, bus, suites=suites, now=clock)
         desk = Desk(hypervisor, chassis, controller, port, Wire(port), clock, tmp_path)
 

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from rackless.bmc.state import BootOverride, When
+from rackless.bmc.core.state import BootOverride, When
 from rackless.errors import LabError
 from rackless.ports.hypervisor import BootDevice, Firmware, Power
 from tests.bmc.ipmi.conftest import Desk, MakeDesk

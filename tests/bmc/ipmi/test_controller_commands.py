@@ -7,7 +7,7 @@ from ipaddress import IPv4Address
 
 import pytest
 
-from rackless.bmc.buttons import Cause
+from rackless.bmc.core.power import StartCause
 from rackless.bmc.ipmi import sdr
 from rackless.bmc.ipmi.sdr import Analog
 from rackless.errors import LabError
@@ -165,7 +165,7 @@ async def test_a_watchdog_that_is_not_wound_resets_the_server(make_desk: MakeDes
     await client.get(0x06, 0x24, struct.pack("<BBBBH", 4, 1, 0, 0x3E, 10))
     await client.get(0x06, 0x22)
     assert (await client.get(0x06, 0x25))[0] == 0x44
-    await eventually(lambda: desk.chassis.cause is Cause.WATCHDOG)
+    await eventually(lambda: desk.chassis.cause is StartCause.WATCHDOG)
     assert desk.hypervisor.called("reset") == [("reset", "server-0")]
     state = await client.get(0x06, 0x25)
     assert (state[0], state[3]) == (0x04, 0x10)

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from rackless.bmc.faults import Fault, Operation, Trouble
+from rackless.bmc.core.faults import BmcFault, Operation, Trouble
 from rackless.bmc.ipmi.wire import Request
 from rackless.ports.hypervisor import Power
 from tests.bmc.conftest import ADMIN
@@ -46,7 +46,7 @@ async def test_who_may_not_and_tried_is_written_down(desk: Desk) -> None:
 
 async def test_an_answer_can_be_late(desk: Desk) -> None:
     client = await desk.admin()
-    desk.controller.faults.add(Fault(Trouble.DELAY, operation=Operation.READ, seconds=0.05, count=1))
+    desk.controller.faults.add(BmcFault(Trouble.DELAY, operation=Operation.READ, seconds=0.05, count=1))
     started = asyncio.get_running_loop().time()
     assert await client.get(*STATUS)
     assert asyncio.get_running_loop().time() - started >= 0.05
@@ -54,7 +54,7 @@ async def test_an_answer_can_be_late(desk: Desk) -> None:
 
 async def test_an_answer_can_be_lost_and_the_client_asks_again(desk: Desk) -> None:
     client = await desk.admin()
-    desk.controller.faults.add(Fault(Trouble.DROP, count=1))
+    desk.controller.faults.add(BmcFault(Trouble.DROP, count=1))
     message = Request(*CONTROL, b"\x01", number=7).encode()
     desk.wire.say(client.seal(message))
     await asyncio.sleep(0.01)
@@ -67,13 +67,13 @@ async def test_an_answer_can_be_lost_and_the_client_asks_again(desk: Desk) -> No
 @pytest.mark.parametrize(("status", "code"), [(503, 0xC0), (403, 0xD4), (500, 0xFF)])
 async def test_a_command_can_be_refused(desk: Desk, status: int, code: int) -> None:
     client = await desk.admin()
-    desk.controller.faults.add(Fault(Trouble.REFUSE, "server-0", Operation.POWER, status=status))
+    desk.controller.faults.add(BmcFault(Trouble.REFUSE, "server-0", Operation.POWER, status=status))
     assert await client.ask(*CONTROL, b"\x01") == (code, b"")
     assert await client.get(*STATUS)
 
 
 async def test_the_right_password_can_be_refused(desk: Desk) -> None:
-    desk.controller.faults.add(Fault(Trouble.WRONG_PASSWORD, count=1))
+    desk.controller.faults.add(BmcFault(Trouble.WRONG_PASSWORD, count=1))
     with pytest.raises(LoginRefused) as refused:
         await desk.client().login()
     assert refused.value.status == 0x0F
@@ -81,7 +81,7 @@ async def test_the_right_password_can_be_refused(desk: Desk) -> None:
 
 
 async def test_login_can_be_met_by_silence(desk: Desk) -> None:
-    desk.controller.faults.add(Fault(Trouble.DROP, operation=Operation.LOGIN, count=1))
+    desk.controller.faults.add(BmcFault(Trouble.DROP, operation=Operation.LOGIN, count=1))
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(0.02):
             await desk.client().login()
@@ -90,7 +90,7 @@ async def test_login_can_be_met_by_silence(desk: Desk) -> None:
 
 async def test_power_can_be_stuck(make_desk: MakeDesk) -> None:
     desk = await make_desk()
-    desk.controller.faults.add(Fault(Trouble.STUCK_POWER, count=1))
+    desk.controller.faults.add(BmcFault(Trouble.STUCK_POWER, count=1))
     client = await desk.admin()
     await client.get(*CONTROL, b"\x01")
     assert desk.chassis.server().power is Power.OFF

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from rackless.bmc.ipmi import wire
-from rackless.bmc.ipmi.sol import Stream
+from rackless.bmc.ipmi.sol import SerialStream
 from rackless.drivers.fake.consoles import FakeConsoles
 from tests.bmc.ipmi.client import Client
 from tests.bmc.ipmi.conftest import Clock, Desk
@@ -115,7 +115,7 @@ class Typed(bytearray):
 
 def test_what_is_not_acknowledged_is_sent_again_but_not_for_ever() -> None:
     clock = Clock()
-    stream = Stream(Typed(), clock, retry_seconds=0.5, retries=2)
+    stream = SerialStream(Typed(), clock, retry_seconds=0.5, retries=2)
     [first] = stream.feed(b"abc")
     assert stream.feed(b"def") == []
     again = []
@@ -131,21 +131,21 @@ def test_what_is_not_acknowledged_is_sent_again_but_not_for_ever() -> None:
 
 
 def test_what_a_client_did_not_take_comes_again_first() -> None:
-    stream = Stream(Typed(), Clock())
+    stream = SerialStream(Typed(), Clock())
     stream.feed(b"abcdef")
     assert stream.receive(b"\x00\x01\x02\x00") == [b"\x02\x00\x00\x00cdef"]
 
 
 def test_a_piece_the_client_sends_again_is_typed_once() -> None:
     typed = Typed()
-    stream = Stream(typed, Clock())
+    stream = SerialStream(typed, Clock())
     for _ in range(2):
         assert stream.receive(b"\x03\x00\x00\x00ls") == [b"\x00\x03\x02\x00"]
     assert typed == b"ls"
 
 
 def test_a_client_that_does_not_read_costs_a_bounded_place() -> None:
-    stream = Stream(Typed(), Clock())
+    stream = SerialStream(Typed(), Clock())
     for _ in range(1000):
         stream.feed(b"x" * 1000)
     assert len(stream._waiting) <= 64 << 10

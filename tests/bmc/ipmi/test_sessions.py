@@ -184,10 +184,16 @@ async def test_an_unused_session_ends(desk: Desk) -> None:
 
 
 async def test_there_is_a_limit_to_sessions_and_it_is_told(desk: Desk) -> None:
-    for number in range(SESSION_LIMIT):
+    share = SESSION_LIMIT * 3 // 4
+    for number in range(share):
         await desk.client(console=number + 1).login()
     with pytest.raises(LoginRefused) as refused:
         await desk.client().login()
+    assert refused.value.status == 0x01
+    for number in range(SESSION_LIMIT - share):  # the others are not locked out by one
+        await desk.client(console=100 + number, privilege=3).login("operator", "oper4tor")
+    with pytest.raises(LoginRefused) as refused:
+        await desk.client(privilege=2).login("viewer", "v1ewer")
     assert refused.value.status == 0x01
     desk.clock.seconds += SESSION_SECONDS + 1
     await desk.client().login()

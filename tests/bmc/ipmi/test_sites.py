@@ -10,7 +10,7 @@ import pytest
 from rackless.bmc.fleet import Bmc, Fleet
 from rackless.bmc.ipmi.sites import Ipmi
 from rackless.drivers.fake.hypervisor import FakeHypervisor
-from rackless.errors import MachineError
+from rackless.errors import HypervisorError
 from rackless.events import Bus
 from tests.bmc.conftest import ADMIN, MakeRack, free_port, server
 
@@ -95,5 +95,5 @@ async def test_an_address_that_cannot_be_had_is_explained(make_rack: MakeRack) -
     port = free_port()
     rack = await make_rack(1, ipmi=Ipmi(port=port))
     assert rack.fleet.ipmi is not None
-    with pytest.raises(MachineError, match="server-0"):
+    with pytest.raises(HypervisorError, match="server-0"):
         rack.fleet.ipmi._listen(rack.fleet.chassis("server-0"), 0)

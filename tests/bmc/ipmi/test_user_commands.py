@@ -1,9 +1,13 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from rackless.bmc.accounts import Account
-from tests.bmc.conftest import ADMIN
+from rackless.bmc.core.accounts import Account, Lockout
+from rackless.bmc.ipmi import wire
+from rackless.bmc.ipmi.wire import Request
+from tests.bmc.conftest import ADMIN, OPERATOR
 from tests.bmc.ipmi.client import LoginRefused
 from tests.bmc.ipmi.conftest import Desk
 
@@ -79,3 +83,94 @@ async def test_only_an_administrator_changes_users(desk: Desk) -> None:
     await client.login("operator", "oper4tor")
     await client.as_(3)
     assert (await client.ask(*SET_PASSWORD, b"\x02\x02" + name("mine now")))[0] == 0xD4
+
+
+# what a change of an account ends
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"password": "another one"}, {"role": "ReadOnly"}, {"enabled": False}, {"username": "other"}, None],
+    ids=lambda change: "-".join(change) if change else "deleted",
+)
+async def test_a_changed_account_ends_its_sessions_at_once_and_no_others(
+    desk: Desk, change: dict[str, object] | None
+) -> None:
+    admin = await desk.admin()
+    client = desk.client(privilege=3, console=7)
+    await client.login("operator", "oper4tor")
+    accounts = desk.controller.accounts
+    if change is None:
+        await accounts.remove("2")
+    else:
+        await accounts.put("2", replace(OPERATOR, **change))  # type: ignore[arg-type]
+    assert {session.login.name for session in desk.port.endpoint.sessions.values()} == {"admin"}
+    desk.wire.say(client.seal(Request(0x00, 0x01, b"", number=3).encode()), client.peer)
+    assert desk.wire.silent()
+    assert await admin.get(0x00, 0x01)
+
+
+async def test_who_changes_their_own_password_goes_on_and_their_other_sessions_end(desk: Desk) -> None:
+    other, client = await desk.admin(), desk.client(console=9)
+    await client.login()
+    await client.as_(4)
+    await client.get(*SET_PASSWORD, b"\x02\x02" + name("a new password"))
+    assert [session.console for session in desk.port.endpoint.sessions.values()] == [9]
+    assert await client.get(0x00, 0x01)
+    desk.port.sweep()
+    assert await client.get(0x00, 0x01)
+    assert other.session not in desk.port.endpoint.sessions
+
+
+async def test_who_takes_their_own_rights_is_answered_and_then_gone(desk: Desk) -> None:
+    accounts = desk.controller.accounts
+    await accounts.put("4", Account("second", "the other one"))
+    client = await desk.admin()
+    assert await client.get(*SET_ACCESS, b"\x91\x02\x02") == b""
+    assert not desk.port.endpoint.sessions
+    assert accounts.by_id["1"].role == "ReadOnly"
+
+
+async def test_who_is_barred_from_the_channel_is_gone_at_once(desk: Desk) -> None:
+    client = await desk.admin()
+    await desk.client(privilege=3, console=7).login("operator", "oper4tor")
+    await client.get(*SET_ACCESS, b"\x11\x03\x0f")
+    assert {session.login.name for session in desk.port.endpoint.sessions.values()} == {"admin"}
+
+
+async def test_a_password_that_changes_while_somebody_logs_in_with_the_old_one_counts(desk: Desk) -> None:
+    client = desk.client(privilege=3)
+    asked = client.ask_outside
+
+    async def changing(kind: int, payload: bytes) -> bytes:
+        if kind == wire.RAKP3:
+            await desk.controller.accounts.put("2", replace(OPERATOR, password="another one"))
+        return await asked(kind, payload)
+
+    client.ask_outside = changing  # type: ignore[method-assign]
+    with pytest.raises(LoginRefused):
+        await client.login("operator", "oper4tor")
+    assert not desk.port.endpoint.sessions
+
+
+async def test_wrong_passwords_lock_an_account_here_too(desk: Desk) -> None:
+    await desk.controller.accounts.set_lockout(Lockout(2, 60, 30))
+    for _ in range(2):
+        with pytest.raises(LoginRefused) as refused:
+            await desk.client(privilege=3).login("operator", "wrong")
+        assert refused.value.status == 0x0F
+    with pytest.raises(LoginRefused) as refused:
+        await desk.client(privilege=3).login("operator", "oper4tor")
+    assert refused.value.status == 0x0D
+    assert desk.controller.accounts.check("operator", "oper4tor") is None
+    await desk.admin()
+    desk.controller.accounts.unlock("operator")
+    await desk.client(privilege=3).login("operator", "oper4tor")
+
+
+async def test_the_right_password_forgets_the_wrong_ones_here_too(desk: Desk) -> None:
+    await desk.controller.accounts.set_lockout(Lockout(2, 60, 30))
+    for _ in range(3):
+        with pytest.raises(LoginRefused):
+            await desk.client(privilege=3).login("operator", "wrong")
+        await desk.client(privilege=3).login("operator", "oper4tor")

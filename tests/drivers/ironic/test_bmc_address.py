@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from rackless.drivers.ironic.bmc_address import BadAddress, find_driver
-from rackless.ports.provisioner import BmcAccess
+from rackless.ports.provisioner import BmcLogin
 
 CA = Path("/lab/ca.crt")
 
@@ -22,7 +22,7 @@ CA = Path("/lab/ca.crt")
 def test_a_metal3_address_becomes_a_redfish_service_and_a_system(
     address: str, redfish: str, system: str | None
 ) -> None:
-    info = find_driver(BmcAccess(address, "admin", "secret", CA)).info
+    info = find_driver(BmcLogin(address, "admin", "secret", CA)).info
     assert (info["redfish_address"], info.get("redfish_system_id")) == (redfish, system)
     assert info["redfish_verify_ca"] == "/lab/ca.crt"
 
@@ -32,7 +32,7 @@ def test_a_metal3_address_becomes_a_redfish_service_and_a_system(
 )
 def test_who_is_trusted_is_the_ca_the_system_or_anyone(ca: Path | None, verify: bool, expected: str | bool) -> None:
     address = "redfish-virtualmedia://192.0.2.1/redfish/v1/Systems/1"
-    assert find_driver(BmcAccess(address, "admin", "secret", ca, verify)).info["redfish_verify_ca"] == expected
+    assert find_driver(BmcLogin(address, "admin", "secret", ca, verify)).info["redfish_verify_ca"] == expected
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def test_who_is_trusted_is_the_ca_the_system_or_anyone(ca: Path | None, verify: 
 )
 def test_an_address_that_cannot_work_says_what_would(address: str, says: str) -> None:
     with pytest.raises(BadAddress) as error:
-        find_driver(BmcAccess(address, "admin", "secret"))
+        find_driver(BmcLogin(address, "admin", "secret"))
     assert says in str(error.value)
 
 
@@ -71,7 +71,7 @@ def test_an_address_that_cannot_work_says_what_would(address: str, says: str) ->
 def test_the_scheme_chooses_driver_and_boot_as_it_does_in_metal3(
     address: str, driver: str, boot: str, tool: str
 ) -> None:
-    found = find_driver(BmcAccess(address, "admin", "secret"))
+    found = find_driver(BmcLogin(address, "admin", "secret"))
     assert (found.name, found.boot, found.over_network) == (driver, boot, boot == "ipxe")
     assert found.interfaces == {
         "boot_interface": boot,
@@ -83,7 +83,7 @@ def test_the_scheme_chooses_driver_and_boot_as_it_does_in_metal3(
 
 
 def test_an_ipmi_address_says_host_port_and_privilege() -> None:
-    plain = find_driver(BmcAccess("ipmi://192.0.2.1", "admin", "secret")).info
+    plain = find_driver(BmcLogin("ipmi://192.0.2.1", "admin", "secret")).info
     assert plain == {
         "ipmi_address": "192.0.2.1",
         "ipmi_port": 623,
@@ -92,9 +92,9 @@ def test_an_ipmi_address_says_host_port_and_privilege() -> None:
         "ipmi_priv_level": "ADMINISTRATOR",
         "deploy_forces_oob_reboot": True,
     }
-    other = find_driver(BmcAccess("ipmi://[2001:db8::1]:6230?privilegelevel=OPERATOR", "admin", "secret")).info
+    other = find_driver(BmcLogin("ipmi://[2001:db8::1]:6230?privilegelevel=OPERATOR", "admin", "secret")).info
     assert (other["ipmi_address"], other["ipmi_port"], other["ipmi_priv_level"]) == ("2001:db8::1", 6230, "OPERATOR")
 
 
 def test_a_driver_does_not_show_its_password() -> None:
-    assert "secret" not in repr(find_driver(BmcAccess("ipmi://192.0.2.1", "admin", "secret")))
+    assert "secret" not in repr(find_driver(BmcLogin("ipmi://192.0.2.1", "admin", "secret")))

@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 
 from rackless.drivers.ironic.node import fingerprint
-from rackless.drivers.ironic.provisioner import Guest, IronicProvisioner
+from rackless.drivers.ironic.provisioner import IronicProvisioner
+from rackless.ports.ironic import Guest
 from rackless.ports.provisioner import (
     Again,
-    BmcAccess,
+    BmcLogin,
     ConfigDrive,
     Done,
     ErrorKind,
@@ -22,7 +23,7 @@ from rackless.ports.provisioner import (
 
 from .ironic_standin import IronicStandIn
 
-BMC = BmcAccess("redfish-virtualmedia://192.0.2.1/redfish/v1/Systems/1", "admin", "secret")
+BMC = BmcLogin("redfish-virtualmedia://192.0.2.1/redfish/v1/Systems/1", "admin", "secret")
 HOST = HostAccess("ctrl-0", "uid-1", BMC, "02:00:00:00:00:01")
 IMAGE = Image("http://192.0.2.1/node.qcow2", "ab" * 32)
 CONFIG = ConfigDrive('{"ignition": {}}', {"role": "control-plane"})
@@ -332,7 +333,7 @@ async def test_power_off_asks_the_system_unless_it_is_hard(api: IronicStandIn, i
 async def test_a_bad_address_is_a_registration_error_without_asking_ironic_for_a_node(
     api: IronicStandIn, ironic: IronicProvisioner
 ) -> None:
-    access = HostAccess("ctrl-0", "uid-1", BmcAccess("ipmi://192.0.2.1", "admin", "secret"), "02:00:00:00:00:01")
+    access = HostAccess("ctrl-0", "uid-1", BmcLogin("ipmi://192.0.2.1", "admin", "secret"), "02:00:00:00:00:01")
     result = await ironic.register(access)
     assert isinstance(result, Failed) and result.kind is ErrorKind.REGISTRATION
     assert api.asked == []

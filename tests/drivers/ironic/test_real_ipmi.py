@@ -15,7 +15,7 @@ import aiohttp
 import pytest
 import pytest_asyncio
 
-from rackless.daemon.bmc_server import Settings, serve_fleet
+from rackless.drivers.clock import SystemClock
 from rackless.drivers.ironic.client import Busy, IronicClient
 from rackless.drivers.ironic.config import IronicConfig
 from rackless.drivers.ironic.service import IronicService
@@ -23,6 +23,7 @@ from rackless.drivers.libvirt.connection import Connection
 from rackless.drivers.libvirt.hypervisor import LibvirtHypervisor
 from rackless.drivers.process import LocalProcesses
 from rackless.events import Bus
+from rackless.operations.serve_bmcs import ServeSettings, serve_fleet
 from rackless.ports.hypervisor import Power
 from tests.bmc.conftest import basic
 
@@ -90,9 +91,11 @@ async def site(
     folder = tmp_path_factory.mktemp("ipmi")
     (folder / "node.xml").write_text(NODE)
     hypervisor = LibvirtHypervisor(Connection(f"test://{folder}/node.xml"))
-    settings = Settings("", "admin", "s3cret", folder / "bmc", port=REDFISH, tls=False, ipmi_base_port=IPMI)
+    settings = ServeSettings("", "admin", "s3cret", folder / "bmc", port=REDFISH, tls=False, ipmi_base_port=IPMI)
     ready = asyncio.Event()
-    serving = asyncio.create_task(serve_fleet(settings, hypervisor, Bus(), lambda _: None, lambda _: ready.set()))
+    serving = asyncio.create_task(
+        serve_fleet(settings, hypervisor, Bus(), lambda _: None, lambda _: ready.set(), SystemClock())
+    )
     service = IronicService(config, venv, LocalProcesses())
     try:
         async with asyncio.timeout(120):

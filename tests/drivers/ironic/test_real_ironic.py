@@ -17,19 +17,19 @@ import aiohttp
 import pytest
 import pytest_asyncio
 
-from rackless.daemon.keeper import KeptProcesses
-from rackless.drivers.ironic.client import IronicClient, Refused, Unreachable
+from rackless.drivers.ironic.client import IronicClient, IronicRefused, IronicUnreachable
 from rackless.drivers.ironic.config import IronicConfig
 from rackless.drivers.ironic.environment import ensure_environment
-from rackless.drivers.ironic.provisioner import Guest, IronicProvisioner
+from rackless.drivers.ironic.provisioner import IronicProvisioner
 from rackless.drivers.ironic.service import SHIM, IronicService
 from rackless.drivers.process import LocalProcesses
 from rackless.events import Bus
 from rackless.lab.files import FileServer
+from rackless.ports.ironic import Guest
 from rackless.ports.process import Completed
 from rackless.ports.provisioner import (
     Again,
-    BmcAccess,
+    BmcLogin,
     ConfigDrive,
     Done,
     ErrorKind,
@@ -39,6 +39,7 @@ from rackless.ports.provisioner import (
     Result,
 )
 from rackless.run.paths import Roots
+from rackless.run.supervise import KeptProcesses
 
 from .certificates import write_certificates
 from .redfish_standin import StandIn
@@ -70,7 +71,7 @@ def network() -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def venv() -> Path:
-    """The one of the machine's cache, which `rackless prepare` fills; made before the network is taken away."""
+    """The one of the computer's cache, which `rackless prepare` fills; made before the network is taken away."""
     return asyncio.run(ensure_environment(Roots.from_environment().cache, LocalProcesses(), Bus()))
 
 
@@ -113,7 +114,7 @@ async def ironic(venv: Path, network: None, config: IronicConfig) -> AsyncIterat
 
 def host(name: str, number: int, ca: Path | None, *, password: str = "secret", port: int = 8443) -> HostAccess:
     address = f"redfish-virtualmedia://{ADDRESS}:{port}/redfish/v1/Systems/1"
-    bmc = BmcAccess(address, "admin", password, ca)
+    bmc = BmcLogin(address, "admin", password, ca)
     return HostAccess(name, f"00000000-0000-4000-8000-{number:012d}", bmc, f"02:00:00:00:01:{number:02x}")
 
 
@@ -266,7 +267,7 @@ async def report_as_an_agent(config: IronicConfig, ca: Path, mac: str) -> None:
 
 async def test_the_api_is_closed_to_who_has_no_password(ironic: IronicProvisioner, config: IronicConfig) -> None:
     async with IronicClient(config.url, config.username, "another", config.ca) as client:
-        with pytest.raises(Refused):
+        with pytest.raises(IronicRefused):
             await client.drivers()
 
 
@@ -342,7 +343,7 @@ class Recorded(KeptProcesses):
     """Keeps programs running, and keeps the command lines of those that are only run."""
 
     def __init__(self, run: Path) -> None:
-        super().__init__(run, Bus())
+        super().__init__(LocalProcesses(), run, Bus())
         self.ran: list[str] = []
 
     async def run(self, argv: Sequence[str | Path], **more: Any) -> Completed:
@@ -385,7 +386,7 @@ async def test_a_killed_ironic_comes_back_and_a_newer_one_takes_the_database_ove
 async def answers(client: IronicClient) -> bool:
     try:
         await client.drivers()
-    except Unreachable:
+    except IronicUnreachable:
         return False
     return True
 

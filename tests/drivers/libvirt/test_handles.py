@@ -9,7 +9,7 @@ import pytest
 
 from rackless.drivers.libvirt.connection import Connection
 from rackless.drivers.libvirt.hypervisor import LibvirtHypervisor
-from rackless.errors import MachineError
+from rackless.errors import HypervisorError
 from rackless.ports.hypervisor import NoSuchServer, Power
 
 XML = """<domain type='test'><name>{name}</name><uuid>6695eb01-f6a4-8304-79aa-97f2502e000{number}</uuid>
@@ -27,7 +27,7 @@ async def test_a_name_that_means_another_domain_now_is_followed(tmp_path: Path) 
     connection = Connection(f"test://{tmp_path}/node.xml")
     try:
         await connection.call(lambda _: None)
-    except MachineError:
+    except HypervisorError:
         pytest.skip("libvirt's Python binding is not installed")
     hypervisor = LibvirtHypervisor(connection)
 

@@ -7,7 +7,7 @@ import pytest
 from rackless.drivers.libvirt.binding import libvirt
 from rackless.drivers.libvirt.connection import Connection
 from rackless.drivers.libvirt.networks import LibvirtNetworks
-from rackless.errors import MachineError
+from rackless.errors import HypervisorError
 from rackless.plan.addressing import plan_lab
 from rackless.spec.lab import LabSpec
 
@@ -18,7 +18,7 @@ CLUSTER = plan_lab(LabSpec()).cluster
 async def networks() -> AsyncIterator[LibvirtNetworks]:
     try:
         libvirt()
-    except MachineError as error:
+    except HypervisorError as error:
         pytest.skip(error.what)
     connection = Connection("test:///default")
     yield LibvirtNetworks(connection)

@@ -10,14 +10,14 @@ import pytest
 
 from rackless.drivers.libvirt.binding import libvirt
 from rackless.drivers.libvirt.networks import LibvirtNetworks
-from rackless.errors import MachineError
+from rackless.errors import HypervisorError
 
 
 @pytest.fixture(autouse=True)
 def binding() -> None:
     try:
         libvirt()
-    except MachineError as error:
+    except HypervisorError as error:
         pytest.skip(error.what)
 
 

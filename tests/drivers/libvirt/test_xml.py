@@ -9,7 +9,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from rackless.drivers.libvirt import domain_xml, network_xml
-from rackless.errors import MachineError
+from rackless.errors import HypervisorError
 from rackless.plan.addressing import plan_lab
 from rackless.ports.hypervisor import BootDevice, Disk, Firmware, Nic, Server
 from rackless.spec.lab import LabSpec
@@ -69,17 +69,18 @@ def test_a_provisioning_network_hands_out_addresses_but_no_way_elsewhere() -> No
     golden("network-provisioning.xml", network_xml.render(network))
 
 
-def test_a_server_with_secure_boot_a_tpm_and_more_disks_and_nics() -> None:
+def test_a_server_with_secure_boot_a_tpm_a_user_of_its_own_and_more_disks_and_nics() -> None:
     box = replace(
         server(),
         secure_boot=True,
         tpm=True,
-        disks=(*server().disks, Disk(Path("/lab/disks/ctrl-0-disk1.qcow2"), 1 << 30, "RL000000000002")),
+        user=2_000_300_017,
+        disks=(*server().disks, Disk(Path("/lab/disks/ctrl-0-disk1.qcow2"), 1 << 30, "RL000000000002", safe=True)),
         nics=(*server().nics, Nic("02:00:00:00:00:02", "storage")),
     )
     secure = (Path("/usr/share/OVMF/OVMF_CODE_4M.secboot.fd"), Path("/usr/share/OVMF/OVMF_VARS_4M.ms.fd"))
     golden("server-secure.xml", domain_xml.render(box, replace(TCG, secure_code=secure[0], secure_vars=secure[1])))
-    with pytest.raises(MachineError, match="no firmware for it"):
+    with pytest.raises(HypervisorError, match="no firmware for it"):
         domain_xml.render(box, TCG)
 
 
@@ -163,3 +164,21 @@ def test_media_go_into_the_first_of_several_drives() -> None:
     assert domain_xml.parse(xml).media == Path("/seed.iso")
     assert domain_xml.parse(domain_xml.with_media(xml, None)).media is None
     assert "/more.iso" in domain_xml.with_media(xml, None)
+
+
+def test_an_image_stays_root_s_in_the_drive_of_a_server_with_a_user_of_its_own() -> None:
+    xml = domain_xml.render(replace(server(), user=2_000_300_017), TCG)
+    drive = domain_xml.drive_xml(xml, Path("/lab/media/x.iso"))
+    assert drive is not None
+    label = ET.fromstring(drive).find("source/seclabel")
+    assert label is not None and label.attrib == {"model": "dac", "relabel": "no"}
+    assert domain_xml.user_of(ET.fromstring(xml)) == 2_000_300_017
+    plain = domain_xml.drive_xml(domain_xml.render(server(), TCG), Path("/lab/media/x.iso"))
+    assert plain is not None and "seclabel" not in plain
+
+
+def test_the_user_that_libvirt_chose_by_itself_is_not_one_the_definition_names() -> None:
+    chosen = (
+        "<domain><seclabel type='dynamic' model='dac' relabel='yes'><label>+64055:+64055</label></seclabel></domain>"
+    )
+    assert domain_xml.user_of(ET.fromstring(chosen)) is None

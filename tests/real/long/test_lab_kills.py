@@ -21,8 +21,8 @@ pytestmark = [pytest.mark.real, pytest.mark.long]
 
 LAB = "servers: {node: {count: 2}}\nnetworks: {bmc: {access: routed}, provisioning: {mode: unmanaged}}\n"
 VICTIMS = {
-    "holder": "rackless.daemon.holder",
-    "labd": "rackless.daemon.labd",
+    "holder": "rackless.holder.main",
+    "labd": "rackless.labd.main",
     "libvirtd": "libvirtd",
     "dnsmasq": "/cluster.conf",
     "API": "rackless api serve",

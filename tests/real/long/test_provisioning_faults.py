@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 
-from rackless.daemon.prepare import load_supplies
+from rackless.run.supplies import load_supplies
 from tests.real import bootable
 from tests.real.breakage import await_phase
 from tests.real.conftest import ROOT, PretendHost
@@ -185,7 +185,7 @@ def test_an_agent_that_cannot_call_is_told_with_how_far_its_server_came_and_up_g
 @contextmanager
 def image_server(host: PretendHost, image: Path) -> Iterator[str]:
     """Where `odd_images` offers this file inside the lab."""
-    (labd,) = pids(host, "rackless.daemon.labd")
+    (labd,) = pids(host, "rackless.labd.main")
     command = [sys.executable, "-m", "tests.real.odd_images", str(image), GATEWAY, str(PORT)]
     process = subprocess.Popen(
         ["nsenter", "-t", str(labd), "-m", "-n", f"--wd={ROOT}", "--", *command],
@@ -256,7 +256,7 @@ def test_a_machine_whose_disk_fills_up_is_named_and_with_room_again_up_goes_on(h
         host.run("rm", str(storage / "filler"))
         done = running.result()
     assert status["errorType"] == "provisioning error" and status["provisioning"]["state"] == "provisioning"
-    assert "there is no room left on this machine for the servers' disks" in status["errorMessage"]
+    assert "there is no room left on this computer for the servers' disks" in status["errorMessage"]
     assert "seen so far: power on" in status["errorMessage"]
     assert done.returncode == 0, done.stdout + done.stderr
     require_node(host)

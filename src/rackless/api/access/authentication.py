@@ -22,21 +22,26 @@ from rackless.api.kinds.core import SECRET, SERVICE_ACCOUNT
 from rackless.api.kinds.kind import Caller
 from rackless.api.status import Json, unauthorized
 from rackless.api.stores.port import Store
+from rackless.trust.keys import PrivateKey
 
 ANONYMOUS = Caller("system:anonymous", ("system:unauthenticated",))
 _ISSUER = "https://kubernetes.default.svc"
+_SKEW_SECONDS = 60
+"""So far ahead may the clock be of who issued a token: another API server of the same cluster."""
 
 
 def from_certificate(certificate: Any) -> Caller | None:
-    """The caller named by a verified peer certificate, in the form the ssl module gives."""
-    name, groups = "", []
-    for relative in (certificate or {}).get("subject", ()):
-        for attribute, value in relative:
-            if attribute == "commonName":
-                name = value
-            elif attribute == "organizationName":
-                groups.append(value)
-    return Caller(name, (*groups, "system:authenticated")) if name else None
+    """The caller named by a verified peer certificate, in the form the ssl module gives; None when it names nobody.
+
+    Raises Unauthorized when it names two: requests for such are refused (`signing.read`), and whoever else signed one may
+    have checked the other name.
+    """
+    attributes = [pair for relative in (certificate or {}).get("subject", ()) for pair in relative]
+    names = [value for attribute, value in attributes if attribute == "commonName"]
+    groups = [value for attribute, value in attributes if attribute == "organizationName"]
+    if len(names) > 1:
+        raise unauthorized()
+    return Caller(names[0], (*groups, "system:authenticated")) if names and names[0] else None
 
 
 def _b64(data: bytes) -> str:
@@ -50,19 +55,25 @@ def _unb64(text: str) -> bytes:
 class Tokens:
     """Service account tokens (signed, ES256) and bootstrap tokens (Secrets in kube-system)."""
 
-    def __init__(self, store: Store, load_key: Callable[[], ec.EllipticCurvePrivateKey]) -> None:
+    def __init__(
+        self,
+        store: Store,
+        load_key: Callable[[], PrivateKey],
+        clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
         self._store = store
+        self._clock = clock
         self._load_key = load_key
-        self._key: ec.EllipticCurvePrivateKey | None = None
+        self._key: PrivateKey | None = None
 
-    def _signing_key(self) -> ec.EllipticCurvePrivateKey:
+    def _signing_key(self) -> PrivateKey:
         if self._key is None:
             self._key = self._load_key()
         return self._key
 
     def issue(self, account: Json, audiences: list[str], seconds: int) -> tuple[str, str]:
         """A token for a service account, and when it expires."""
-        issued = int(datetime.now(UTC).timestamp())
+        issued = int(self._clock().timestamp())
         metadata = account["metadata"]
         claims = {
             "iss": _ISSUER,
@@ -97,7 +108,7 @@ class Tokens:
             der = encode_dss_signature(int.from_bytes(raw[:32], "big"), int.from_bytes(raw[32:], "big"))
             self._signing_key().public_key().verify(der, signed.encode(), ec.ECDSA(hashes.SHA256()))
             claims = decode(_unb64(signed.split(".")[1]))
-            if not claims["nbf"] - 60 <= datetime.now(UTC).timestamp() < claims["exp"]:
+            if not claims["nbf"] - _SKEW_SECONDS <= self._clock().timestamp() < claims["exp"]:
                 return None
             if _ISSUER not in claims["aud"]:
                 return None
@@ -123,13 +134,15 @@ class Tokens:
         data = {
             key: base64.b64decode(value).decode(errors="replace") for key, value in (stored.get("data") or {}).items()
         }
-        if data.get("token-id") != identity or data.get("usage-bootstrap-authentication") != "true":
+        if data.get("token-id") != identity or "token-secret" not in data:
             return None
-        if not hmac.compare_digest(data.get("token-secret", "").encode(), secret.encode()):
+        if data.get("usage-bootstrap-authentication") != "true":
+            return None
+        if not hmac.compare_digest(data["token-secret"].encode(), secret.encode()):
             return None
         if data.get("expiration"):
             try:
-                if datetime.fromisoformat(data["expiration"].replace("Z", "+00:00")) <= datetime.now(UTC):
+                if datetime.fromisoformat(data["expiration"]) <= self._clock():
                     return None
             except (ValueError, TypeError):
                 return None

@@ -1,4 +1,4 @@
-"""Acting as somebody else (`kubectl --as`): who asks must be allowed to, for every part of whom they want to be."""
+"""Impersonation (`kubectl --as`): the caller needs the right to impersonate every part of the user it wants to be."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from urllib.parse import unquote
 from multidict import CIMultiDictProxy
 
 from rackless.api import status
-from rackless.api.access.rbac import Attributes, Authorizer, refusal
+from rackless.api.access.attributes import Attributes
+from rackless.api.access.rbac import Authorizer, refusal
 from rackless.api.kinds.kind import Caller
 
 _USER, _UID, _GROUP, _EXTRA = "Impersonate-User", "Impersonate-Uid", "Impersonate-Group", "impersonate-extra-"

@@ -1,83 +1,77 @@
-"""Certificate signing requests: whether one can be read, and its certificate once it is approved.
+"""Certificate signing requests: which of them this API signs once somebody has approved them.
 
-Signed are the signers whose purpose is fixed: kubelet clients, kubelet serving, and any client of this API. Other
-signers are left to whoever watches them.
+It signs for the signers whose purpose is fixed: kubelet clients, kubelet serving, and any client of this API. Requests for
+other signers are left to the controllers that watch them. A subject names one user: a request with two common names is
+refused here, a certificate with two in `authentication`.
 """
 
 from __future__ import annotations
 
 import base64
-import binascii
+from datetime import timedelta
 
-from cryptography import x509
-from cryptography.x509.oid import NameOID
-
-from rackless.api.access.pki import Authority
 from rackless.api.status import Json
+from rackless.trust.authority import YEAR, Authority, Use
+from rackless.trust.requests import Asked, read_request
 
-_CLIENT = "kubernetes.io/kube-apiserver-client"
-_KUBELET_CLIENT = "kubernetes.io/kube-apiserver-client-kubelet"
-_KUBELET_SERVING = "kubernetes.io/kubelet-serving"
-SIGNERS = (_CLIENT, _KUBELET_CLIENT, _KUBELET_SERVING)
+CLIENT = "kubernetes.io/kube-apiserver-client"
+KUBELET_CLIENT = "kubernetes.io/kube-apiserver-client-kubelet"
+KUBELET_SERVING = "kubernetes.io/kubelet-serving"
+SIGNERS = (CLIENT, KUBELET_CLIENT, KUBELET_SERVING)
+NODE_SIGNERS = (KUBELET_CLIENT, KUBELET_SERVING)
 
 
-def request_problem(encoded: str) -> str:
-    """Why the request cannot be read, or nothing."""
-    try:
-        request = x509.load_pem_x509_csr(base64.b64decode(encoded, validate=True))
-        if not request.is_signature_valid:
-            return "the signature of the request is not valid"
-    except (ValueError, binascii.Error, TypeError) as error:
-        return f"PEM block type must be CERTIFICATE REQUEST: {error}"
+def common_name(encoded: str) -> str:
+    """Who a readable request is for."""
+    return read_request(encoded).name
+
+
+def names_masters(signer: str, encoded: str) -> bool:
+    """Whether the request would make its holder all-powerful, which no signer of ours does."""
+    return signer == CLIENT and "system:masters" in read_request(encoded).organizations
+
+
+def refusal(signer: str, asked: Asked, usages: list[str]) -> str:
+    """Why this signer does not sign such a request, or nothing."""
+    purpose = "server auth" if signer == KUBELET_SERVING else "client auth"
+    needed = {"digital signature", purpose} if signer in NODE_SIGNERS else {purpose}
+    if not needed <= set(usages) <= {"digital signature", "key encipherment", purpose}:
+        return f"usages did not match the signer's: {', '.join(sorted(needed))}"
+    if signer in NODE_SIGNERS:
+        if asked.organizations != ("system:nodes",):
+            return "subject organization is not system:nodes"
+        if not asked.name.removeprefix("system:node:") or not asked.name.startswith("system:node:"):
+            return "subject common name does not begin with system:node:"
+        return _alternatives_refusal(signer, asked.kinds_of_alternatives())
+    if "system:masters" in asked.organizations:
+        return "subject organization may not be system:masters"
     return ""
 
 
-def _organizations(request: x509.CertificateSigningRequest) -> set[str]:
-    return {str(a.value) for a in request.subject.get_attributes_for_oid(NameOID.ORGANIZATION_NAME)}
-
-
-def _common_name(request: x509.CertificateSigningRequest) -> str:
-    found = request.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
-    return str(found[0].value) if found else ""
-
-
-def refusal(signer: str, request: x509.CertificateSigningRequest, usages: list[str]) -> str:
-    """Why this signer does not sign such a request, or nothing."""
-    allowed = {"digital signature", "key encipherment"}
-    if signer == _KUBELET_SERVING:
-        if set(usages) - allowed - {"server auth"} or "server auth" not in usages:
-            return "usages did not match the signer's: server auth"
-    elif set(usages) - allowed - {"client auth"} or "client auth" not in usages:
-        return "usages did not match the signer's: client auth"
-    if signer in (_KUBELET_CLIENT, _KUBELET_SERVING):
-        if _organizations(request) != {"system:nodes"}:
-            return "subject organization is not system:nodes"
-        if not _common_name(request).startswith("system:node:"):
-            return "subject common name does not begin with system:node:"
-    elif "system:masters" in _organizations(request):
-        return "subject organization may not be system:masters"
+def _alternatives_refusal(signer: str, found: set[str]) -> str:
+    allowed = {"DNS", "IP"} if signer == KUBELET_SERVING else set[str]()
+    if signer == KUBELET_SERVING and not found & allowed:
+        return "DNS or IP subjectAltName is required"
+    for word in sorted(found - allowed):
+        return f"{word} subjectAltNames are not allowed"
     return ""
 
 
 def certificate_for(authority: Authority, request_object: Json) -> tuple[str, str]:
     """(certificate in base64, "") or ("", why not)."""
     spec = request_object["spec"]
-    request = x509.load_pem_x509_csr(base64.b64decode(spec["request"]))
     signer, usages = spec["signerName"], spec.get("usages") or []
-    if problem := refusal(signer, request, usages):
+    try:
+        asked = read_request(spec["request"])
+    except ValueError as error:  # an earlier program accepted it
+        return "", str(error)
+    if problem := refusal(signer, asked, usages):
         return "", problem
-    names = None
-    if signer == _KUBELET_SERVING:
-        try:
-            names = request.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-        except x509.ExtensionNotFound:
-            return "", "the request has no subject alternative names"
     pem = authority.sign(
-        request.public_key(),
-        request.subject,
-        names=names,
-        client="client auth" in usages,
-        server="server auth" in usages,
-        seconds=spec.get("expirationSeconds") or 365 * 86400,
+        asked.request.public_key(),
+        asked.request.subject,
+        names=asked.alternatives if signer == KUBELET_SERVING else None,
+        uses=(Use.SERVER if signer == KUBELET_SERVING else Use.CLIENT,),
+        lifetime=timedelta(seconds=seconds) if (seconds := spec.get("expirationSeconds")) else YEAR,
     )
     return base64.b64encode(pem).decode(), ""

@@ -139,6 +139,8 @@ def _raid(raid: Json) -> list[Cause]:
                     "is not the number of 'physicalDisks'",
                 )
             )
+    if hardware or software:
+        found.append(forbidden_field("spec.raid", "RAID volumes are not set up here: leave them out"))
     if software and software[0].get("level") != "1":
         found.append(
             invalid_value(

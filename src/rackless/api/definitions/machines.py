@@ -53,7 +53,7 @@ _CONDITIONS = by_key(
 )  # fmt: skip
 _MACHINE_SPEC = struct(
     "",
-    "What is wanted of the machine.",
+    "What is wanted of the computer.",
     lifecycleHooks=struct(preDrain=_HOOKS, preTerminate=_HOOKS),
     metadata=_METADATA,
     providerID=text("How the provider knows it; baremetalhost:///namespace/name/uid here."),

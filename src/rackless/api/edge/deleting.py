@@ -6,24 +6,24 @@ from aiohttp import web
 
 from rackless.api import status
 from rackless.api.edge import respond
-from rackless.api.edge.call import Call
-from rackless.api.operations import Objects, Target
+from rackless.api.edge.call import ResourceCall
+from rackless.api.objects.operations import Objects, ObjectTarget
 from rackless.api.status import Json, bad_request
 
 _POLICIES = ("", "Orphan", "Background", "Foreground")
 
 
-async def delete(objects: Objects, call: Call) -> web.Response:
+async def delete(objects: Objects, call: ResourceCall) -> web.Response:
     options = await _options(call)
     target = call.target
     data, outcome = await objects.delete(target, call.context(), **options)
     if outcome.removed:
         uid = outcome.obj["metadata"]["uid"]
         return respond.json(status.success(target.name, target.kind.group, target.kind.plural, uid))
-    return call.answer(data, 202 if options["propagation"] == "Foreground" else 200)
+    return await call.answer(data, 202 if options["propagation"] == "Foreground" else 200)
 
 
-async def delete_collection(objects: Objects, call: Call) -> web.Response:
+async def delete_collection(objects: Objects, call: ResourceCall) -> web.Response:
     options = await _options(call)
     page = await objects.page(call.kind, call.filter())
     context = call.context()
@@ -31,8 +31,8 @@ async def delete_collection(objects: Objects, call: Call) -> web.Response:
     for entry in page.entries:
         _, _, namespace, name = entry.key.split("/", 3)
         try:
-            data, _ = await objects.delete(Target(call.kind, call.version, namespace, name), context, **options)
-        except status.Refused as error:
+            data, _ = await objects.delete(ObjectTarget(call.kind, call.version, namespace, name), context, **options)
+        except status.RequestRefused as error:
             if error.code != 404:
                 raise
             continue
@@ -41,7 +41,7 @@ async def delete_collection(objects: Objects, call: Call) -> web.Response:
     return respond.answer(b"".join(respond.many(call.kind, call.version, removed, metadata, "object", "")))
 
 
-async def _options(call: Call) -> Json:
+async def _options(call: ResourceCall) -> Json:
     """DeleteOptions from the body, where the query does not say otherwise."""
     query, options = call.query, await call.value(when_empty={})
     if not isinstance(options, dict) or not isinstance(options.get("preconditions") or {}, dict):

@@ -1,4 +1,4 @@
-"""`/openapi/v2` and `/openapi/v3`: made when they are asked for; nobody asks often."""
+"""`/openapi/v2` and `/openapi/v3`: made when they are first asked for, kept until the kinds change."""
 
 from __future__ import annotations
 
@@ -6,30 +6,43 @@ from collections.abc import Sequence
 
 from aiohttp import web
 
-from rackless.api import openapi, openapi_proto
+from rackless.api.edge import openapi_documents as openapi
 from rackless.api.edge import respond
-from rackless.api.registry import Registry
+from rackless.api.edge.documents import Documents
+from rackless.api.encoding import encode
+from rackless.api.objects.registry import Registry
+from rackless.api.schema import openapi_proto
 
 
-def serve(registry: Registry, rest: Sequence[str], accept: str) -> web.Response | None:
+async def serve(documents: Documents, rest: Sequence[str], accept: str) -> web.Response | None:
     """None when there is no such document."""
     match rest:
         case ["v2"]:
-            document = openapi.document_v2(registry)
             if "proto-openapi.spec.v2" in accept and "application/json" not in accept.partition("proto-openapi")[0]:
-                response = respond.answer(openapi_proto.encoded(document))
+                response = respond.answer(await documents.get("openapi/v2/proto", _v2_proto))
                 response.headers["Content-Type"] = openapi_proto.MEDIA
                 return response
-            return respond.json(document)
+            return respond.answer(await documents.get("openapi/v2", lambda kinds: encode(openapi.document_v2(kinds))))
         case ["v3"]:
-            return respond.json(openapi.index_v3(registry))
+            return respond.answer(await documents.get("openapi/v3", lambda kinds: encode(openapi.index_v3(kinds))))
         case ["v3", "api", version]:
-            return _document(registry, "", version)
+            return await _document(documents, "", version)
         case ["v3", "apis", group, version]:
-            return _document(registry, group, version)
+            return await _document(documents, group, version)
     return None
 
 
-def _document(registry: Registry, group: str, version: str) -> web.Response | None:
-    document = openapi.document_v3(registry, group, version)
-    return respond.json(document) if document else None
+def _v2_proto(kinds: Registry) -> bytes:
+    return openapi_proto.encoded(openapi.document_v2(kinds))
+
+
+async def _document(documents: Documents, group: str, version: str) -> web.Response | None:
+    if not documents.knows(group, version):
+        return None
+
+    def made(kinds: Registry) -> bytes:
+        found = openapi.document_v3(kinds, group, version)
+        return encode(found) if found else b""
+
+    body = await documents.get(("openapi/v3", group, version), made)
+    return respond.answer(body) if body else None

@@ -40,6 +40,15 @@ def parse_path(raw: str) -> Path | None:
     return Path(group, version, rest[0], namespace, name, rest[2] if len(rest) > 2 else "")
 
 
+def selected_name(selector: str) -> str:
+    """The one name that a field selector leaves: then a list is asked for as an object of that name is."""
+    for part in selector.split(","):
+        field, equals, name = part.partition("=")
+        if equals and field.strip() == "metadata.name":
+            return name.removeprefix("=").strip()
+    return ""
+
+
 class Query:
     """The query's last values; booleans and numbers are checked where they are read."""
 

@@ -1,56 +1,76 @@
-"""Requests on resources: may they, which operation are they, and who answers them."""
+"""Requests on resources: authorization, the operation they mean, and the module that answers them."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
 
 from aiohttp import web
 
 from rackless.api import status
+from rackless.api.access import nodes
+from rackless.api.access.attributes import Attributes
 from rackless.api.access.authentication import Tokens
 from rackless.api.access.escalation import Guard
-from rackless.api.access.rbac import Attributes, Authorizer, refusal
+from rackless.api.access.rbac import Authorizer, refusal
 from rackless.api.edge import deleting, respond, subresources, writing
-from rackless.api.edge.call import Call
+from rackless.api.edge.call import ResourceCall
 from rackless.api.edge.reading import list_objects
-from rackless.api.edge.request import Path, Query, parse_accept
+from rackless.api.edge.request import Path, Query, parse_accept, selected_name
 from rackless.api.edge.reviews import review
-from rackless.api.edge.stream import Stream
+from rackless.api.edge.stream import WatchStream
 from rackless.api.kinds.kind import Caller, Kind
-from rackless.api.operations import Objects
+from rackless.api.metrics import RequestSubject
+from rackless.api.objects.operations import Objects
+from rackless.api.offload import Offload
 
 _OFFERED = ("application/json", "application/yaml")
+_OF_COLLECTIONS = ("create", "deletecollection", "list", "watch")
 
 
-class Resources:
+class ResourceRequests:
     def __init__(self, objects: Objects, authorizer: Authorizer, tokens: Tokens) -> None:
         self._objects = objects
         self._authorizer = authorizer
         self._tokens = tokens
-        self._guard = Guard(authorizer)
+        self._guard = objects.offload.on_loop(Guard(authorizer))
 
-    async def serve(self, request: web.BaseRequest, path: Path, caller: Caller) -> web.StreamResponse:
+    @property
+    def offload(self) -> Offload:
+        return self._objects.offload
+
+    async def serve(
+        self, request: web.BaseRequest, path: Path, caller: Caller, entered: Callable[[RequestSubject], None]
+    ) -> web.StreamResponse:
+        """`entered` hears what is asked when that is known and allowed."""
         query = Query(request.query_string)
         found = self._objects.registry.find(path.group, path.version, path.plural)
         verb = _verb(request.method, path, query)
         asked = Attributes(verb, path.group, path.plural, path.subresource, path.namespace, path.name)
         if path.plural == "namespaces" and not path.group and path.name:
             asked = Attributes(verb, "", path.plural, path.subresource, path.name, path.name)
+        elif verb in ("list", "watch"):
+            asked = replace(asked, name=selected_name(query.text("fieldSelector")))
         if not self._authorizer.allows(caller, asked):
             raise status.forbidden(path.plural, path.group, path.name, refusal(caller, asked))
+        nodes.check_request(caller, asked)
         if found is None:
             raise status.no_such_resource()
         kind, version = found
+        entered(RequestSubject(verb, path.group, path.version, path.plural, _known(path.subresource)))
         form = parse_accept(request.headers.get("Accept", ""))
         if form is None:
             raise status.not_acceptable(_OFFERED)
         _check_scope(kind, path, request.method)
-        call = Call(request, path, query, kind, version, form, caller, self._guard)
+        call = ResourceCall(request, path, query, kind, version, form, caller, self._guard, self._objects.offload)
         response = await (self._subresource(call) if path.subresource else self._whole(call, verb))
         if version.warning and not response.prepared:
             response.headers.add("Warning", f'299 - "{version.warning}"')
         return response
 
-    async def _whole(self, call: Call, verb: str) -> web.StreamResponse:
-        if verb not in call.kind.verbs:
+    async def _whole(self, call: ResourceCall, verb: str) -> web.StreamResponse:
+        # A name in the path was part of what was allowed; it must be that of the object, which a body can contradict.
+        if verb not in call.kind.verbs or bool(call.path.name) is (verb in _OF_COLLECTIONS):
             raise status.method_not_allowed()
         match verb:
             case "get":
@@ -58,10 +78,12 @@ class Resources:
             case "list":
                 return await list_objects(self._objects, call)
             case "watch":
-                stream = Stream(self._objects, call.kind, call.version, call.filter(), call.query, call.form.shape)
+                stream = WatchStream(self._objects, call.kind, call.version, call.filter(), call.query, call.form.shape)
                 return await stream.serve(call.request)
             case "create" if call.kind.verbs == ("create",):
-                answer = review(call.kind, await call.value(), call.caller, self._authorizer, self._tokens)
+                answer = review(
+                    call.kind, call.path.namespace, await call.value(), call.caller, self._authorizer, self._tokens
+                )
                 return respond.json(answer, 201)
             case "create":
                 return await writing.create(self._objects, call)
@@ -75,11 +97,11 @@ class Resources:
                 return await deleting.delete_collection(self._objects, call)
         raise status.method_not_allowed()
 
-    async def _get(self, call: Call, revision: str = "") -> web.Response:
+    async def _get(self, call: ResourceCall, revision: str = "") -> web.Response:
         entry = await self._objects.get(call.target, revision)
-        return call.answer(self._objects.shown(call.kind, call.version, entry.data))
+        return await call.answer(self._objects.shown(call.kind, call.version, entry.data))
 
-    async def _subresource(self, call: Call) -> web.StreamResponse:
+    async def _subresource(self, call: ResourceCall) -> web.StreamResponse:
         name = call.path.subresource
         if name == "scale" and call.version.scale:
             return await subresources.scale(self._objects, call)
@@ -97,6 +119,11 @@ class Resources:
         raise status.method_not_allowed()
 
 
+def _known(subresource: str) -> str:
+    """A subresource as a label: only those there can be, whatever a client writes."""
+    return subresource if subresource in ("", "status", "scale", "token", "approval", "finalize") else "other"
+
+
 def _check_scope(kind: Kind, path: Path, method: str) -> None:
     if path.namespace and not kind.namespaced:
         raise status.no_such_resource()
@@ -109,7 +136,7 @@ def _verb(method: str, path: Path, query: Query) -> str:
         case "GET" | "HEAD":
             if path.name:
                 return "get"
-            return "watch" if query.flag("watch") else "list"
+            return "watch" if query.flag("watch") and method == "GET" else "list"
         case "POST":
             return "create"
         case "PUT":

@@ -6,7 +6,7 @@ from typing import Any
 
 from rackless.api import status
 from rackless.api.kinds.kind import Scale
-from rackless.api.operations import Target
+from rackless.api.objects.operations import ObjectTarget
 from rackless.api.status import Json, bad_request
 
 
@@ -31,7 +31,7 @@ def read_scale(obj: Json, scale: Scale) -> Json:
     }
 
 
-def write_scale(obj: Json, scale: Scale, body: Any, target: Target) -> Json:
+def write_scale(obj: Json, scale: Scale, body: Any, target: ObjectTarget) -> Json:
     """The object with the number of replicas of a Scale."""
     if not isinstance(body, dict) or body.get("kind", "Scale") != "Scale":
         raise bad_request("the object provided is unrecognized (must be of type Scale)")
@@ -48,5 +48,8 @@ def write_scale(obj: Json, scale: Scale, body: Any, target: Target) -> Json:
     place = obj
     for name in scale.spec_path[:-1]:
         place = place.setdefault(name, {})
+        if not isinstance(place, dict):
+            cause = status.invalid_value(".".join(scale.spec_path), name, "is no object that could hold replicas")
+            raise status.invalid(target.kind.kind, target.kind.group, target.name, [cause])
     place[scale.spec_path[-1]] = replicas
     return obj

@@ -4,22 +4,29 @@ from __future__ import annotations
 
 import logging
 import ssl
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Hashable, Mapping
 from pathlib import Path as File
+from typing import Any
 
 from aiohttp import web
 
-from rackless.api import discovery, status
+from rackless.api import status
+from rackless.api.access.attributes import Attributes
 from rackless.api.access.authentication import ANONYMOUS, Tokens, from_certificate
 from rackless.api.access.impersonation import impersonated
-from rackless.api.access.rbac import Attributes, Authorizer, refusal
-from rackless.api.edge import respond
+from rackless.api.access.rbac import Authorizer, refusal
+from rackless.api.edge import discovery, respond
+from rackless.api.edge.documents import Documents
 from rackless.api.edge.request import discovery_form, parse_path
-from rackless.api.edge.resources import Resources
+from rackless.api.edge.resources import ResourceRequests
+from rackless.api.edge.seen import SeenRequest
+from rackless.api.encoding import encode
 from rackless.api.kinds.kind import Caller
-from rackless.api.registry import Registry
-from rackless.api.status import Refused
-from rackless.api.stores.port import TooLarge, Unreachable
+from rackless.api.metrics import MEDIA, Metrics
+from rackless.api.objects.registry import Registry
+from rackless.api.status import RequestRefused
+from rackless.api.stores.port import StoreUnreachable, TooLarge
 
 log = logging.getLogger(__name__)
 _METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
@@ -28,49 +35,65 @@ _METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
 class Edge:
     def __init__(
         self,
-        resources: Resources,
+        resources: ResourceRequests,
         registry: Registry,
         authorizer: Authorizer,
         tokens: Tokens,
-        ready: Callable[[], str],
+        checks: Callable[[], Mapping[str, str]],
+        metrics: Metrics,
         address: str,
     ) -> None:
+        """`checks` gives for each thing that readiness needs its problem, or nothing."""
         self._resources = resources
         self._registry = registry
         self._authorizer = authorizer
         self._tokens = tokens
-        self._ready = ready
+        self._checks = checks
+        self._metrics = metrics
         self._address = address
+        self._documents = Documents(registry, resources.offload)
 
     async def __call__(self, request: web.BaseRequest) -> web.StreamResponse:
+        begun, code, seen = time.perf_counter(), 499, SeenRequest()
         try:
-            return await self._serve(request)
-        except Refused as refused:
+            response = await self._answered(request, seen)
+            code = response.status
+            return response
+        finally:
+            seen.leave(self._metrics)
+            self._metrics.count(seen.asked, code, time.perf_counter() - begun)
+
+    async def _answered(self, request: web.BaseRequest, seen: SeenRequest) -> web.StreamResponse:
+        try:
+            return await self._serve(request, seen)
+        except RequestRefused as refused:
             return respond.refusal(refused)
-        except Unreachable as error:
+        except StoreUnreachable as error:
             return respond.refusal(status.unavailable(f"the store cannot be reached: {error}"))
         except TooLarge as error:
-            return respond.refusal(Refused(413, "RequestEntityTooLarge", f"Request entity too large: {error}"))
+            return respond.refusal(RequestRefused(413, "RequestEntityTooLarge", f"Request entity too large: {error}"))
+        except RecursionError:
+            return respond.refusal(status.bad_request("the object provided is nested too deeply"))
         except Exception:
             log.exception("%s %s failed", request.method, request.rel_url.raw_path)
             if request.writer.output_size:
                 raise  # an answer has begun: all that is left is to break it off
             return respond.refusal(status.internal_error())
 
-    async def _serve(self, request: web.BaseRequest) -> web.StreamResponse:
+    async def _serve(self, request: web.BaseRequest, seen: SeenRequest) -> web.StreamResponse:
         if request.method not in _METHODS:
             raise status.method_not_allowed()
         caller = impersonated(self._caller(request), request.headers, self._authorizer)
         raw = request.rel_url.raw_path
         if raw.startswith(("/api/", "/apis/")) and (path := parse_path(raw)) is not None:
-            return await self._resources.serve(request, path, caller)
+            return await self._resources.serve(request, path, caller, seen.enter(self._metrics))
         asked = Attributes(request.method.lower() if request.method != "HEAD" else "get", path=raw)
         if not self._authorizer.allows(caller, asked):
             # As the real server: a path that is no resource has no name in the sentence.
-            raise Refused(403, "Forbidden", f"forbidden: {refusal(caller, asked)}", {})
+            raise RequestRefused(403, "Forbidden", f"forbidden: {refusal(caller, asked)}", {})
         if request.method not in ("GET", "HEAD"):
             raise status.method_not_allowed()
-        return self._plain(request, raw.rstrip("/") or "/")
+        return await self._plain(request, raw.rstrip("/") or "/")
 
     def _caller(self, request: web.BaseRequest) -> Caller:
         transport = request.transport
@@ -85,32 +108,48 @@ class Edge:
             return self._tokens.caller(token.strip())
         return ANONYMOUS
 
-    def _plain(self, request: web.BaseRequest, path: str) -> web.StreamResponse:
+    async def _plain(self, request: web.BaseRequest, path: str) -> web.StreamResponse:
         accept = request.headers.get("Accept", "")
         match path.strip("/").split("/"):
             case ["version"]:
                 return respond.json(discovery.VERSION)
             case ["livez" | "healthz"] | ["livez" | "healthz" | "readyz", "ping"]:
-                return self._health(request, path.strip("/"), "")
+                return self._health(request, path.strip("/"), {})
             case ["readyz"]:
-                return self._health(request, "readyz", self._ready())
+                return self._health(request, "readyz", self._checks())
+            case ["readyz", *parts] if "/".join(parts) in (checks := self._checks()):
+                return self._health(request, path.strip("/"), {"/".join(parts): checks["/".join(parts)]})
+            case ["metrics"]:
+                response = respond.answer(self._metrics.page())
+                response.headers["Content-Type"] = MEDIA
+                return response
             case ["api"]:
                 if form := discovery_form(accept):
-                    return self._aggregated(True, form)
+                    return await self._aggregated(True, form)
                 return respond.json(discovery.core_versions(self._address))
             case ["apis"]:
                 if form := discovery_form(accept):
-                    return self._aggregated(False, form)
-                return respond.json(discovery.group_list(self._registry))
+                    return await self._aggregated(False, form)
+                return await self._document(path, discovery.group_list)
             case ["apis", group] if group in self._registry.groups() and group:
                 return respond.json({"kind": "APIGroup", "apiVersion": "v1", **discovery.group(self._registry, group)})
             case ["api", version]:
-                return self._resource_list("", version)
+                return await self._resource_list("", version)
             case ["apis", group, version]:
-                return self._resource_list(group, version)
+                return await self._resource_list(group, version)
             case [""]:
                 groups = self._registry.groups()
-                paths = ["/api", "/api/v1", "/apis", "/livez", "/openapi/v2", "/openapi/v3", "/readyz", "/version"]
+                paths = [
+                    "/api",
+                    "/api/v1",
+                    "/apis",
+                    "/livez",
+                    "/metrics",
+                    "/openapi/v2",
+                    "/openapi/v3",
+                    "/readyz",
+                    "/version",
+                ]
                 paths += [f"/apis/{g}" for g in groups if g] + [
                     f"/apis/{g}/{v}" for g in groups if g for v in groups[g]
                 ]
@@ -118,28 +157,38 @@ class Edge:
             case ["openapi", *rest]:
                 from rackless.api.edge.openapi import serve
 
-                if (found := serve(self._registry, rest, accept)) is not None:
+                if (found := await serve(self._documents, rest, accept)) is not None:
                     return found
         return respond.text("404 page not found\n", 404)
 
-    def _health(self, request: web.BaseRequest, name: str, problem: str) -> web.Response:
+    def _health(self, request: web.BaseRequest, name: str, checks: Mapping[str, str]) -> web.Response:
         """One word, or with `?verbose` each check, as the real server writes them."""
-        if not problem and "verbose" not in request.rel_url.query:
+        failed = any(checks.values())
+        if not failed and "verbose" not in request.rel_url.query:
             return respond.text("ok")
-        store = f"[-]etcd failed: {problem}" if problem else "[+]etcd ok"
-        verdict = "failed" if problem else "passed"
-        return respond.text(f"[+]ping ok\n{store}\n{name} check {verdict}\n", 500 if problem else 200)
+        lines = ["[+]ping ok"]
+        lines += [f"[-]{check} failed: {why}" if why else f"[+]{check} ok" for check, why in checks.items()]
+        lines.append(f"{name} check {'failed' if failed else 'passed'}")
+        return respond.text("\n".join(lines) + "\n", 500 if failed else 200)
 
-    def _aggregated(self, core: bool, form: str) -> web.Response:
-        response = respond.json(discovery.aggregated(self._registry, core, form))
+    async def _document(self, name: Hashable, make: Callable[[Registry], Any]) -> web.Response:
+        body = await self._documents.get(name, lambda registry: _encoded(make(registry)), heavy=False)
+        return respond.answer(body) if body else respond.text("404 page not found\n", 404)
+
+    async def _aggregated(self, core: bool, form: str) -> web.Response:
+        response = await self._document((core, form), lambda registry: discovery.aggregated(registry, core, form))
         response.headers["Content-Type"] = f"application/json;g=apidiscovery.k8s.io;v={form};as=APIGroupDiscoveryList"
         return response
 
-    def _resource_list(self, group: str, version: str) -> web.Response:
-        found = discovery.resource_list(self._registry, group, version)
-        if found is None:
+    async def _resource_list(self, group: str, version: str) -> web.Response:
+        if version not in self._registry.groups().get(group, ()):
             return respond.text("404 page not found\n", 404)
-        return respond.json(found)
+        name = ("resources", group, version)
+        return await self._document(name, lambda registry: discovery.resource_list(registry, group, version))
+
+
+def _encoded(value: Any) -> bytes:
+    return encode(value) if value is not None else b""
 
 
 def tls_context(certificate: File, key: File, client_ca: File) -> ssl.SSLContext:

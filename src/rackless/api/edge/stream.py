@@ -14,17 +14,19 @@ from rackless.api.edge.request import Query
 from rackless.api.edge.respond import partial
 from rackless.api.encoding import decode, encode, restamped
 from rackless.api.kinds.kind import Kind, Version
-from rackless.api.operations import Objects
-from rackless.api.status import Json, Refused
+from rackless.api.kinds.tables import table
+from rackless.api.objects.operations import Objects
+from rackless.api.objects.watching import Filter, Overrun, Watcher, WatchEvent, batches
+from rackless.api.status import Json, RequestRefused
 from rackless.api.stores.port import Compacted
-from rackless.api.tables import table
-from rackless.api.watching import Event, Filter, Overrun, Watcher, batches
 
 _BOOKMARK_EVERY = 30.0
 _LONGEST = 3600
+_GRACE = 5.0
+"""What a client gets to read the rest when its time is over."""
 
 
-class Stream:
+class WatchStream:
     """One watch of one client."""
 
     def __init__(
@@ -64,21 +66,25 @@ class Stream:
             return await self._refuse(request, status.expired(after, error.oldest))
         response = _open()
         try:
-            await response.prepare(request)
-            if initial:
-                await self._initial(response, [entry.data for entry in snapshot])
-                if self._query.flag("sendInitialEvents") and self._bookmarks:
-                    await response.write(self._bookmark(after, initial=True))
-            await self._follow(response, watcher, seconds)
-            with suppress(ConnectionError):
-                await response.write_eof()
+            async with asyncio.timeout(max(seconds, 0) + _GRACE):
+                await response.prepare(request)
+                if initial:
+                    await self._initial(response, [entry.data for entry in snapshot])
+                    if self._query.flag("sendInitialEvents") and self._bookmarks:
+                        await response.write(self._bookmark(after, initial=True))
+                await self._follow(response, watcher, seconds)
+                with suppress(ConnectionError):
+                    await response.write_eof()
+        except TimeoutError:
+            if request.transport is not None:
+                request.transport.abort()  # it does not read: nothing can be said to it
         except (ConnectionError, asyncio.CancelledError):
             pass
         finally:
             stop()
         return response
 
-    async def _refuse(self, request: web.BaseRequest, refused: Refused) -> web.StreamResponse:
+    async def _refuse(self, request: web.BaseRequest, refused: RequestRefused) -> web.StreamResponse:
         """As the real server does: the stream opens well and its first event is the error."""
         response = _open()
         await response.prepare(request)
@@ -90,12 +96,12 @@ class Stream:
         chunk: list[bytes] = []
         size = 0
         for data in items:
-            if self._wanted.looks_inside and not self._wanted.takes(self._obj(data)):
-                continue
-            chunk.append(self._event("ADDED", data))
-            size += len(chunk[-1])
+            size += len(data)
+            if not self._wanted.looks_inside or self._wanted.takes(self._obj(data)):
+                chunk.append(self._event("ADDED", data))
             if size > 256 * 1024:
-                await response.write(b"".join(chunk))
+                if chunk:
+                    await response.write(b"".join(chunk))
                 chunk, size = [], 0
                 await asyncio.sleep(0)
         if chunk:
@@ -113,9 +119,10 @@ class Stream:
             if self._bookmarks and not watcher.queue:
                 await response.write(self._bookmark(store.revision))
         except Overrun:
+            self._objects.hub.overruns += 1
             await response.write(_line("ERROR", encode(status.expired(0, store.revision).status())))
 
-    def _lines(self, batch: Sequence[tuple[str, Event]]) -> list[bytes]:
+    def _lines(self, batch: Sequence[tuple[str, WatchEvent]]) -> list[bytes]:
         lines = []
         mark = (self._version.name, self._kind.group, self._shape)
         for kind, event in batch:
@@ -174,7 +181,7 @@ def _open() -> web.StreamResponse:
 
 def _check_initial_events(query: Query) -> None:
     if query.text("resourceVersionMatch") != "NotOlderThan":
-        raise Refused(
+        raise RequestRefused(
             422, "Invalid",
             'ListOptions.meta.k8s.io "" is invalid: resourceVersionMatch: Forbidden: sendInitialEvents '
             'requires setting '

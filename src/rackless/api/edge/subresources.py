@@ -12,15 +12,15 @@ from rackless.api import status
 from rackless.api.access.authentication import Tokens
 from rackless.api.edge import respond
 from rackless.api.edge.body import parse
-from rackless.api.edge.call import Call
+from rackless.api.edge.call import ResourceCall
 from rackless.api.edge.scale import read_scale, write_scale
 from rackless.api.edge.writing import patcher
 from rackless.api.encoding import decode
-from rackless.api.operations import Objects, now
+from rackless.api.objects.operations import Objects, now
 from rackless.api.status import bad_request
 
 
-async def scale(objects: Objects, call: Call) -> web.Response:
+async def scale(objects: Objects, call: ResourceCall) -> web.Response:
     paths, main = call.version.scale, replace(call.target, subresource="")
     assert paths
     if call.request.method in ("GET", "HEAD"):
@@ -43,7 +43,7 @@ async def scale(objects: Objects, call: Call) -> web.Response:
     return respond.json(read_scale(decode(data), paths))
 
 
-async def token(objects: Objects, call: Call, tokens: Tokens) -> web.Response:
+async def token(objects: Objects, call: ResourceCall, tokens: Tokens) -> web.Response:
     if call.request.method != "POST":
         raise status.method_not_allowed()
     target = call.target

@@ -8,14 +8,14 @@ from typing import Any
 from aiohttp import web
 
 from rackless.api import status
-from rackless.api.core import Context
 from rackless.api.edge.body import parse, parse_json
-from rackless.api.edge.call import Call
+from rackless.api.edge.call import ResourceCall
 from rackless.api.encoding import decode, encode
 from rackless.api.kinds.kind import Kind, Version
-from rackless.api.operations import Objects
-from rackless.api.patches import json_patch, strategic
-from rackless.api.patches import merge as merge_patch
+from rackless.api.objects.operations import Objects
+from rackless.api.objects.patches import json_patch, strategic
+from rackless.api.objects.patches import merge as merge_patch
+from rackless.api.objects.writes import Context
 from rackless.api.schema.metadata import OBJECT_META
 from rackless.api.status import Json, bad_request
 
@@ -26,37 +26,41 @@ _PATCHES = (
 )  # fmt: skip
 
 
-async def create(objects: Objects, call: Call) -> web.Response:
-    raw = await call.body()
-    body, context = parse(raw, call.media), call.context(raw)
+async def create(objects: Objects, call: ResourceCall) -> web.Response:
+    body, context = await _read(call)
     data = await objects.create(call.kind, call.version, call.path.namespace, body, context, dry=call.query.dry)
-    return call.answer(data, 201, context.warnings)
+    return await call.answer(data, 201, context.warnings)
 
 
-async def update(objects: Objects, call: Call) -> web.Response:
+async def _read(call: ResourceCall) -> tuple[Any, Context]:
     raw = await call.body()
-    body, context = parse(raw, call.media), call.context(raw)
+    return await call.heavy(raw, lambda: (parse(raw, call.media), call.context(raw)))
+
+
+async def update(objects: Objects, call: ResourceCall) -> web.Response:
+    body, context = await _read(call)
     data, created = await objects.update(call.target, body, context, dry=call.query.dry)
-    return call.answer(data, 201 if created else 200, context.warnings)
+    return await call.answer(data, 201 if created else 200, context.warnings)
 
 
-async def patch(objects: Objects, call: Call) -> web.Response:
+async def patch(objects: Objects, call: ResourceCall) -> web.Response:
     raw = await call.body()
-    context = call.context(raw)
+    context = await call.heavy(raw, lambda: call.context(raw), "application/json")
     if call.media == _APPLY:
         return await _apply(objects, call, raw, context)
-    change = patcher(call.media, raw, call.kind, call.version)
+    change = await call.heavy(raw, lambda: patcher(call.media, raw, call.kind, call.version))
     data = await objects.patch(call.target, change, context, dry=call.query.dry)
-    return call.answer(data, 200, context.warnings)
+    return await call.answer(data, 200, context.warnings)
 
 
-async def _apply(objects: Objects, call: Call, raw: bytes, context: Context) -> web.Response:
+async def _apply(objects: Objects, call: ResourceCall, raw: bytes, context: Context) -> web.Response:
     if not call.query.text("fieldManager"):
         missing = status.required("fieldManager", "is required for apply patch")
         raise status.invalid("PatchOptions", "meta.k8s.io", "", [missing])
-    config, force = parse(raw, "application/yaml"), call.query.flag("force")
+    config = await call.heavy(raw, lambda: parse(raw, "application/yaml"))
+    force = call.query.flag("force")
     data, created = await objects.apply(call.target, config, context, force=force, dry=call.query.dry)
-    return call.answer(data, 201 if created else 200, context.warnings)
+    return await call.answer(data, 201 if created else 200, context.warnings)
 
 
 def patcher(media: str, raw: bytes, kind: Kind, version: Version) -> Callable[[Json], Any]:

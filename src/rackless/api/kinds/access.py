@@ -1,15 +1,15 @@
-"""RBAC kinds, CertificateSigningRequest and Lease, and the reviews that are only ever asked."""
+"""RBAC kinds, Lease, and the reviews that are only ever asked."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator
 from typing import Any
 
 from rackless.api.kinds.kind import Column, Kind, Version, Writing
-from rackless.api.kinds.shapes import ANY, BYTES, CONDITIONS, INT, TEXT, TIME, items, mapping, obj, root
+from rackless.api.kinds.shapes import ANY, INT, TEXT, TIME, items, mapping, obj, root
+from rackless.api.kinds.tables import AGE, NAME
 from rackless.api.names import path_segment_problem
-from rackless.api.status import Cause, Json, forbidden_field, invalid_value, required, unsupported
-from rackless.api.tables import AGE, NAME, duration
+from rackless.api.status import Cause, Json, invalid_value, required, unsupported
 
 RBAC = "rbac.authorization.k8s.io"
 _TEXTS = items(TEXT, atomic=True)
@@ -17,6 +17,12 @@ _RULES = items(
     obj("verbs", "", verbs=_TEXTS, apiGroups=_TEXTS, resources=_TEXTS, resourceNames=_TEXTS, nonResourceURLs=_TEXTS),
     atomic=True,
 )
+_SELECTOR = obj(
+    "", "",
+    matchLabels=mapping(TEXT),
+    matchExpressions=items(obj("key operator", "", key=TEXT, operator=TEXT, values=_TEXTS), atomic=True),
+)  # fmt: skip
+_AGGREGATION = obj("", "", clusterRoleSelectors=items(_SELECTOR, atomic=True))
 _SUBJECTS = items(obj("kind name", "", kind=TEXT, apiGroup=TEXT, name=TEXT, namespace=TEXT), atomic=True)
 _ROLE_REF = obj("kind name", "", apiGroup=TEXT, kind=TEXT, name=TEXT)
 _CREATED_AT = Column("Created At", lambda o: o["metadata"]["creationTimestamp"], description=AGE.description)
@@ -37,11 +43,31 @@ def _rule_problems(writing: Writing) -> list[Cause]:
                         "namespaced rules cannot apply to non-resource URLs",
                     )
                 )
+            if rule.get("apiGroups") or rule.get("resources") or rule.get("resourceNames"):
+                why = "rules cannot apply to both regular resources and non-resource URLs"
+                found.append(invalid_value(f"{at}.nonResourceURLs", rule["nonResourceURLs"], why))
         elif not rule.get("apiGroups"):
             found.append(required(f"{at}.apiGroups", "resource rules must supply at least one api group"))
         elif not rule.get("resources"):
             found.append(required(f"{at}.resources", "resource rules must supply at least one resource"))
+    found.extend(_selector_problems(writing.new.get("aggregationRule")))
     return found
+
+
+def _selector_problems(aggregation: Json | None) -> Iterator[Cause]:
+    at = "aggregationRule.clusterRoleSelectors"
+    if aggregation is None:
+        return
+    selectors = aggregation.get("clusterRoleSelectors") or []
+    if not selectors:
+        yield required(at, "at least one clusterRoleSelector required if aggregationRule is non-nil")
+    for index, selector in enumerate(selectors):
+        for number, each in enumerate(selector.get("matchExpressions") or ()):
+            where = f"{at}[{index}].matchExpressions[{number}]"
+            if each["operator"] not in ("In", "NotIn", "Exists", "DoesNotExist"):
+                yield invalid_value(f"{where}.operator", each["operator"], "not a valid selector operator")
+            elif bool(each.get("values")) is not each["operator"].endswith("In"):
+                yield invalid_value(f"{where}.values", each["operator"], "must be specified for In and NotIn only")
 
 
 def _prepare_binding(writing: Writing) -> None:
@@ -67,6 +93,8 @@ def _binding_problems(writing: Writing) -> list[Cause]:
                 ["ClusterRole"] if new["kind"] == "ClusterRoleBinding" else ["Role", "ClusterRole"],
             )
         )
+    if role.get("apiGroup") != RBAC:
+        found.append(unsupported("roleRef.apiGroup", role.get("apiGroup", ""), [RBAC]))
     if not role.get("name"):
         found.append(required("roleRef.name"))
     if old and old.get("roleRef") != role:
@@ -77,6 +105,9 @@ def _binding_problems(writing: Writing) -> list[Cause]:
             found.append(required(f"{at}.name"))
         if subject.get("kind") not in ("User", "Group", "ServiceAccount"):
             found.append(unsupported(f"{at}.kind", subject.get("kind", ""), ["ServiceAccount", "User", "Group"]))
+        elif (subject.get("apiGroup") or "") != ("" if subject["kind"] == "ServiceAccount" else RBAC):
+            group = "" if subject["kind"] == "ServiceAccount" else RBAC
+            found.append(unsupported(f"{at}.apiGroup", subject.get("apiGroup"), [group]))
         elif (
             subject["kind"] == "ServiceAccount" and not subject.get("namespace") and new["kind"] == "ClusterRoleBinding"
         ):
@@ -108,7 +139,7 @@ _BINDING_COLUMNS = (
 def _role(plural: str, kind: str, namespaced: bool) -> Kind:
     properties: Json = {"rules": _RULES}
     if not namespaced:
-        properties["aggregationRule"] = ANY
+        properties["aggregationRule"] = _AGGREGATION
     schema = root(f"{kind} is a logical grouping of PolicyRules.", **properties)
     return Kind(
         RBAC, plural, kind, (Version("v1", schema, (NAME, _CREATED_AT)),), namespaced=namespaced,
@@ -132,134 +163,6 @@ CLUSTER_ROLE = _role("clusterroles", "ClusterRole", False)
 ROLE_BINDING = _binding("rolebindings", "RoleBinding", True)
 CLUSTER_ROLE_BINDING = _binding("clusterrolebindings", "ClusterRoleBinding", False)
 
-
-# -- CertificateSigningRequest ---------------------------------------------------------------------------------------
-
-
-def _prepare_request(writing: Writing) -> None:
-    """Who asks is the server's to say; the request itself never changes; approval and signing each touch their part."""
-    new, old = writing.new, writing.old
-    if old is None:
-        spec = new.get("spec")
-        if isinstance(spec, dict):
-            for owned in ("username", "uid", "groups", "extra"):
-                spec.pop(owned, None)
-            spec |= writing.caller.info()
-            spec.setdefault("usages", ["digital signature", "key encipherment"])
-        return
-    new["spec"] = old["spec"]
-    before = old.get("status") or {}
-    status = new.get("status") or {}
-    if writing.subresource == "approval":
-        status = {**before, "conditions": status.get("conditions") or []}
-    elif writing.subresource == "status":
-        decided = [c for c in before.get("conditions") or () if c.get("type") in ("Approved", "Denied")]
-        others = [c for c in status.get("conditions") or () if c.get("type") not in ("Approved", "Denied")]
-        status = {**status, "conditions": [*decided, *others]}
-    else:
-        status = before
-    for condition in status.get("conditions") or ():
-        condition.setdefault("lastUpdateTime", writing.now)
-        if condition["lastUpdateTime"] is None:
-            condition["lastUpdateTime"] = writing.now
-        if not condition.get("lastTransitionTime"):
-            condition["lastTransitionTime"] = writing.now
-    if status:
-        new["status"] = {key: value for key, value in status.items() if value not in (None, [])}
-
-
-def _request_problems(writing: Writing) -> list[Cause]:
-    spec = writing.new.get("spec") or {}
-    found: list[Cause] = []
-    if writing.old is None:
-        from rackless.api.access.signing import request_problem
-
-        if not spec.get("signerName"):
-            found.append(required("spec.signerName"))
-        elif "/" not in spec["signerName"]:
-            found.append(
-                invalid_value(
-                    "spec.signerName",
-                    spec["signerName"],
-                    "must be a fully qualified domain and path of the form 'example.com/signer-name'",
-                )
-            )
-        if not spec.get("usages"):
-            found.append(required("spec.usages"))
-        if problem := request_problem(spec.get("request", "")):
-            found.append(invalid_value("spec.request", spec.get("request", "")[:60], problem))
-        if isinstance(spec.get("expirationSeconds"), int) and spec["expirationSeconds"] < 600:
-            found.append(
-                invalid_value(
-                    "spec.expirationSeconds",
-                    spec["expirationSeconds"],
-                    "may not specify a duration less than 600 seconds (10 minutes)",
-                )
-            )
-    types = [c.get("type") for c in (writing.new.get("status") or {}).get("conditions") or ()]
-    if "Approved" in types and "Denied" in types:
-        found.append(
-            invalid_value("status.conditions", "Denied", "Approved and Denied conditions are mutually exclusive")
-        )
-    if writing.old and writing.subresource == "approval":
-        before = {c.get("type") for c in (writing.old.get("status") or {}).get("conditions") or ()}
-        for kind in ("Approved", "Denied"):
-            if kind in before and kind not in types:
-                found.append(
-                    forbidden_field("status.conditions", f"updates may not remove a condition of type {kind!r}")
-                )
-    return found
-
-
-def _request_condition(request: Json) -> str:
-    status = request.get("status") or {}
-    types = [c.get("type") for c in status.get("conditions") or ()]
-    words = [word for word in ("Denied", "Approved") if word in types][:1] or ["Pending"]
-    if "Failed" in types:
-        words.append("Failed")
-    if status.get("certificate"):
-        words.append("Issued")
-    return ",".join(words)
-
-
-def _asked_duration(request: Json) -> str:
-    seconds = (request.get("spec") or {}).get("expirationSeconds")
-    return duration(seconds) if isinstance(seconds, int) else "<none>"
-
-
-def _signer_field(value: Mapping[str, Any]) -> dict[str, str]:
-    return {"spec.signerName": (value.get("spec") or {}).get("signerName", "")}
-
-
-CERTIFICATE_REQUEST = Kind(
-    "certificates.k8s.io", "certificatesigningrequests", "CertificateSigningRequest",
-    (
-        Version(
-            "v1",
-            root(
-                "CertificateSigningRequest objects provide a mechanism to obtain x509 certificates.", "spec",
-                spec=obj(
-                    "request signerName", "",
-                    request=BYTES, signerName=TEXT, expirationSeconds=INT, usages=items(TEXT, atomic=True),
-                    username=TEXT,
-                    uid=TEXT, groups=items(TEXT, atomic=True), extra=mapping(items(TEXT)),
-                ),
-                status=obj("", "", conditions=CONDITIONS, certificate={**BYTES, "nullable": True}),
-            ),
-            (
-                NAME, AGE,
-                Column("SignerName", lambda o: o["spec"].get("signerName")),
-                Column("Requestor", lambda o: o["spec"].get("username")),
-                Column("RequestedDuration", _asked_duration),
-                Column("Condition", _request_condition),
-            ),
-            status=True,
-        ),
-    ),
-    namespaced=False, short_names=("csr",), unconditional_update=True, prepare=_prepare_request,
-    problems=_request_problems, field_names=frozenset(["spec.signerName"]), fields=_signer_field,
-    extra_subresources={"approval": ("get", "patch", "update")},
-)  # fmt: skip
 
 LEASE = Kind(
     "coordination.k8s.io", "leases", "Lease",
@@ -297,4 +200,4 @@ REVIEWS = (
     _review(AUTHENTICATION, "tokenreviews", "TokenReview"),
     _review(AUTHENTICATION, "selfsubjectreviews", "SelfSubjectReview"),
 )
-ACCESS = (ROLE, CLUSTER_ROLE, ROLE_BINDING, CLUSTER_ROLE_BINDING, CERTIFICATE_REQUEST, LEASE)
+ACCESS = (ROLE, CLUSTER_ROLE, ROLE_BINDING, CLUSTER_ROLE_BINDING, LEASE)

@@ -22,9 +22,9 @@ from rackless.api.kinds.shapes import (
     obj,
     root,
 )  # fmt: skip
+from rackless.api.kinds.tables import AGE, NAME
 from rackless.api.names import label_problem
 from rackless.api.status import Cause, Json, forbidden_field, invalid_value, required
-from rackless.api.tables import AGE, NAME
 
 _MOST_DATA = 1024 * 1024
 
@@ -64,7 +64,7 @@ NAMESPACE = Kind(
     namespaced=False, short_names=("ns",), unconditional_update=True, name_problem=label_problem,
     prepare=_prepare_namespace, field_names=frozenset(["status.phase", "name"]), fields=_phase,
     verbs=("create", "delete", "get", "list", "patch", "update", "watch"),
-    extra_subresources={"finalize": ("update",)},
+    extra_subresources={"finalize": ("update",)}, immortal=frozenset(["default", "kube-system", "kube-public"]),
 )  # fmt: skip
 
 

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from rackless.api.kinds.definition_rules import definition_problems
 from rackless.api.kinds.kind import Column, Kind, Problems, Scale, Version, Writing
-from rackless.api.names import label_problem
+from rackless.api.kinds.tables import AGE, NAME, custom_column
 from rackless.api.schema.jsonpath import compile_path
-from rackless.api.schema.values import python_pattern
-from rackless.api.status import Cause, Json, invalid_value, required, unsupported
-from rackless.api.tables import AGE, NAME, custom_column
+from rackless.api.schema.keywords import cleaned, keyword_problems
+from rackless.api.status import Cause, Json
 
 GROUP = "apiextensions.k8s.io"
 CLEANUP = "customresourcecleanup.apiextensions.k8s.io"
@@ -55,6 +54,7 @@ SCHEMA: Json = {
                                     "status": {**_ANY, "nullable": True},
                                     "scale": {
                                         "type": "object",
+                                        "nullable": True,
                                         "properties": {
                                             "specReplicasPath": _TEXT,
                                             "statusReplicasPath": _TEXT,
@@ -114,20 +114,36 @@ def _prepare(writing: Writing) -> None:
         metadata["finalizers"] = [*metadata.get("finalizers", ()), CLEANUP]
     spec = writing.new.get("spec")
     if not isinstance(spec, dict) or not isinstance(spec.get("names"), dict):
-        return
+        return  # what is not even of its shape is refused next
     names = spec["names"]
     if isinstance(names.get("kind"), str):
-        names.setdefault("singular", names["kind"].lower())
-        names.setdefault("listKind", names["kind"] + "List")
+        for field, derived in (("singular", names["kind"].lower()), ("listKind", names["kind"] + "List")):
+            if not names.get(field):
+                names[field] = derived
     spec.setdefault("conversion", {"strategy": "None"})
-    if writing.subresource == "status" or not isinstance(spec.get("versions"), list):
+    versions = spec.get("versions")
+    if not isinstance(versions, list) or not all(isinstance(version, dict) for version in versions):
         return
-    storage = [v.get("name") for v in spec["versions"] if isinstance(v, dict) and v.get("storage")]
-    known = ((writing.old or {}).get("status") or {}).get("storedVersions") or []
-    stored = list(dict.fromkeys([*known, *storage]))
-    old_conditions = ((writing.old or {}).get("status") or {}).get("conditions")
+    for index, version in enumerate(versions):
+        _prepare_version(version, f"spec.versions[{index}].schema.openAPIV3Schema", writing.warnings)
+    if writing.subresource != "status":
+        _accept(writing, names, [v["name"] for v in versions if v["storage"] and isinstance(v.get("name"), str)])
+
+
+def _prepare_version(version: Json, at: str, warnings: list[str]) -> None:
+    for field in ("served", "storage"):
+        version.setdefault(field, False)
+    outer = version.get("schema")
+    if isinstance(outer, dict):
+        unknown: list[str] = []
+        outer["openAPIV3Schema"] = cleaned(outer.get("openAPIV3Schema"), at, unknown)
+        warnings.extend(f'unknown field "{name}"' for name in unknown)
+
+
+def _accept(writing: Writing, names: Json, storage: list[str]) -> None:
+    before = (writing.old or {}).get("status") or {}
     writing.new["status"] = {
-        "conditions": old_conditions
+        "conditions": before.get("conditions")
         or [
             {"type": "NamesAccepted", "status": "True", "lastTransitionTime": writing.now,
              "reason": "NoConflicts", "message": "no conflicts found"},
@@ -135,39 +151,15 @@ def _prepare(writing: Writing) -> None:
              "reason": "InitialNamesAccepted", "message": "the initial names have been accepted"},
         ],
         "acceptedNames": dict(names),
-        "storedVersions": stored,
+        "storedVersions": list(dict.fromkeys([*(before.get("storedVersions") or []), *storage])),
     }  # fmt: skip
 
 
-def _problems(writing: Writing) -> list[Cause]:
-    spec = writing.new["spec"]
-    names = spec["names"]
-    found: list[Cause] = []
-    for field in ("plural", "kind"):
-        if not names.get(field):
-            found.append(required(f"spec.names.{field}"))
-    if not spec["group"] or "." not in spec["group"]:
-        found.append(invalid_value("spec.group", spec["group"], "should be a domain with at least one dot"))
-    if spec["scope"] not in ("Cluster", "Namespaced"):
-        found.append(unsupported("spec.scope", spec["scope"], ["Cluster", "Namespaced"]))
-    wanted = f"{names.get('plural')}.{spec['group']}"
-    if writing.new["metadata"]["name"] != wanted:
-        found.append(
-            invalid_value("metadata.name", writing.new["metadata"]["name"], 'must be spec.names.plural+"."+spec.group')
-        )
-    if (spec.get("conversion") or {}).get("strategy", "None") != "None":
-        found.append(unsupported("spec.conversion.strategy", spec["conversion"]["strategy"], ["None"]))
-    if writing.old and writing.old["spec"]["scope"] != spec["scope"]:
-        found.append(invalid_value("spec.scope", spec["scope"], "field is immutable"))
-    if sum(bool(v.get("storage")) for v in spec["versions"]) != 1:
-        found.append(
-            invalid_value(
-                "spec.versions", len(spec["versions"]), "must have exactly one version marked as storage version"
-            )
-        )
-    for index, version in enumerate(spec["versions"]):
-        found.extend(_version_problems(version, f"spec.versions[{index}]"))
-        if not writing.subresource:
+def problems(writing: Writing) -> list[Cause]:
+    """What is wrong with a definition in itself."""
+    found = list(definition_problems(writing))
+    if not found and not writing.subresource and (writing.old or {}).get("spec") != writing.new["spec"]:
+        for index, version in enumerate(writing.new["spec"]["versions"]):
             for cause, warning in _rule_problems(version, f"spec.versions[{index}].schema.openAPIV3Schema"):
                 found.extend([cause] if cause else [])
                 writing.warnings.extend([warning] if warning else [])
@@ -181,98 +173,6 @@ def _rule_problems(version: Json, at: str) -> Iterable[tuple[Cause | None, str]]
     return rule_problems(schema, at)
 
 
-def _version_problems(version: Json, at: str) -> list[Cause]:
-    found: list[Cause] = []
-    if not version.get("name") or label_problem(version["name"]):
-        found.append(invalid_value(f"{at}.name", version.get("name", ""), label_problem(version.get("name") or "")))
-    for field in ("served", "storage"):
-        version.setdefault(field, False)
-    schema = (version.get("schema") or {}).get("openAPIV3Schema")
-    if not isinstance(schema, dict):
-        found.append(required(f"{at}.schema.openAPIV3Schema", "schemas are required"))
-    else:
-        _schema_problems(schema, f"{at}.schema.openAPIV3Schema", found, root=True)
-    for number, column in enumerate(version.get("additionalPrinterColumns") or ()):
-        where = f"{at}.additionalPrinterColumns[{number}]"
-        for field in ("name", "type", "jsonPath"):
-            if not column.get(field):
-                found.append(required(f"{where}.{field}"))
-        if column.get("type") and column["type"] not in ("integer", "number", "string", "boolean", "date"):
-            found.append(
-                invalid_value(f"{where}.type", column["type"], "must be one of boolean,date,integer,number,string")
-            )
-        if column.get("jsonPath"):
-            try:
-                compile_path(column["jsonPath"])
-            except ValueError as error:
-                found.append(invalid_value(f"{where}.jsonPath", column["jsonPath"], str(error)))
-    return found
-
-
-_TYPES = ("array", "boolean", "integer", "number", "object", "string")
-
-
-def _schema_problems(schema: Any, at: str, found: list[Cause], *, root: bool = False, depth: int = 0) -> None:
-    """Whether a schema is structural; of the rules, those that would make it fail to compile or to mean one thing."""
-    if not isinstance(schema, dict):
-        found.append(invalid_value(at, str(type(schema).__name__), "must be a schema"))
-        return
-    if depth > 100:
-        found.append(invalid_value(at, "", "is nested too deeply"))
-        return
-    loose = schema.get("x-kubernetes-int-or-string") or schema.get("x-kubernetes-preserve-unknown-fields")
-    kind = schema.get("type")
-    if kind is None and not loose:
-        found.append(
-            required(
-                f"{at}.type",
-                "must not be empty for specified object fields" if not root else "must not be empty at the root",
-            )
-        )
-    elif kind is not None and kind not in _TYPES:
-        found.append(unsupported(f"{at}.type", kind, _TYPES))
-    elif root and kind != "object":
-        found.append(invalid_value(f"{at}.type", kind, "must be object at the root"))
-    if isinstance(schema.get("pattern"), str):
-        try:
-            python_pattern(schema["pattern"])
-        except re.error as error:
-            found.append(
-                invalid_value(
-                    f"{at}.pattern", schema["pattern"], f"must be a valid regular expression, but isn't: {error}"
-                )
-            )
-    if schema.get("uniqueItems"):
-        found.append(
-            Cause(
-                f"{at}.uniqueItems",
-                "FieldValueForbidden",
-                "Forbidden: uniqueItems cannot be set to true since the runtime complexity becomes quadratic",
-            )
-        )
-    if not isinstance(schema.get("required") or [], list) or not isinstance(schema.get("enum") or [], list):
-        found.append(invalid_value(at, "", "required and enum must be lists"))
-    properties = schema.get("properties") or {}
-    if not isinstance(properties, dict):
-        found.append(invalid_value(f"{at}.properties", "", "must be a map"))
-        return
-    for name, each in properties.items():
-        _schema_problems(each, f"{at}.properties[{name}]", found, depth=depth + 1)
-    if isinstance(schema.get("items"), dict):
-        _schema_problems(schema["items"], f"{at}.items", found, depth=depth + 1)
-    elif kind == "array":
-        found.append(required(f"{at}.items", "must be specified"))
-    if isinstance(schema.get("additionalProperties"), dict):
-        _schema_problems(schema["additionalProperties"], f"{at}.additionalProperties", found, depth=depth + 1)
-
-
-def _condition(obj: Json, name: str) -> str:
-    for condition in (obj.get("status") or {}).get("conditions") or ():
-        if condition.get("type") == name:
-            return str(condition.get("status"))
-    return "False"
-
-
 CRD = Kind(
     group=GROUP,
     plural="customresourcedefinitions",
@@ -282,7 +182,7 @@ CRD = Kind(
     categories=("api-extensions",),
     generation=True,
     prepare=_prepare,
-    problems=_problems,
+    problems=problems,
     versions=(
         Version(
             "v1",
@@ -300,8 +200,17 @@ CRD = Kind(
 
 
 def kind_of(definition: Json, rules: Mapping[str, Problems] | None = None) -> Kind:
-    """The kind a stored definition describes; `rules` has what code adds to the schemas of some."""
-    rules = rules or {}
+    """The kind a stored definition describes; `rules` has what code adds to the schemas of some.
+
+    Raises ValueError when it describes none: what is stored may have been written by an earlier program.
+    """
+    try:
+        return _kind_of(definition, rules or {})
+    except (KeyError, TypeError, AttributeError, StopIteration) as error:
+        raise ValueError(f"{type(error).__name__}: {error}") from error
+
+
+def _kind_of(definition: Json, rules: Mapping[str, Problems]) -> Kind:
     spec = definition["spec"]
     names = spec["names"]
     versions = tuple(_version(spec["group"], names, each) for each in spec["versions"])
@@ -313,7 +222,7 @@ def kind_of(definition: Json, rules: Mapping[str, Problems] | None = None) -> Ki
     def fields(obj: Any) -> dict[str, str]:
         return {name: _field_text(find(obj)) for name, find in finders.items()}
 
-    return Kind(
+    found = Kind(
         group=spec["group"],
         plural=names["plural"],
         kind=names["kind"],
@@ -329,6 +238,11 @@ def kind_of(definition: Json, rules: Mapping[str, Problems] | None = None) -> Ki
         fields=fields if selectable else None,
         problems=rules.get(f"{names['plural']}.{spec['group']}"),
     )
+    if definition["metadata"]["name"] != f"{found.plural}.{found.group}":
+        raise ValueError("its name is not that of its plural and group")
+    if sum(version.storage for version in versions) != 1:
+        raise ValueError("it has not exactly one stored version")
+    return found
 
 
 def _field_text(found: list[Any]) -> str:
@@ -339,6 +253,8 @@ def _field_text(found: list[Any]) -> str:
 
 def _version(group: str, names: Json, definition: Json) -> Version:
     schema = definition["schema"]["openAPIV3Schema"]
+    for problem in keyword_problems(schema, "openAPIV3Schema"):
+        raise ValueError(str(problem))
     subresources = definition.get("subresources") or {}
     scale = subresources.get("scale")
     printed = definition.get("additionalPrinterColumns")
@@ -346,6 +262,7 @@ def _version(group: str, names: Json, definition: Json) -> Version:
     warning = ""
     if definition.get("deprecated"):
         warning = definition.get("deprecationWarning") or f"{group}/{definition['name']} {names['kind']} is deprecated"
+        warning = "".join(letter for letter in warning if letter.isprintable())  # it becomes part of a header
     return Version(
         definition["name"],
         schema,

@@ -7,8 +7,8 @@ from typing import Any
 
 from rackless.api.kinds.kind import Column, Kind, Version, Writing
 from rackless.api.kinds.shapes import INT, REFERENCE, TEXT, TIME, obj, root
+from rackless.api.kinds.tables import NAME, age
 from rackless.api.status import Cause, Json, invalid_value
-from rackless.api.tables import NAME, age
 
 _SOURCE = obj("", "", component=TEXT, host=TEXT)
 _SERIES = obj("", "", count=INT, lastObservedTime=TIME)

@@ -121,7 +121,8 @@ class Kind:
     stored_as: tuple[str, str] | None = None
     to_stored: Callable[[Json], Json] | None = None
     from_stored: Callable[[Json], Json] | None = None
-    unique_models: str = ""
+    immortal: frozenset[str] = frozenset()
+    """Names of objects that cannot be deleted."""
 
     @cached_property
     def bucket(self) -> str:

@@ -1,7 +1,9 @@
-"""Expressions in CEL, where the library for them is installed (`rackless[cel]`): compiled once, evaluated within bounds.
+"""Expressions in CEL, where the library for them is installed (`rackless[cel]`): compiled once, evaluated within limits.
 
-The library cannot be stopped in the middle, so an evaluation is only begun when its loops over the value at hand stay
-small; what is too large counts as failed, as on the real server. Knows expressions and values, no schemas.
+The library cannot be interrupted, and no other thread runs meanwhile. So this process evaluates only expressions that are
+certainly small; all others go, from a thread and never from the loop, to a process of their own (`cel_child`) that is ended
+after a second. Far too large ones are not begun. An expression that is too costly counts as failed, as on the real server.
+Knows expressions and values, no schemas.
 """
 
 from __future__ import annotations
@@ -9,9 +11,15 @@ from __future__ import annotations
 import importlib.machinery
 import importlib.util
 import re
+import threading
+import weakref
 from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any
+
+from rackless.api.offload import leave_loop
+from rackless.api.schema.cel_child import CelChild
+from rackless.api.schema.values import PatternUnknown, compile_pattern
 
 MOST_STEPS = 200_000
 _MOST_TEXT = 50_000_000
@@ -22,6 +30,10 @@ _NATIVE = frozenset((
     "bool", "type", "dyn", "duration", "timestamp", "getFullYear", "getMonth", "getDate", "getDayOfMonth",
     "getDayOfWeek", "getDayOfYear", "getHours", "getMinutes", "getSeconds", "getMilliseconds",
 ))  # fmt: skip
+_GROWING = ("join", "replace", "string")
+_READING = ("matches", "contains", "indexOf", "lastIndexOf", "replace", "split", "join", "lowerAscii", "upperAscii")
+_SMALL_STEPS, _SMALL_VALUE, _SMALL_TEXT, _SMALL_PATTERN = 2000, 1000, 32 * 1024, 500
+_MATCHED = re.compile(r"""\bmatches\s*\(\s*[rR]?("(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*')\s*\)""")
 _TEXT = re.compile(r"""[rR]?("(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*')""")
 _CALL = re.compile(r"([A-Za-z_]\w*)\s*\(")
 
@@ -87,7 +99,7 @@ _EXTENSIONS: Mapping[str, Callable[..., Any]] = {
 
 
 @cache
-def _engine() -> Any:
+def _library() -> Any:
     """The library's compiled part, or None where it is not installed. Its package would import a command line."""
     package = importlib.util.find_spec("cel")
     if package is None or not package.submodule_search_locations:
@@ -101,7 +113,7 @@ def _engine() -> Any:
 
 
 def available() -> bool:
-    return _engine() is not None
+    return _library() is not None
 
 
 class Expression:
@@ -114,28 +126,53 @@ class Expression:
             raise Unsupported(f"{strange[0]}() is not known here")
         if ".?" in bare or "[?" in bare:
             raise Unsupported("optional values are not known here")
-        engine = _engine()
-        if engine is None:
+        library = _library()
+        if library is None:
             raise Unsupported("the library for it, rackless[cel], is not installed")
         try:
-            self._program = engine.compile(text)
+            self._program = library.compile(text)
         except (KeyboardInterrupt, SystemExit):
             raise
         except BaseException as error:  # a panic of the library is no Exception
             raise Broken(str(error).partition("\n")[0]) from error
-        self._context = engine.Context
+        self._context = library.Context
+        self._text = text
+        self._heavy_pattern = _heavy_pattern(text, bare)
         self.on_change = re.search(r"\boldSelf\b", bare) is not None
         self._depth = _loop_depth(bare)
         self._literals = bare.count(",") + 1
         self._sums = bare.count("+")
+        self._calls = _CALL.findall(bare)
+        self._splits = "split" in self._calls
+        self._grows = any(name in _GROWING for name in self._calls)
+        self._reads = sum(name in _READING for name in self._calls)
 
     def steps(self, elements: int, characters: int) -> int:
         """How many steps it takes at most on a value of so many elements and characters."""
-        steps = int((elements + self._literals) ** self._depth) if self._depth else 1
-        texts = steps * self._sums * characters
-        return MOST_STEPS + 1 if texts > _MOST_TEXT else steps
+        if self._splits:  # characters become elements, and texts that were made of others first even more of them
+            elements += characters * (elements + characters if self._grows else 1)
+        each = (elements + self._literals) * (1 + self._sums)
+        steps = int(each**self._depth) if self._depth else 1
+        texts = steps * (self._sums + self._reads) * characters
+        return MOST_STEPS + 1 if texts > _MOST_TEXT else min(steps, MOST_STEPS + 1)
 
-    def value(self, variables: Mapping[str, Any]) -> Any:
+    def small(self, elements: int, characters: int) -> bool:
+        """Whether it takes no longer than a turn of the loop may, on a value of this size."""
+        if self._heavy_pattern or elements > _SMALL_VALUE or characters > _SMALL_TEXT:
+            return False
+        copies = "map" in self._calls or "filter" in self._calls
+        return self.steps(elements, characters) * (elements if copies else 1) <= _SMALL_STEPS
+
+    def value(self, variables: Mapping[str, Any], *, small: bool = True) -> Any:
+        """Raises Broken, TooCostly, and NeedsThread where it is not small and this is the loop."""
+        if small:
+            return self.value_here(variables)
+        value, problem = _child().value(self._text, variables)
+        if problem:
+            raise Broken(problem)
+        return value
+
+    def value_here(self, variables: Mapping[str, Any]) -> Any:
         """Raises Broken."""
         try:
             return self._program.execute(self._context(dict(variables), dict(_EXTENSIONS)))
@@ -143,6 +180,32 @@ class Expression:
             raise
         except BaseException as error:
             raise Broken(str(error).partition("\n")[0]) from error
+
+
+_children = threading.local()
+
+
+def _child() -> CelChild:
+    """This thread's."""
+    leave_loop()
+    found: CelChild | None = getattr(_children, "child", None)
+    if found is None:
+        found = _children.child = CelChild()
+        weakref.finalize(threading.current_thread(), found.close)
+    return found
+
+
+def _heavy_pattern(text: str, bare: str) -> bool:
+    """Whether a text is matched with a pattern that takes long to compile, or with one that is not known yet."""
+    found = 0
+    for quoted in _MATCHED.findall(text):
+        found += 1
+        try:
+            if compile_pattern(quoted[1:-1].replace("\\\\", "\\")).programsize > _SMALL_PATTERN:
+                return True
+        except PatternUnknown:
+            return True
+    return found != len(re.findall(r"\bmatches\s*\(", bare))
 
 
 def _loop_depth(bare: str) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rackless.api.schema.structural import Report, compile_schema
+from rackless.api.schema.structural import WalkReport, compile_schema
 from rackless.api.status import Json
 
 _TEXT = {"type": "string"}
@@ -74,7 +74,7 @@ OBJECT_META: Json = {
 _walk = compile_schema(OBJECT_META)
 
 
-def walk_metadata(metadata: Json, report: Report) -> None:
+def walk_metadata(metadata: Json, report: WalkReport) -> None:
     """Prune and check metadata in place; empty maps and lists go, as they do when the real server encodes them."""
     causes, unknown = len(report.causes), len(report.unknown)
     _walk(metadata, report)

@@ -6,16 +6,20 @@ on a part that did not change. Compiled when the first object of the kind is wri
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from datetime import datetime
 from typing import Any
 
 from rackless.api.schema.cel import MOST_STEPS, Broken, Expression, Unsupported
+from rackless.api.schema.cel_child import TooCostly
 from rackless.api.schema.structural import joined, type_name
 from rackless.api.status import Cause, Json
 
 _RULES = "x-kubernetes-validations"
 _UNSEEN = object()
+_LONGEST = 30.0
+"""Seconds that the rules of one object may take together, in their thread."""
 _REASONS = {
     "FieldValueInvalid": "Invalid value: {shown}: {message}",
     "FieldValueForbidden": "Forbidden: {message}",
@@ -30,6 +34,7 @@ class Findings:
     def __init__(self) -> None:
         self.causes: list[Cause] = []
         self.left = 5 * MOST_STEPS
+        self.until = time.monotonic() + _LONGEST
 
 
 Check = Callable[[Any, Any, str, Findings], None]
@@ -130,12 +135,12 @@ class _Rule:
             form.format(shown=f'"{type_name(value)}"', message=message),
         )
 
-    def words(self, variables: Json) -> str:
+    def words(self, variables: Json, weight: tuple[int, int]) -> str:
         """The message, said by its own expression where there is one that works."""
         if self.spoken:
             try:
-                found = self.spoken.value(variables)
-            except Broken:
+                found = self.spoken.value(variables, small=self.spoken.small(*weight))
+            except (Broken, TooCostly):
                 found = None
             if isinstance(found, str) and found.strip() and "\n" not in found:
                 return found.strip()
@@ -154,6 +159,8 @@ def _apply(rules: list[_Rule], schema: Json, value: Any, old: Any, path: str, fi
     variables: Json | None = None
     changed, weight = value != old, (0, 0)
     for rule in rules:
+        if findings.left < 0:
+            return  # the budget is spent, and that has been told
         if old is _UNSEEN if rule.expression.on_change else not changed:
             continue
         if variables is None:
@@ -163,17 +170,27 @@ def _apply(rules: list[_Rule], schema: Json, value: Any, old: Any, path: str, fi
             weight = max(_weight(value), _weight(old))
         steps = rule.expression.steps(*weight)
         findings.left -= steps
-        if steps > MOST_STEPS or findings.left < 0:
-            why = "validation failed due to running out of cost budget, no further validation rules will be run"
-            findings.causes.append(Cause(path, "FieldValueInvalid", f'Invalid value: "{type_name(value)}": {why}'))
+        if steps > MOST_STEPS or findings.left < 0 or time.monotonic() > findings.until:
+            findings.causes.append(_exhausted(value, path))
+            findings.left = -1
             return
+        small = rule.expression.small(*weight)
         try:
-            held = rule.expression.value(variables)
+            held = rule.expression.value(variables, small=small)
+        except TooCostly:
+            findings.causes.append(_exhausted(value, path))
+            findings.left = -1
+            return
         except Broken as error:
             findings.causes.append(rule.cause(f"{error} evaluating rule: {rule.message}", value, path))
             continue
         if held is not True:
-            findings.causes.append(rule.cause(rule.words(variables), value, path))
+            findings.causes.append(rule.cause(rule.words(variables, weight), value, path))
+
+
+def _exhausted(value: Any, path: str) -> Cause:
+    why = "validation failed due to running out of cost budget, no further validation rules will be run"
+    return Cause(path, "FieldValueInvalid", f'Invalid value: "{type_name(value)}": {why}')
 
 
 def _weight(value: Any) -> tuple[int, int]:

@@ -14,8 +14,11 @@ from typing import Any
 from rackless.api.schema.values import value_checks
 from rackless.api.status import Cause, Json, duplicate, required, shown
 
+MOST_REPORTED = 100
+"""Unknown fields, and mistakes, that are told of one object: more help nobody, and every level of it names them anew."""
 
-class Report:
+
+class WalkReport:
     """What a walk found: `causes` refuse the object, `unknown` were pruned."""
 
     __slots__ = ("causes", "unknown")
@@ -39,7 +42,7 @@ def joined(step: str, rest: str) -> str:
     return step + rest if rest[0] == "[" else f"{step}.{rest}"
 
 
-Node = Callable[[Any, Report], None]
+Node = Callable[[Any, WalkReport], None]
 
 _NAMES = {
     bool: "boolean",
@@ -106,7 +109,7 @@ def compile_schema(schema: Json | bool | None, *, root: bool = False) -> Node:
     else:
         body = None
 
-    def node(value: Any, report: Report) -> None:
+    def node(value: Any, report: WalkReport) -> None:
         if value is None:
             if not nullable:
                 if wanted or int_or_string:
@@ -137,7 +140,7 @@ _EXACT = {"string": str, "boolean": bool}
 def _scalar(wanted: str, nullable: bool) -> Node:
     exact = _EXACT[wanted]
 
-    def node(value: Any, report: Report) -> None:
+    def node(value: Any, report: WalkReport) -> None:
         if type(value) is not exact and not (value is None and nullable):
             report.causes.append(_wrong_type(value, wanted))
 
@@ -145,7 +148,7 @@ def _scalar(wanted: str, nullable: bool) -> Node:
 
 
 def _plain_object(body: Node, nullable: bool) -> Node:
-    def node(value: Any, report: Report) -> None:
+    def node(value: Any, report: WalkReport) -> None:
         if type(value) is dict:
             body(value, report)
         elif not (value is None and nullable):
@@ -154,7 +157,7 @@ def _plain_object(body: Node, nullable: bool) -> Node:
     return node
 
 
-def _anything(value: Any, report: Report) -> None:
+def _anything(value: Any, report: WalkReport) -> None:
     return None
 
 
@@ -165,7 +168,7 @@ def _fits_whole(schema: Json) -> Callable[[Any], bool]:
     node = compile_schema({**schema, "x-kubernetes-preserve-unknown-fields": True} if "type" not in schema else schema)
 
     def fits(value: Any) -> bool:
-        report = Report()
+        report = WalkReport()
         node(copy.deepcopy(value), report)
         return not report.causes
 
@@ -177,13 +180,15 @@ def _array(schema: Json) -> Node:
     list_type = schema.get("x-kubernetes-list-type", "atomic")
     keys: list[str] = schema.get("x-kubernetes-list-map-keys", [])
 
-    def array(value: list[Any], report: Report) -> None:
+    def array(value: list[Any], report: WalkReport) -> None:
         causes, unknown = report.causes, report.unknown
         for index, each in enumerate(value):
             before, before_unknown = len(causes), len(unknown)
             item(each, report)
             if len(causes) != before or len(unknown) != before_unknown:
                 report.within(f"[{index}]", before, before_unknown)
+                if len(causes) >= MOST_REPORTED:
+                    return
         if list_type == "set":
             _no_duplicates(value, lambda each: each, report)
         elif list_type == "map":
@@ -194,13 +199,13 @@ def _array(schema: Json) -> Node:
     return array
 
 
-def _no_duplicates(value: list[Any], identity: Callable[[Any], Any], report: Report) -> None:
+def _no_duplicates(value: list[Any], identity: Callable[[Any], Any], report: WalkReport) -> None:
     if len(value) < 2:
         return
     seen = set()
     for index, each in enumerate(value):
         mark = shown(identity(each))
-        if mark in seen:
+        if mark in seen and len(report.causes) < MOST_REPORTED:
             report.causes.append(duplicate(f"[{index}]", identity(each)))
         seen.add(mark)
 
@@ -227,7 +232,7 @@ def _object(schema: Json, *, root: bool, preserve: bool) -> Node:
     needed = [name for name in schema.get("required") or () if name not in skipped]
     find = nodes.get
 
-    def walk(value: Json, report: Report) -> None:
+    def walk(value: Json, report: WalkReport) -> None:
         for name, default, nullable in defaults:
             if name not in value or (value[name] is None and not nullable):
                 value[name] = copy.deepcopy(default)
@@ -238,19 +243,23 @@ def _object(schema: Json, *, root: bool, preserve: bool) -> Node:
             if node is None:
                 if extra is None:
                     if not preserve:
-                        strangers = [*(strangers or ()), name]
+                        if strangers is None:
+                            strangers = []
+                        strangers.append(name)
                     continue
                 node = extra
             before, before_unknown = len(causes), len(unknown)
             node(each, report)
             if len(causes) != before or len(unknown) != before_unknown:
                 report.within(name, before, before_unknown)
+                if len(causes) >= MOST_REPORTED:
+                    return  # it is refused, and for reasons enough
         for name in needed:
             if name not in value:
                 causes.append(required(name))
         if strangers:
             for name in strangers:
                 del value[name]
-            unknown.extend(strangers)
+            unknown.extend(strangers[: max(0, MOST_REPORTED - len(unknown))])
 
     return walk

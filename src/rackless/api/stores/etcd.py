@@ -1,10 +1,10 @@
 """Objects in etcd v3, shared by several servers: revisions are etcd's, a write is a conditional transaction.
 
-Each server follows the whole keyspace with one watch and reads from what that brought. Writes that wait go together in
-one transaction (`groups`). A write is acknowledged when memory holds it and everything before it: at once when it is
-the next revision, else when the watch has come so far; so whoever wrote can read it here. A read that must be current
-first asks etcd which revision is. etcd must be ours alone: then every revision is an event of the watch, and waiting
-for a revision always ends. Speaks etcd's JSON gateway, which needs no gRPC.
+Each server follows the whole keyspace with one watch and serves reads from memory. Waiting writes go together in one
+transaction (`groups`). A server acknowledges a write when its memory holds the write and everything before it: at once when
+it is the next revision, else when the watch has come so far; so a client can read here what it wrote. A read that must be
+current first asks etcd for the newest revision. etcd must be ours alone: then every revision is an event of the watch, and
+waiting for a revision always ends. Calls are gRPC (`rpc`, `messages`).
 """
 
 from __future__ import annotations
@@ -12,28 +12,37 @@ from __future__ import annotations
 import asyncio
 import heapq
 import itertools
+import logging
+import random
+import time
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import aclosing, suppress
 
 from rackless.api.encoding import rendered, restamped
+from rackless.api.metrics import Histogram
 from rackless.api.stores import messages
 from rackless.api.stores.groups import MOST_WRITES, PREFIX, SPAN, Group, Write, last_of, next_group, unpacked
-from rackless.api.stores.memory import Memory, ReadsFromMemory
-from rackless.api.stores.messages import Event, Pair
-from rackless.api.stores.port import Change, Compacted, Entry, Raced, TooLarge, Unreachable
-from rackless.api.stores.rpc import Credentials, Member, RefusedByEtcd, Unanswered
+from rackless.api.stores.memory import ObjectsInMemory, ReadsFromMemory
+from rackless.api.stores.messages import EtcdEvent, EtcdPair
+from rackless.api.stores.port import Compacted, Full, Raced, StoredChange, StoredObject, StoreUnreachable, TooLarge
+from rackless.api.stores.rpc import EtcdConnection, EtcdCredentials, RefusedByEtcd, Unanswered
 
 _PAGE = 500
 _PATIENCE = 10.0
 _GROUPS_UNDER_WAY = 2
+_DEFRAGMENT_PATIENCE = 60.0
+_FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 60.0
+_PROBE = b"/rackless-probe"
+
+logger = logging.getLogger(__name__)
 
 
-def _key_of(pair: Pair) -> str | None:
+def _key_of(pair: EtcdPair) -> str | None:
     """Our key, or None for a key of somebody else."""
     return pair.key[len(PREFIX) :].decode(errors="replace") if pair.key.startswith(PREFIX) else None
 
 
-def _change_of(event: Event) -> Change | None:
+def _change_of(event: EtcdEvent) -> StoredChange | None:
     """An event with what was there before it; None for keys of somebody else."""
     if (key := _key_of(event.pair)) is None:
         return None
@@ -43,19 +52,25 @@ def _change_of(event: Event) -> Change | None:
         previous = rendered(data, version)
     if not event.deleted:
         version, data = unpacked(event.pair.revision, event.pair.value)
-        return Change(key, version, rendered(data, version), previous)
+        return StoredChange(key, version, rendered(data, version), previous)
     version = event.pair.revision * SPAN
-    return Change(key, version, restamped(previous, version), previous, deleted=True) if previous is not None else None
+    return (
+        StoredChange(key, version, restamped(previous, version), previous, deleted=True)
+        if previous is not None
+        else None
+    )
 
 
 def _refusal(why: str, compacted: int) -> Exception:
     if "compacted" in why:
         return Compacted(compacted)
+    if "space exceeded" in why:
+        return Full(f"etcd has no room: {why}")
     if "too many operations" in why:
         return TooManyOperations(why)
     if "too large" in why or "larger than max" in why:
         return TooLarge(why)
-    return Unreachable(f"etcd refused: {why}")
+    return StoreUnreachable(f"etcd refused: {why}")
 
 
 class TooManyOperations(Exception):
@@ -63,9 +78,9 @@ class TooManyOperations(Exception):
 
 
 class EtcdStore(ReadsFromMemory):
-    def __init__(self, urls: Sequence[str], credentials: Credentials | None = None) -> None:
-        self._members = [Member(url, credentials) for url in urls]
-        self._memory = Memory()
+    def __init__(self, urls: Sequence[str], credentials: EtcdCredentials | None = None) -> None:
+        self._members = [EtcdConnection(url, credentials) for url in urls]
+        self._memory = ObjectsInMemory()
         self._compacted = 0
         self._problem = ""
         self._following: asyncio.Task[None] | None = None
@@ -78,6 +93,9 @@ class EtcdStore(ReadsFromMemory):
         self._sending: set[asyncio.Task[None]] = set()
         self._most_writes = MOST_WRITES
         self._backlog = 0
+        self.commits = Histogram()
+        self._full = ""
+        self._making_room: asyncio.Task[None] | None = None
 
     # -- life ----------------------------------------------------------------------------------------------------
 
@@ -94,6 +112,9 @@ class EtcdStore(ReadsFromMemory):
             self._following.cancel()
             with suppress(asyncio.CancelledError):
                 await self._following
+        if self._making_room:
+            self._making_room.cancel()
+            await asyncio.gather(self._making_room, return_exceptions=True)
         for task in self._sending:
             task.cancel()
         await asyncio.gather(*self._sending, return_exceptions=True)
@@ -113,9 +134,9 @@ class EtcdStore(ReadsFromMemory):
                     break  # it may have been done: never write twice
             except RefusedByEtcd as error:
                 raise _refusal(str(error), self._compacted) from error
-        raise Unreachable(f"etcd cannot be reached: {problem}")
+        raise StoreUnreachable(f"etcd cannot be reached: {problem}")
 
-    def _rotate(self, failed: Member) -> None:
+    def _rotate(self, failed: EtcdConnection) -> None:
         """Ask another one first from now on."""
         if self._members[0] is failed:
             self._members.append(self._members.pop(0))
@@ -144,7 +165,7 @@ class EtcdStore(ReadsFromMemory):
 
     # -- following -----------------------------------------------------------------------------------------------
 
-    async def _events(self, after: int, *, previous: bool = False) -> AsyncGenerator[list[Event], None]:
+    async def _events(self, after: int, *, previous: bool = False) -> AsyncGenerator[list[EtcdEvent], None]:
         """Events later than a resource version, from the watch of everything; ends with Compacted or Unreachable.
 
         Asks from the revision that was already seen on: were we to ask for the next one and it was the one compacted
@@ -159,11 +180,11 @@ class EtcdStore(ReadsFromMemory):
                     if watched.compacted:
                         raise Compacted(last_of(watched.compacted))
                     if watched.cancelled is not None:
-                        raise Unreachable(f"etcd ended the watch: {watched.cancelled}")
+                        raise StoreUnreachable(f"etcd ended the watch: {watched.cancelled}")
                     yield [messages.event(each) for each in watched.events]
         except Unanswered as error:
             self._rotate(member)
-            raise Unreachable(f"the watch of etcd broke: {error}") from error
+            raise StoreUnreachable(f"the watch of etcd broke: {error}") from error
 
     async def _follow(self) -> None:
         while True:
@@ -176,10 +197,10 @@ class EtcdStore(ReadsFromMemory):
                 try:
                     await self._reload()
                     self._problem = ""
-                except (Unreachable, Compacted, ValueError) as error:
+                except (StoreUnreachable, Compacted, ValueError) as error:
                     self._problem = str(error)
                     await asyncio.sleep(0.5)
-            except (Unreachable, ValueError) as error:
+            except (StoreUnreachable, ValueError) as error:
                 self._problem = str(error)
                 await asyncio.sleep(0.5)
 
@@ -187,7 +208,7 @@ class EtcdStore(ReadsFromMemory):
     def _etcd_revision(self) -> int:
         return self._memory.revision // SPAN
 
-    def _apply(self, events: list[Event]) -> None:
+    def _apply(self, events: list[EtcdEvent]) -> None:
         """What the watch brought: whole revisions, of which our own writes may be known already."""
         writes: list[tuple[str, int, bytes | None]] = []
         known = newest = self._etcd_revision
@@ -249,7 +270,7 @@ class EtcdStore(ReadsFromMemory):
             async with asyncio.timeout(_PATIENCE):
                 await waiter
         except TimeoutError as error:
-            raise Unreachable(f"the watch of etcd did not bring revision {revision}") from error
+            raise StoreUnreachable(f"the watch of etcd did not bring revision {revision}") from error
 
     # -- reading -------------------------------------------------------------------------------------------------
 
@@ -259,11 +280,15 @@ class EtcdStore(ReadsFromMemory):
 
     @property
     def problem(self) -> str:
-        return self._problem
+        return self._problem or self._full
 
     @property
     def backlog(self) -> int:
         return self._backlog
+
+    @property
+    def queued(self) -> int:
+        return len(self._pending)
 
     async def fresh(self) -> int:
         """One question for all who ask while the previous one is under way: its answer is newer than all of them."""
@@ -285,21 +310,21 @@ class EtcdStore(ReadsFromMemory):
         await self._until(messages.revision_of(answer))
         return self._memory.revision
 
-    async def entries_at(self, bucket: str, namespace: str, revision: int) -> list[Entry]:
+    async def entries_at(self, bucket: str, namespace: str, revision: int) -> list[StoredObject]:
         low = f"{bucket}/{namespace}/" if namespace else f"{bucket}/"
-        found: list[Entry] = []
+        found: list[StoredObject] = []
         async for _, rows in self._pages(low, low[:-1] + "0", revision // SPAN):
             for key, at, data in rows:
                 if at <= revision:
-                    found.append(Entry(key, at, rendered(data, at)))
+                    found.append(StoredObject(key, at, rendered(data, at)))
                     continue
                 # Of the same transaction, but later than what was asked for: what was there before it?
                 async for _, earlier in self._pages(key, key + "\0", revision // SPAN - 1):
-                    found.extend(Entry(key, at, rendered(data, at)) for key, at, data in earlier)
+                    found.extend(StoredObject(key, at, rendered(data, at)) for key, at, data in earlier)
         return found
 
-    async def history(self, bucket: str, after: int, until: int) -> list[Change]:
-        found: list[Change] = []
+    async def history(self, bucket: str, after: int, until: int) -> list[StoredChange]:
+        found: list[StoredChange] = []
         if until <= after:
             return found
         async with aclosing(self._events(after, previous=True)) as stream:
@@ -349,12 +374,14 @@ class EtcdStore(ReadsFromMemory):
             self._most_writes = max(1, len(group.writes) // 2)
             self._waiting = [*group.writes, *self._waiting]
             return
-        except (Unreachable, TooLarge) as error:
+        except (StoreUnreachable, TooLarge) as error:
+            if isinstance(error, Full):
+                self._make_room(str(error))
             outcome = {write.key: error for write in group.writes}
         except ValueError as error:
-            outcome = {write.key: Unreachable(f"etcd's answer cannot be read: {error}") for write in group.writes}
+            outcome = {write.key: StoreUnreachable(f"etcd's answer cannot be read: {error}") for write in group.writes}
         except asyncio.CancelledError:
-            outcome = {write.key: Unreachable("the store is closed") for write in group.writes}
+            outcome = {write.key: StoreUnreachable("the store is closed") for write in group.writes}
         for write in group.writes:
             self._pending.pop(write.key, None)
             result = outcome.get(write.key) or Raced(write.key)
@@ -367,13 +394,43 @@ class EtcdStore(ReadsFromMemory):
 
     async def _written(self, group: Group) -> dict[str, int | Exception]:
         """What was written, with its resource version, once memory holds it."""
+        begun = time.perf_counter()
         answer = await self._ask("KV/Txn", group.transaction())
+        self.commits.observe(time.perf_counter() - begun)
         revision, done = messages.revision_of(answer), group.done(answer)
         if done and revision == self._etcd_revision + 1:
             self._take(revision, [(write.key, revision * SPAN + place, write.data) for place, write in done])
         else:
             await self._until(revision)
         return {write.key: revision * SPAN + place for place, write in done}
+
+    def _make_room(self, why: str) -> None:
+        """etcd that was full refuses every write until somebody compacts, defragments and takes back its alarm; it is
+        ours alone, so that is us.
+        """
+        if not self._full:
+            logger.error("%s", why)
+        self._full = why
+        if self._making_room is None or self._making_room.done():
+            self._making_room = asyncio.create_task(self._until_room(), name="etcd-room")
+
+    async def _until_room(self) -> None:
+        pause = _FIRST_PAUSE
+        while self._full:
+            try:
+                await self.compact(self.revision)
+                for member in tuple(self._members):
+                    await member.ask("Maintenance/Defragment", b"", _DEFRAGMENT_PATIENCE)
+                for full in messages.full_members(await self._ask("Maintenance/Alarm", messages.ALARMS)):
+                    await self._ask("Maintenance/Alarm", messages.disarm(full))
+                await self._ask("KV/Put", messages.put_alone(_PROBE, b"room?"))
+                self._full = ""
+                logger.warning("etcd takes writes again")
+                return
+            except (StoreUnreachable, Unanswered, RefusedByEtcd, ValueError) as error:
+                logger.info("etcd has no room yet: %s", error)
+            await asyncio.sleep(pause * (0.5 + random.random()))
+            pause = min(2 * pause, _LONGEST_PAUSE)
 
     async def compact(self, revision: int) -> None:
         revision = min(revision, self.revision) // SPAN

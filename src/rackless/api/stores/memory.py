@@ -1,12 +1,15 @@
-"""The current entries in memory, encoded, by bucket; what both stores read from and publish through."""
+"""The current objects in memory, encoded, by bucket; both stores read from it and publish changes through it."""
 
 from __future__ import annotations
 
+import logging
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
 
 from rackless.api.encoding import rendered, restamped
-from rackless.api.stores.port import Change, Entry, Subscriber
+from rackless.api.stores.port import StoredChange, StoredObject, Subscriber
+
+log = logging.getLogger(__name__)
 
 
 def bucket_of(key: str) -> str:
@@ -22,11 +25,11 @@ class Bucket:
     __slots__ = ("_order", "changed", "items")
 
     def __init__(self) -> None:
-        self.items: dict[str, Entry] = {}
+        self.items: dict[str, StoredObject] = {}
         self.changed = 0
         self._order: list[str] | None = None
 
-    def put(self, entry: Entry) -> None:
+    def put(self, entry: StoredObject) -> None:
         if entry.key not in self.items:
             self._order = None
         self.items[entry.key] = entry
@@ -38,7 +41,7 @@ class Bucket:
     def forget_order(self) -> None:
         self._order = None
 
-    def ordered(self, prefix: str) -> list[Entry]:
+    def ordered(self, prefix: str) -> list[StoredObject]:
         if self._order is None:
             self._order = sorted(self.items)
         order = self._order
@@ -48,9 +51,11 @@ class Bucket:
         return [items[key] for key in order[low:high]]
 
 
-class Memory:
+class ObjectsInMemory:
     def __init__(self) -> None:
         self.revision = 0
+        self.faults = 0
+        """How often a subscriber failed on changes."""
         self._buckets: dict[str, Bucket] = {}
         self._subscribers: list[Subscriber] = []
         self._gap_listeners: list[Callable[[], None]] = []
@@ -63,7 +68,7 @@ class Memory:
                 name = bucket_of(key) + "/"
                 bucket = self._bucket(name[:-1])
                 bucket.forget_order()
-            bucket.items[key] = Entry(key, revision, rendered(data, revision))
+            bucket.items[key] = StoredObject(key, revision, rendered(data, revision))
 
     def _bucket(self, name: str) -> Bucket:
         found = self._buckets.get(name)
@@ -71,15 +76,15 @@ class Memory:
             found = self._buckets[name] = Bucket()
         return found
 
-    def get(self, key: str) -> Entry | None:
+    def get(self, key: str) -> StoredObject | None:
         bucket = self._buckets.get(bucket_of(key))
         return bucket.items.get(key) if bucket else None
 
-    def entries(self, bucket: str, namespace: str = "") -> list[Entry]:
+    def entries(self, bucket: str, namespace: str = "") -> list[StoredObject]:
         found = self._buckets.get(bucket)
         return found.ordered(f"{bucket}/{namespace}/" if namespace else f"{bucket}/") if found else []
 
-    def everything(self) -> list[Entry]:
+    def everything(self) -> list[StoredObject]:
         return [entry for bucket in self._buckets.values() for entry in bucket.items.values()]
 
     def count(self, bucket: str) -> int:
@@ -98,15 +103,20 @@ class Memory:
             old = bucket.items.get(key)
             self.revision = revision
             if data is not None:
-                entry = Entry(key, revision, rendered(data, revision))
+                entry = StoredObject(key, revision, rendered(data, revision))
                 bucket.put(entry)
-                changes.append(Change(key, revision, entry.data, old.data if old else None))
+                changes.append(StoredChange(key, revision, entry.data, old.data if old else None))
             elif old is not None:
                 bucket.drop(key)
-                changes.append(Change(key, revision, restamped(old.data, revision), old.data, deleted=True))
+                changes.append(StoredChange(key, revision, restamped(old.data, revision), old.data, deleted=True))
             bucket.changed = revision
         for subscriber in tuple(self._subscribers):
-            subscriber(changes)
+            try:
+                subscriber(changes)
+            except Exception:
+                # The writes are durable: their writers and the other subscribers must hear of them all the same.
+                self.faults += 1
+                log.exception("a subscriber failed on %s", ", ".join(change.key for change in changes[:5]))
 
     def subscribe(self, subscriber: Subscriber) -> Callable[[], None]:
         self._subscribers.append(subscriber)
@@ -123,12 +133,16 @@ class Memory:
 class ReadsFromMemory:
     """What a store answers from memory, whatever keeps its objects on disk."""
 
-    _memory: Memory
+    _memory: ObjectsInMemory
 
-    def get(self, key: str) -> Entry | None:
+    @property
+    def faults(self) -> int:
+        return self._memory.faults
+
+    def get(self, key: str) -> StoredObject | None:
         return self._memory.get(key)
 
-    def entries(self, bucket: str, namespace: str = "") -> list[Entry]:
+    def entries(self, bucket: str, namespace: str = "") -> list[StoredObject]:
         return self._memory.entries(bucket, namespace)
 
     def count(self, bucket: str) -> int:

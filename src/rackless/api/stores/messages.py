@@ -13,7 +13,7 @@ PROGRESS = field(3, b"")
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
+class EtcdPair:
     """A key, its value, and the revision they were written at."""
 
     key: bytes
@@ -22,10 +22,10 @@ class Pair:
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
-    pair: Pair
+class EtcdEvent:
+    pair: EtcdPair
     deleted: bool
-    previous: Pair | None
+    previous: EtcdPair | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +48,31 @@ def range_request(
     if revision:
         message += integer(4, revision)
     return message + integer(8, 1) if keys_only else message
+
+
+def put_alone(key: bytes, value: bytes) -> bytes:
+    """A write that is no part of a transaction."""
+    return field(1, key) + field(2, value)
+
+
+_NO_SPACE = 1
+ALARMS = b""
+"""Asks which alarms there are."""
+
+
+def full_members(answer: bytes) -> list[int]:
+    """The members that have raised the alarm that their space is used up."""
+    found = []
+    for number, alarm in parts(answer):
+        if number == 2 and isinstance(alarm, bytes):
+            values = dict(parts(alarm))
+            if values.get(2) == _NO_SPACE:
+                found.append(int(values.get(1, 0)))
+    return found
+
+
+def disarm(member: int) -> bytes:
+    return integer(1, 2) + integer(2, member) + integer(3, _NO_SPACE)
 
 
 def put(key: bytes, value: bytes) -> bytes:
@@ -98,7 +123,7 @@ def revision_of(answer: bytes) -> int:
     return 0
 
 
-def pair(data: bytes) -> Pair:
+def pair(data: bytes) -> EtcdPair:
     key, revision, value = b"", 0, b""
     for number, part in parts(data):
         if number == 1:
@@ -107,10 +132,10 @@ def pair(data: bytes) -> Pair:
             revision = int(part)
         elif number == 5:
             value = _bytes(part)
-    return Pair(key, revision, value)
+    return EtcdPair(key, revision, value)
 
 
-def ranged(answer: bytes) -> tuple[list[Pair], bool]:
+def ranged(answer: bytes) -> tuple[list[EtcdPair], bool]:
     """The pairs of a range, and whether there are more."""
     found, more = [], False
     for number, value in parts(answer):
@@ -146,7 +171,7 @@ def watched(message: bytes) -> Watched:
     return Watched(events, compacted, reason if cancelled else None)
 
 
-def event(data: bytes) -> Event:
+def event(data: bytes) -> EtcdEvent:
     deleted, found, previous = False, None, None
     for number, value in parts(data):
         if number == 1:
@@ -157,4 +182,4 @@ def event(data: bytes) -> Event:
             previous = pair(_bytes(value))
     if found is None:
         raise ValueError("an event without a key")
-    return Event(found, deleted, previous)
+    return EtcdEvent(found, deleted, previous)

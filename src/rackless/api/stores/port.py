@@ -10,8 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
+from rackless.api.metrics import Histogram
 
-class Entry(NamedTuple):
+
+class StoredObject(NamedTuple):
     """An object as it is: `data` carries its resource version already."""
 
     key: str
@@ -19,7 +21,7 @@ class Entry(NamedTuple):
     data: bytes
 
 
-class Change(NamedTuple):
+class StoredChange(NamedTuple):
     """One write. `data` is the object after it, or for a deletion its last state with the deletion's resource
     version.
     """
@@ -43,15 +45,19 @@ class Compacted(Exception):
         self.oldest = oldest
 
 
-class Unreachable(Exception):
+class StoreUnreachable(Exception):
     """The store cannot be asked now; nothing is known about a write that was under way."""
+
+
+class Full(StoreUnreachable):
+    """The store has no room; nothing was written."""
 
 
 class TooLarge(Exception):
     """The store does not take a value of this size; nothing was written."""
 
 
-Subscriber = Callable[[Sequence[Change]], None]
+Subscriber = Callable[[Sequence[StoredChange]], None]
 
 
 class Store(Protocol):
@@ -70,6 +76,21 @@ class Store(Protocol):
         """Why it cannot serve now, or nothing."""
         ...
 
+    @property
+    def queued(self) -> int:
+        """How many writes wait to be durable."""
+        ...
+
+    @property
+    def faults(self) -> int:
+        """How often a subscriber failed at a change; the others, and the writer, heard of it all the same."""
+        ...
+
+    @property
+    def commits(self) -> Histogram:
+        """How long its commits took."""
+        ...
+
     async def open(self) -> None:
         """Raises Unreachable."""
         ...
@@ -80,9 +101,9 @@ class Store(Protocol):
         """Wait until memory holds everything that was acknowledged to anybody before this call; its revision."""
         ...
 
-    def get(self, key: str) -> Entry | None: ...
+    def get(self, key: str) -> StoredObject | None: ...
 
-    def entries(self, bucket: str, namespace: str = "") -> list[Entry]:
+    def entries(self, bucket: str, namespace: str = "") -> list[StoredObject]:
         """All entries of `group/plural`, in the order of their keys, of one namespace or of all."""
         ...
 
@@ -99,11 +120,11 @@ class Store(Protocol):
         """
         ...
 
-    async def entries_at(self, bucket: str, namespace: str, revision: int) -> list[Entry]:
+    async def entries_at(self, bucket: str, namespace: str, revision: int) -> list[StoredObject]:
         """The entries as they were. Raises Compacted."""
         ...
 
-    async def history(self, bucket: str, after: int, until: int) -> list[Change]:
+    async def history(self, bucket: str, after: int, until: int) -> list[StoredChange]:
         """The changes of a bucket with `after < revision <= until`. Raises Compacted."""
         ...
 

@@ -16,7 +16,9 @@ from grpclib.exceptions import GRPCError, ProtocolError, StreamTerminatedError
 
 from rackless.errors import InputError
 
-_QUIET = 5.0
+_QUIET = 15.0
+"""Seconds of silence after which a watch is asked whether it still is one. What ends tells so itself; this finds a member whose
+machine has gone. Every question costs: most watches are of an idle cluster."""
 _FAILURES = (OSError, StreamTerminatedError, ProtocolError, TimeoutError)
 _TEMPORARY = ("UNAVAILABLE", "DEADLINE_EXCEEDED", "CANCELLED")
 
@@ -34,7 +36,7 @@ class RefusedByEtcd(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Credentials:
+class EtcdCredentials:
     """Who we are to etcd, and whom we believe."""
 
     ca: Path
@@ -68,10 +70,10 @@ class _Bytes(CodecBase):
         return bytes(data)
 
 
-class Member:
+class EtcdConnection:
     """One member of etcd; the connection is made when it is needed, and again after it broke."""
 
-    def __init__(self, url: str, credentials: Credentials | None = None) -> None:
+    def __init__(self, url: str, credentials: EtcdCredentials | None = None) -> None:
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise InputError(f"{url!r} is no address of etcd", hint="say etcd:https://ADDRESS:2379")

@@ -9,19 +9,23 @@ from __future__ import annotations
 
 import asyncio
 import fcntl
+import logging
 import os
 import queue
 import sqlite3
 import threading
+import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from rackless.api.encoding import rendered, restamped
-from rackless.api.stores.memory import Memory, ReadsFromMemory
-from rackless.api.stores.port import Change, Compacted, Entry, Raced, Unreachable
-from rackless.errors import LabError
+from rackless.api.metrics import Histogram
+from rackless.api.stores.memory import ObjectsInMemory, ReadsFromMemory
+from rackless.api.stores.port import Compacted, Raced, StoredChange, StoredObject, StoreUnreachable
+from rackless.errors import HypervisorError, LabError
+from rackless.run.files import sync_folder
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS log (
@@ -58,6 +62,9 @@ DELETE FROM log WHERE revision <= :line AND (
 """
 _ROWS_PER_INSERT = 500
 _LOG_SIZE = 4 * 1024 * 1024
+_PROBE_EVERY = 1.0
+
+logger = logging.getLogger(__name__)
 
 
 class _Write:
@@ -71,19 +78,29 @@ class _Write:
         self.done = done
 
 
+class _Job:
+    __slots__ = ("done", "work")
+
+    def __init__(self, work: Callable[[sqlite3.Connection], None], done: asyncio.Future[None]) -> None:
+        self.work = work
+        self.done = done
+
+
 class SqliteStore(ReadsFromMemory):
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._memory = Memory()
+        self._memory = ObjectsInMemory()
         self._next = 1
         self._compacted = 0
         self._pending: dict[str, asyncio.Future[int]] = {}
-        self._queue: queue.SimpleQueue[_Write | Callable[[sqlite3.Connection], None] | None] = queue.SimpleQueue()
+        self._queue: queue.SimpleQueue[_Write | _Job | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
         self._copier: asyncio.Task[None] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._lock: Any = None
         self._failure: str = ""
+        self._recovery: asyncio.Task[None] | None = None
+        self.commits = Histogram()
 
     # -- life ----------------------------------------------------------------------------------------------------
 
@@ -96,7 +113,24 @@ class SqliteStore(ReadsFromMemory):
             raise LabError(
                 f"{self._path} is served by another process", hint="stop that one, or give this one another --store"
             ) from error
-        os.close(os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600))  # secrets are in it from the first byte on
+        try:
+            self._load()
+        except (sqlite3.Error, OSError) as error:
+            self._lock.close()
+            raise HypervisorError(
+                f"the objects in {self._path} cannot be read",
+                why=str(error),
+                hint="see that its disk has room; a damaged file must be restored, or moved away to begin with nothing",
+            ) from error
+        self._loop = asyncio.get_running_loop()
+        self._thread = threading.Thread(target=self._write_forever, name="sqlite-writer", daemon=True)
+        self._thread.start()
+        self._copier = asyncio.create_task(self._checkpoint_forever(), name="sqlite-checkpoint")
+
+    def _load(self) -> None:
+        if not self._path.exists():
+            os.close(os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600))  # secrets are in it from the first byte on
+            sync_folder(self._path.parent)
         connection = self._connect()
         try:
             connection.executescript(_SCHEMA)
@@ -109,24 +143,27 @@ class SqliteStore(ReadsFromMemory):
             self._memory.load(connection.execute(_CURRENT))
         finally:
             connection.close()
-        self._loop = asyncio.get_running_loop()
-        self._thread = threading.Thread(target=self._write_forever, name="sqlite-writer", daemon=True)
-        self._thread.start()
-        self._copier = asyncio.create_task(self._checkpoint_forever(), name="sqlite-checkpoint")
 
     async def _checkpoint_forever(self) -> None:
         """Copy the write-ahead log into the file beside the writer, so that no writer waits for it."""
         log = self._path.with_name(self._path.name + "-wal")
+        problem = ""
         while True:
             await asyncio.sleep(1)
-            if log.exists() and log.stat().st_size > _LOG_SIZE:
-                with suppress(sqlite3.OperationalError):
+            try:
+                if log.exists() and log.stat().st_size > _LOG_SIZE:
                     await self._read("PRAGMA wal_checkpoint(PASSIVE)", ())
+                problem = ""
+            except Exception as error:  # a full disk, say: the log only grows until the next try
+                if str(error) != problem:
+                    problem = str(error)
+                    logger.warning("the log of %s could not be copied into it: %s", self._path, error)
 
     async def close(self) -> None:
-        if self._copier:
-            self._copier.cancel()
-            await asyncio.wait([self._copier])
+        for task in (self._copier, self._recovery):
+            if task:
+                task.cancel()
+                await asyncio.wait([task])
         if self._thread:
             self._queue.put(None)
             await asyncio.to_thread(self._thread.join)
@@ -155,34 +192,35 @@ class SqliteStore(ReadsFromMemory):
     def backlog(self) -> int:
         return self.revision - self._compacted
 
+    @property
+    def queued(self) -> int:
+        return len(self._pending)
+
     async def fresh(self) -> int:
         return self._memory.revision
 
-    async def entries_at(self, bucket: str, namespace: str, revision: int) -> list[Entry]:
+    async def entries_at(self, bucket: str, namespace: str, revision: int) -> list[StoredObject]:
         low = f"{bucket}/{namespace}/" if namespace else f"{bucket}/"
-        rows = await self._read(_AT, (low, low[:-1] + "0", revision))
+        found = await self._read(_AT, (low, low[:-1] + "0", revision), _entry)
         if revision < self._compacted:
             raise Compacted(self._compacted)
-        return [Entry(key, at, rendered(data, at)) for key, at, data in rows]
+        return found
 
-    async def history(self, bucket: str, after: int, until: int) -> list[Change]:
-        rows = await self._read(_HISTORY, (after, until, f"{bucket}/", f"{bucket}0"))
+    async def history(self, bucket: str, after: int, until: int) -> list[StoredChange]:
+        found = await self._read(_HISTORY, (after, until, f"{bucket}/", f"{bucket}0"), _change)
         if after < self._compacted:
             raise Compacted(self._compacted)
-        changes = []
-        for key, revision, data, old, old_revision in rows:
-            previous = rendered(old, old_revision) if old is not None else None
-            if data is not None:
-                changes.append(Change(key, revision, rendered(data, revision), previous))
-            elif previous is not None:
-                changes.append(Change(key, revision, restamped(previous, revision), previous, deleted=True))
-        return changes
+        return [change for change in found if change is not None]
 
-    async def _read(self, query: str, arguments: Sequence[Any]) -> list[Any]:
+    async def _read(
+        self, query: str, arguments: Sequence[Any], made: Callable[[tuple[Any, ...]], Any] = lambda row: row
+    ) -> list[Any]:
+        """What is made of the rows, in a thread: there may be many."""
+
         def read() -> list[Any]:
             connection = self._connect()
             try:
-                return connection.execute(query, arguments).fetchall()
+                return [made(row) for row in connection.execute(query, arguments)]
             finally:
                 connection.close()
 
@@ -208,75 +246,175 @@ class SqliteStore(ReadsFromMemory):
         revision = min(revision, self.revision)
         if revision <= self._compacted:
             return
-        loop = asyncio.get_running_loop()
-        done: asyncio.Future[None] = loop.create_future()
 
         def work(connection: sqlite3.Connection) -> None:
-            connection.execute("BEGIN IMMEDIATE")
             connection.execute("INSERT OR REPLACE INTO meta VALUES ('compacted', ?)", (revision,))
             connection.execute(_COMPACT, {"line": revision})
-            connection.execute("COMMIT")
-            loop.call_soon_threadsafe(done.set_result, None)
 
-        self._compacted = revision
-        self._queue.put(work)
+        before, self._compacted = self._compacted, revision  # nobody may begin to read what is about to go
+        try:
+            await self._job(work)
+        except StoreUnreachable:
+            self._compacted = before
+            raise
+
+    async def _job(self, work: Callable[[sqlite3.Connection], None]) -> None:
+        """Work in a transaction of its own, between the writes. Raises Unreachable."""
+        assert self._loop
+        done: asyncio.Future[None] = self._loop.create_future()
+        self._queue.put(_Job(work, done))
         await done
 
     def _write_forever(self) -> None:
-        """The writer thread: takes all that waits, writes it in one transaction, reports to the loop."""
-        assert self._loop
-        connection = self._connect()
-        connection.execute("PRAGMA wal_autocheckpoint=0")
+        """The writer thread: nothing ends it but `close`. A connection that cannot be had is tried for again."""
+        while True:
+            try:
+                connection = self._connect()
+            except sqlite3.Error as error:
+                if self._refuse_next(f"the file cannot be opened: {error}"):
+                    return
+                continue
+            try:
+                connection.execute("PRAGMA wal_autocheckpoint=0")
+                self._serve_queue(connection)
+                return
+            except Exception:
+                logger.exception("the writer of %s failed and begins anew", self._path)
+            finally:
+                connection.close()
+
+    def _refuse_next(self, why: str) -> bool:
+        """Take one job and refuse it; whether it was the last."""
+        job = self._queue.get()
+        if isinstance(job, _Write):
+            self._report(self._settle, [job], why, 0.0)
+        elif job is not None:
+            self._report(_finish, job.done, why)
+        return job is None
+
+    def _serve_queue(self, connection: sqlite3.Connection) -> None:
+        """Takes all that waits, writes it in one transaction, reports to the loop."""
+        running = True
+        while running:
+            batch: list[_Write] = []
+            job = self._queue.get()
+            while True:
+                if job is None:
+                    running = False
+                    break
+                if isinstance(job, _Job):
+                    self._commit(connection, batch)
+                    batch = []
+                    self._run(connection, job)
+                else:
+                    batch.append(job)
+                    if len(batch) >= _ROWS_PER_INSERT:
+                        break
+                try:
+                    job = self._queue.get_nowait()
+                except queue.Empty:
+                    break
+            self._commit(connection, batch)
+
+    def _run(self, connection: sqlite3.Connection, job: _Job) -> None:
+        failure = ""
         try:
-            running = True
-            while running:
-                batch: list[_Write] = []
-                job = self._queue.get()
-                while True:
-                    if job is None:
-                        running = False
-                        break
-                    if not isinstance(job, _Write):
-                        self._commit(connection, batch)
-                        batch = []
-                        job(connection)
-                    else:
-                        batch.append(job)
-                        if len(batch) >= _ROWS_PER_INSERT:
-                            break
-                    try:
-                        job = self._queue.get_nowait()
-                    except queue.Empty:
-                        break
-                self._commit(connection, batch)
-        finally:
-            connection.close()
+            connection.execute("BEGIN IMMEDIATE")
+            job.work(connection)
+            connection.execute("COMMIT")
+        except Exception as error:
+            failure = str(error) or type(error).__name__
+            _roll_back(connection)
+        self._report(_finish, job.done, failure)
 
     def _commit(self, connection: sqlite3.Connection, batch: list[_Write]) -> None:
         if not batch:
             return
-        assert self._loop
-        failure = ""
+        failure, begun = "", time.perf_counter()
         try:
             # One statement for the whole group: each statement gives up the interpreter lock and must win it back.
             places = ",".join(["(?,?,?,?)"] * len(batch))
             values = [part for w in batch for part in (w.revision, w.key, w.previous, w.data)]
             connection.execute(f"INSERT INTO log VALUES {places}", values)
-        except sqlite3.Error as error:
-            failure = str(error)
-        self._loop.call_soon_threadsafe(self._settle, batch, failure)
+        except Exception as error:
+            failure = str(error) or type(error).__name__
+            _roll_back(connection)
+            if len(batch) > 1:  # one that is too large, or cannot be written at all, is not the others' trouble
+                for write in batch:
+                    self._commit(connection, [write])
+                return
+        self._report(self._settle, batch, failure, time.perf_counter() - begun)
 
-    def _settle(self, batch: list[_Write], failure: str) -> None:
+    def _report(self, function: Callable[..., None], *arguments: Any) -> None:
+        assert self._loop
+        with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+            self._loop.call_soon_threadsafe(function, *arguments)
+
+    def _settle(self, batch: list[_Write], failure: str, seconds: float) -> None:
         """On the loop: what is durable becomes visible, then its writers hear of it."""
         for write in batch:
             self._pending.pop(write.key, None)
-        self._failure = failure
+        self._tell(failure)
         if failure:
             for write in batch:
-                if not write.done.cancelled():
-                    write.done.set_exception(Unreachable(f"SQLite refused the write: {failure}"))
+                if not write.done.done():
+                    write.done.set_exception(StoreUnreachable(f"SQLite refused the write: {failure}"))
             return
-        self._memory.apply([(write.key, write.revision, write.data) for write in batch])
-        for write in batch:
-            if not write.done.cancelled():
-                write.done.set_result(write.revision)
+        self.commits.observe(seconds)
+        try:
+            self._memory.apply([(write.key, write.revision, write.data) for write in batch])
+        finally:
+            for write in batch:
+                if not write.done.done():
+                    write.done.set_result(write.revision)
+
+    def _tell(self, failure: str) -> None:
+        if failure and not self._failure:
+            logger.error("%s takes no writes: %s", self._path, failure)
+        self._failure = failure
+        if failure and (self._recovery is None or self._recovery.done()):
+            self._recovery = asyncio.create_task(self._recover(), name="sqlite-recovery")
+
+    async def _recover(self) -> None:
+        """Try whether there is room again: clients that see "not ready" send no write that would show it."""
+        while self._failure:
+            await asyncio.sleep(_PROBE_EVERY)
+            with suppress(StoreUnreachable):
+                await self._job(_probe)
+                self._failure = ""
+                logger.warning("%s takes writes again", self._path)
+
+
+def _probe(connection: sqlite3.Connection) -> None:
+    connection.execute("INSERT OR REPLACE INTO meta VALUES ('probe', 1 + coalesce((SELECT value FROM meta WHERE "
+                       "name = 'probe'), 0))")  # fmt: skip
+
+
+def _roll_back(connection: sqlite3.Connection) -> None:
+    with suppress(sqlite3.Error):
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+
+
+def _finish(done: asyncio.Future[None], failure: str) -> None:
+    if done.done():
+        return
+    if failure:
+        done.set_exception(StoreUnreachable(f"SQLite refused: {failure}"))
+    else:
+        done.set_result(None)
+
+
+def _entry(row: tuple[Any, ...]) -> StoredObject:
+    key, at, data = row
+    return StoredObject(key, at, rendered(data, at))
+
+
+def _change(row: tuple[Any, ...]) -> StoredChange | None:
+    key, revision, data, old, old_revision = row
+    previous = rendered(old, old_revision) if old is not None else None
+    if data is not None:
+        return StoredChange(key, revision, rendered(data, revision), previous)
+    if previous is not None:
+        return StoredChange(key, revision, restamped(previous, revision), previous, deleted=True)
+    return None

@@ -1,6 +1,6 @@
 """What a command is: something to do, the privilege it needs, and how it says no.
 
-The tables in `commands/` are made of these. A command gets a `Call` and returns its data, at once or when it is done.
+The tables in `commands/` are made of these. A command gets a `CommandCall` and returns its data, at once or when it is done.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
-from rackless.bmc.faults import Operation
-from rackless.bmc.ipmi.session import Peer, Privilege, Session
+from rackless.bmc.core.faults import Operation
+from rackless.bmc.ipmi.session import IpmiSession, Peer, Privilege
 
 if TYPE_CHECKING:
-    from rackless.bmc.ipmi.controller import Controller
+    from rackless.bmc.ipmi.controller import ManagementController
     from rackless.bmc.ipmi.endpoint import Endpoint
 
 
@@ -38,37 +38,37 @@ class Code(IntEnum):
     UNSPECIFIED = 0xFF
 
 
-class Refused(Exception):
+class CommandRefused(Exception):
     def __init__(self, code: int) -> None:
         super().__init__(f"completion code {code:#04x}")
         self.code = code
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class CommandCall:
     """One request, at one BMC, by whoever has the session."""
 
-    controller: Controller
+    controller: ManagementController
     endpoint: Endpoint
     data: bytes
     peer: Peer
-    caller: Session | None
+    caller: IpmiSession | None
     """None outside a session: only commands that need no privilege see that."""
 
     @property
-    def session(self) -> Session:
+    def session(self) -> IpmiSession:
         if self.caller is None:
-            raise Refused(Code.INSUFFICIENT_PRIVILEGE)
+            raise CommandRefused(Code.INSUFFICIENT_PRIVILEGE)
         return self.caller
 
     def need(self, least: int, most: int | None = None) -> bytes:
         """The data, when it has the length it must have."""
         if not least <= len(self.data) <= (least if most is None else most):
-            raise Refused(Code.LENGTH_INVALID)
+            raise CommandRefused(Code.LENGTH_INVALID)
         return self.data
 
 
-Run = Callable[[Call], bytes | Awaitable[bytes]]
+Run = Callable[[CommandCall], bytes | Awaitable[bytes]]
 
 
 @dataclass(frozen=True, slots=True)

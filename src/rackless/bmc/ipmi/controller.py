@@ -14,22 +14,22 @@ from dataclasses import dataclass, replace
 from typing import Any
 from uuid import UUID, uuid5
 
-from rackless.bmc import audit
-from rackless.bmc.accounts import Account, Accounts
-from rackless.bmc.audit import Audit
-from rackless.bmc.buttons import Cause, Reset
-from rackless.bmc.chassis import Chassis
-from rackless.bmc.faults import Faults, Operation, Trouble
+from rackless.bmc.core import audit
+from rackless.bmc.core.accounts import Account, Accounts
+from rackless.bmc.core.audit import Audit
+from rackless.bmc.core.chassis import Chassis
+from rackless.bmc.core.faults import Faults, Operation, Trouble
+from rackless.bmc.core.log import LogEntry, LogKind
+from rackless.bmc.core.power import Reset, StartCause
+from rackless.bmc.core.state import BmcMemory
 from rackless.bmc.ipmi import sdr
 from rackless.bmc.ipmi.ontime import OnTime
-from rackless.bmc.ipmi.rakp import Status
+from rackless.bmc.ipmi.rakp import RakpStatus
 from rackless.bmc.ipmi.sdr import Discrete
-from rackless.bmc.ipmi.sel import EventLog
-from rackless.bmc.ipmi.session import Login, Peer, Privilege, Session
+from rackless.bmc.ipmi.sel import SystemEventLog
+from rackless.bmc.ipmi.session import IpmiSession, Login, Peer, Privilege
 from rackless.bmc.ipmi.suites import KEY_LENGTH, password_key
 from rackless.bmc.ipmi.watchdog import Watchdog
-from rackless.bmc.log import Entry, Kind
-from rackless.bmc.state import Memory
 from rackless.errors import RacklessError
 from rackless.events import Bus
 from rackless.ports.console import Consoles
@@ -70,7 +70,7 @@ class BootScratch:
     initiator: bytes = bytes(9)
 
 
-class Controller:
+class ManagementController:
     def __init__(
         self,
         chassis: Chassis,
@@ -91,7 +91,7 @@ class Controller:
         self.wall = wall
         self.boot = BootScratch()
         self._bus = bus
-        self.sel = EventLog(chassis.log, wall)
+        self.sel = SystemEventLog(chassis.log, wall)
         self.watchdog = Watchdog(self._watchdog_ran_out, lambda: self._spawn_press(Reset.NMI))
         self.enables = _SEL_ENABLED
         self.consoles = consoles
@@ -107,11 +107,14 @@ class Controller:
         self._identify_off: asyncio.TimerHandle | None = None
         self.restart: Callable[[float], None] = lambda seconds: None
         """Ends every session after a while, as a BMC that restarts does. Set by whoever serves it."""
-        self.emit: Callable[[Session, int, bytes], None] = lambda session, kind, payload: None
+        self.review: Callable[[], None] = lambda: None
+        """Ends the sessions of users who may not log in any more as they did. Set by whoever serves it."""
+        self.emit: Callable[[IpmiSession, int, bytes], None] = lambda session, kind, payload: None
         """Sends a payload by itself. Set by whoever serves it."""
         with suppress(Unreachable, NoSuchServer):
             self._on.note(chassis.server().power is Power.ON)
         chassis.log.listen(self._heard)
+        accounts.listen(self._account_changed)
 
     # letting in
 
@@ -136,22 +139,32 @@ class Controller:
         for user, account in self.users().items():
             if account.username.encode() == name:
                 key = password_key(account.password)
-                if not account.enabled or key is None or not self.may_use_ipmi(user):
+                if not self.accounts.admits(account) or key is None or not self.may_use_ipmi(user):
                     return None
                 return Login(user, account.username, ROLES[account.role], key)
         return None
 
     def admits(self, login: Login) -> bool:
+        """The account may have changed since it was named."""
+        if self.find(login.name.encode()) != login:
+            return False
         return not self.faults.strike(Trouble.WRONG_PASSWORD, self.chassis.name, Operation.LOGIN)
 
-    def told(self, name: str, peer: Peer, outcome: Status) -> None:
-        self.audit(name, peer, "login", outcome.name.lower().replace("_", " "), ok=outcome is Status.OK)
+    def told(self, name: str, peer: Peer, outcome: RakpStatus) -> None:
+        if outcome is RakpStatus.INVALID_CHECK_VALUE:
+            self.accounts.failed(name)
+        elif outcome is RakpStatus.OK:
+            self.accounts.succeeded(name)
+        self.audit(name, peer, "login", outcome.name.lower().replace("_", " "), ok=outcome is RakpStatus.OK)
+
+    def _account_changed(self, name: str) -> None:
+        self.review()
 
     def audit(
         self, user: str | None, peer: Peer, action: str, outcome: str, *, ok: bool, details: Mapping[str, str] = {}
     ) -> None:
         if self._audit is not None:
-            entry = audit.Entry(
+            entry = audit.AuditEntry(
                 protocol="ipmi", bmc=self.lan.address, client=peer[0], user=user, action=action, outcome=outcome, ok=ok,
                 server=self.chassis.name, details=details,
             )  # fmt: skip
@@ -200,7 +213,7 @@ class Controller:
     # changing
 
     async def keep(self, **changes: Any) -> None:
-        def changed(memory: Memory) -> Memory:
+        def changed(memory: BmcMemory) -> BmcMemory:
             ours = {**memory.settings.get("ipmi", {}), **changes}
             return replace(memory, settings={**memory.settings, "ipmi": ours})
 
@@ -249,12 +262,12 @@ class Controller:
     async def _watchdog_acts(self, what: Reset) -> None:
         if self.is_on():
             await self._press(what, what is Reset.POWER_CYCLE)
-            self.chassis.cause = Cause.WATCHDOG
+            self.chassis.cause = StartCause.WATCHDOG
 
-    def _heard(self, entry: Entry) -> None:
-        if entry.kind in (Kind.POWERED_ON, Kind.POWERED_OFF):
-            self._on.note(entry.kind is Kind.POWERED_ON)
-        if entry.kind is Kind.POWERED_OFF:
+    def _heard(self, entry: LogEntry) -> None:
+        if entry.kind in (LogKind.POWERED_ON, LogKind.POWERED_OFF):
+            self._on.note(entry.kind is LogKind.POWERED_ON)
+        if entry.kind is LogKind.POWERED_OFF:
             self.spawn(self._save_on_time())
 
     async def _save_on_time(self) -> None:
@@ -295,6 +308,7 @@ class Controller:
     async def close(self) -> None:
         self.watchdog.stop()
         self.chassis.log.forget(self._heard)
+        self.accounts.forget(self._account_changed)
         with suppress(RacklessError):
             await self._save_on_time()
         if self._identify_off is not None:

@@ -8,7 +8,7 @@ Whatever comes from the network changes nothing before it is authenticated, and 
 from __future__ import annotations
 
 import hmac
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
@@ -19,7 +19,7 @@ from rackless.bmc.ipmi.rakp import (
     OpenRequest,
     Rakp1,
     Rakp3,
-    Status,
+    RakpStatus,
     decode_open_request,
     decode_rakp1,
     decode_rakp3,
@@ -28,7 +28,7 @@ from rackless.bmc.ipmi.rakp import (
     encode_rakp4,
     refusal,
 )
-from rackless.bmc.ipmi.session import Login, Peer, Privilege, Session
+from rackless.bmc.ipmi.session import IpmiSession, Login, Peer, Privilege
 from rackless.bmc.ipmi.suites import SAFE, Suite, choose, derive
 from rackless.bmc.ipmi.wire import Malformed, Packet, Ping, Plain, Request, decode_request
 
@@ -38,12 +38,16 @@ OPENING_LIMIT = 1024
 """Half-open sessions; the oldest make room. A client that is quick enough to log in at all is not pushed out by a flood."""
 CLAIM_LIMIT = 256
 OPENING_SECONDS = 20.0
+OPENING_SHARE = 64
+"""Half-open sessions of one client's address: its own oldest make room, not those of others."""
+_USERS_SHARE = 4
+"""One of so many sessions is kept for other users than the one who has the rest."""
 _REPEAT_SECONDS = 5.0
 
 _T = TypeVar("_T")
 
 
-class Gate(Protocol):
+class LoginGate(Protocol):
     """What the endpoint must know of its BMC to let somebody in."""
 
     @property
@@ -60,7 +64,7 @@ class Gate(Protocol):
         """Asked when the password was right: may still say no."""
         ...
 
-    def told(self, name: str, peer: Peer, outcome: Status) -> None:
+    def told(self, name: str, peer: Peer, outcome: RakpStatus) -> None:
         """Somebody tried to log in, and this is what became of it."""
         ...
 
@@ -68,7 +72,7 @@ class Gate(Protocol):
 class Execute(Protocol):
     """What is done with a message."""
 
-    def __call__(self, session: Session | None, request: Request, peer: Peer) -> bytes | None:
+    def __call__(self, session: IpmiSession | None, request: Request, peer: Peer) -> bytes | None:
         """Completion code and data; None when the answer comes later."""
         ...
 
@@ -83,6 +87,7 @@ class _Opening:
     suite: Suite
     limit: int
     at: float
+    client: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +103,7 @@ class _Claim:
 class Endpoint:
     def __init__(
         self,
-        gate: Gate,
+        gate: LoginGate,
         execute: Execute,
         *,
         now: Callable[[], float],
@@ -106,12 +111,14 @@ class Endpoint:
         suites: tuple[int, ...] = SAFE,
     ) -> None:
         self.suites = suites
-        self.sessions: dict[int, Session] = {}
+        self.sessions: dict[int, IpmiSession] = {}
         self.now = now
         self.random = random
         self._gate = gate
         self._execute = execute
         self._openings: OrderedDict[int, _Opening] = OrderedDict()
+        self._opened_by: dict[str, deque[int]] = {}
+        """Which half-open sessions a client's address has, the oldest first."""
         self._claims: OrderedDict[int, _Claim] = OrderedDict()
 
     # datagrams
@@ -135,7 +142,8 @@ class Endpoint:
             case wire.IPMI:
                 return [wire.outside_session(wire.IPMI, one) for one in self._outside(packet.payload, peer)]
             case wire.OPEN_REQUEST:
-                return [wire.outside_session(wire.OPEN_RESPONSE, self._open(decode_open_request(packet.payload)))]
+                opened = self._open(decode_open_request(packet.payload), peer)
+                return [wire.outside_session(wire.OPEN_RESPONSE, opened)]
             case wire.RAKP1:
                 return [wire.outside_session(wire.RAKP2, self._name(packet.payload, peer))]
             case wire.RAKP3:
@@ -166,7 +174,7 @@ class Endpoint:
             return []
         return self._message(session, decode_request(payload), peer, fresh=fresh)
 
-    def _message(self, session: Session, request: Request, peer: Peer, *, fresh: bool) -> list[bytes]:
+    def _message(self, session: IpmiSession, request: Request, peer: Peer, *, fresh: bool) -> list[bytes]:
         """A request that is sent again is answered again, and not done again."""
         known = session.answers.get(request)
         if known is not None and (not fresh or self._is_repetition(request, *known)):
@@ -181,7 +189,7 @@ class Endpoint:
         """Some clients never count their requests: what only reads is answered anew."""
         return answer is None or (self.now() - at < _REPEAT_SECONDS and not self._execute.only_reads(request))
 
-    def answer(self, session: Session, request: Request, answer: bytes) -> list[bytes]:
+    def answer(self, session: IpmiSession, request: Request, answer: bytes) -> list[bytes]:
         if self.sessions.get(session.id) is not session:
             return []
         message = request.answer(answer[0], answer[1:])
@@ -191,25 +199,38 @@ class Endpoint:
             self.close(session)
         return [sealed]
 
-    def seal(self, session: Session, kind: int, payload: bytes) -> bytes:
+    def seal(self, session: IpmiSession, kind: int, payload: bytes) -> bytes:
         return session.seal(kind, payload, self.random)
 
     # opening
 
-    def _open(self, request: OpenRequest) -> bytes:
+    def _open(self, request: OpenRequest, peer: Peer) -> bytes:
         suite = choose(request.algorithms, self.suites)
         if suite is None:
-            return refusal(request.tag, Status.NO_SUITE, request.console)
+            return refusal(request.tag, RakpStatus.NO_SUITE, request.console)
         if request.console == 0:
-            return refusal(request.tag, Status.INVALID_SESSION, request.console)
+            return refusal(request.tag, RakpStatus.INVALID_SESSION, request.console)
         if request.privilege > Privilege.ADMINISTRATOR:
-            return refusal(request.tag, Status.INVALID_ROLE, request.console)
+            return refusal(request.tag, RakpStatus.INVALID_ROLE, request.console)
         now = self.now()
         _trim(self._openings, OPENING_LIMIT - 1, lambda opening: opening.at, now - OPENING_SECONDS)
+        self._trim_client(peer[0])
         limit = request.privilege or Privilege.ADMINISTRATOR
         id = self._new_id()
-        self._openings[id] = _Opening(request.console, suite, limit, now)
+        self._openings[id] = _Opening(request.console, suite, limit, now, peer[0])
+        self._opened_by[peer[0]].append(id)
         return encode_open_response(request.tag, limit, request.console, id, suite.algorithms)
+
+    def _trim_client(self, client: str) -> None:
+        own = self._opened_by.setdefault(client, deque())
+        while own and (len(own) >= OPENING_SHARE or own[0] not in self._openings):
+            self._openings.pop(own.popleft(), None)
+        if len(self._opened_by) > 2 * OPENING_LIMIT:
+            self._opened_by = {
+                name: ids
+                for name, ids in self._opened_by.items()
+                if name == client or any(id in self._openings for id in ids)
+            }
 
     def _new_id(self) -> int:
         while True:
@@ -222,13 +243,13 @@ class Endpoint:
             rakp1 = decode_rakp1(payload)
         except NameTooLong as error:
             opening = self._openings.get(error.session)
-            return refusal(error.tag, Status.INVALID_NAME_LENGTH, opening.console if opening else 0)
+            return refusal(error.tag, RakpStatus.INVALID_NAME_LENGTH, opening.console if opening else 0)
         claim = self._claims.get(rakp1.session)
         if claim is not None and claim.rakp1 == rakp1:
             return self._rakp2(claim)
         opening = self._openings.get(rakp1.session)
         if opening is None or opening.at < self.now() - OPENING_SECONDS:
-            return refusal(rakp1.tag, Status.INVALID_SESSION, 0)
+            return refusal(rakp1.tag, RakpStatus.INVALID_SESSION, 0)
         login, status = self._admit(rakp1, opening)
         del self._openings[rakp1.session]
         if login is None:
@@ -238,15 +259,15 @@ class Endpoint:
         claim = self._claims[rakp1.session] = _Claim(opening, rakp1, login, self.random(16))
         return self._rakp2(claim)
 
-    def _admit(self, rakp1: Rakp1, opening: _Opening) -> tuple[Login | None, Status]:
+    def _admit(self, rakp1: Rakp1, opening: _Opening) -> tuple[Login | None, RakpStatus]:
         if not Privilege.CALLBACK <= rakp1.privilege <= Privilege.ADMINISTRATOR:
-            return None, Status.INVALID_ROLE
+            return None, RakpStatus.INVALID_ROLE
         login = self._gate.find(rakp1.name)
         if login is None:
-            return None, Status.UNAUTHORIZED_NAME
+            return None, RakpStatus.UNAUTHORIZED_NAME
         if rakp1.privilege > min(login.limit, opening.limit):
-            return None, Status.UNAUTHORIZED_ROLE
-        return login, Status.OK
+            return None, RakpStatus.UNAUTHORIZED_ROLE
+        return login, RakpStatus.OK
 
     def _rakp2(self, claim: _Claim) -> bytes:
         opening, rakp1 = claim.opening, claim.rakp1
@@ -269,22 +290,23 @@ class Endpoint:
         if rakp3.status:  # the client gives up
             return []
         if claim is None or claim.opening.at < self.now() - OPENING_SECONDS:
-            return [refusal(rakp3.tag, Status.INVALID_SESSION, 0)]
+            return [refusal(rakp3.tag, RakpStatus.INVALID_SESSION, 0)]
         opening, rakp1 = claim.opening, claim.rakp1
         expected = opening.suite.code(claim.login.key, claim.random, _id(opening.console), rakp1.identity)
-        status = Status.OK
+        status = RakpStatus.OK
         if not hmac.compare_digest(expected, rakp3.code) or not self._gate.admits(claim.login):
-            status = Status.INVALID_CHECK_VALUE
-        elif not self._room():
-            status = Status.NO_RESOURCES
+            status = RakpStatus.INVALID_CHECK_VALUE
+        elif not self._room(claim.login):
+            status = RakpStatus.NO_RESOURCES
         self._gate.told(claim.login.name, peer, status)
-        if status is not Status.OK:
+        if status is not RakpStatus.OK:
             return [refusal(rakp3.tag, status, opening.console)]
         return [self._start(claim, rakp3, peer)]
 
-    def _room(self) -> bool:
+    def _room(self, login: Login) -> bool:
         self.expire()
-        return len(self.sessions) < SESSION_LIMIT
+        own = sum(session.login.user == login.user for session in self.sessions.values())
+        return len(self.sessions) < SESSION_LIMIT and own < SESSION_LIMIT - SESSION_LIMIT // _USERS_SHARE
 
     def _start(self, claim: _Claim, rakp3: Rakp3, peer: Peer) -> bytes:
         opening, rakp1, suite = claim.opening, claim.rakp1, claim.opening.suite
@@ -293,7 +315,7 @@ class Endpoint:
         check = suite.check(session_key, rakp1.random, _id(rakp1.session), self._gate.guid)
         rakp4 = encode_rakp4(rakp3.tag, opening.console, check)
         limit = Privilege(rakp1.privilege)
-        self.sessions[rakp1.session] = Session(
+        self.sessions[rakp1.session] = IpmiSession(
             id=rakp1.session,
             console=opening.console,
             suite=suite,
@@ -315,13 +337,13 @@ class Endpoint:
 
     # closing
 
-    def close(self, session: Session) -> None:
+    def close(self, session: IpmiSession) -> None:
         self.sessions.pop(session.id, None)
         if session.payload is not None:
             session.payload.end()
             session.payload = None
 
-    def expire(self) -> list[Session]:
+    def expire(self) -> list[IpmiSession]:
         """End the sessions nobody uses. Returns them."""
         oldest = self.now() - SESSION_SECONDS
         ended = [session for session in self.sessions.values() if session.used < oldest]

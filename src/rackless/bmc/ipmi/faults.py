@@ -1,6 +1,6 @@
-"""Faults that were asked for, as IPMI shows them: an answer that is late, lost or a no.
+"""Faults on demand as IPMI shows them: an answer that is late, lost or a refusal.
 
-Asked at the edge, before a command is done. Login has its own place in the endpoint; stuck power is the chassis's.
+Checked before a command is carried out. `endpoint` has the faults of login, the chassis that of stuck power.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from rackless.bmc.faults import Faults, Operation, Trouble
+from rackless.bmc.core.faults import Faults, Operation, Trouble
 from rackless.bmc.ipmi import wire
 from rackless.bmc.ipmi.command import Code
 

@@ -14,7 +14,7 @@ from rackless.bmc.ipmi.wire import Malformed
 NAME_LONGEST = 16
 
 
-class Status(IntEnum):
+class RakpStatus(IntEnum):
     """Why a session is refused, in the words of the specification (table 13-15)."""
 
     OK = 0x00
@@ -63,10 +63,10 @@ def encode_open_response(
     tag: int, privilege: int, console: int, session: int, algorithms: tuple[int, int, int]
 ) -> bytes:
     chosen = b"".join(bytes((kind, 0, 0, 8, algorithm, 0, 0, 0)) for kind, algorithm in enumerate(algorithms))
-    return bytes((tag, Status.OK, privilege, 0)) + struct.pack("<II", console, session) + chosen
+    return bytes((tag, RakpStatus.OK, privilege, 0)) + struct.pack("<II", console, session) + chosen
 
 
-def refusal(tag: int, status: Status, console: int) -> bytes:
+def refusal(tag: int, status: RakpStatus, console: int) -> bytes:
     """The short form of every answer that is a no."""
     return bytes((tag, status, 0, 0)) + struct.pack("<I", console)
 
@@ -113,7 +113,7 @@ def decode_rakp1(payload: bytes) -> Rakp1:
 
 
 def encode_rakp2(tag: int, console: int, random: bytes, guid: bytes, code: bytes) -> bytes:
-    return bytes((tag, Status.OK, 0, 0)) + struct.pack("<I", console) + random + guid + code
+    return bytes((tag, RakpStatus.OK, 0, 0)) + struct.pack("<I", console) + random + guid + code
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,4 +132,4 @@ def decode_rakp3(payload: bytes) -> Rakp3:
 
 
 def encode_rakp4(tag: int, console: int, check: bytes) -> bytes:
-    return bytes((tag, Status.OK, 0, 0)) + struct.pack("<I", console) + check
+    return bytes((tag, RakpStatus.OK, 0, 0)) + struct.pack("<I", console) + check

@@ -9,8 +9,8 @@ import struct
 from dataclasses import dataclass
 from typing import Final
 
-from rackless.bmc import readings
-from rackless.bmc.readings import Figure, Readings
+from rackless.bmc.core import readings
+from rackless.bmc.core.readings import Figure, Readings
 
 VERSION: Final = 0x51
 _OWNER: Final = b"\x20\x00"

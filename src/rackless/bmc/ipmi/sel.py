@@ -11,8 +11,8 @@ import time
 from collections.abc import Callable
 from typing import Final
 
+from rackless.bmc.core.log import Log, LogEntry, LogKind
 from rackless.bmc.ipmi.sdr import ACPI, CD_DRIVE, DRIVE, POWER_STATE, WATCHDOG, WATCHDOG_SENSOR
-from rackless.bmc.log import Entry, Kind, Log
 
 MOST: Final = 256
 _SYSTEM_EVENT, _EVENT = 0x02, 0x04
@@ -28,18 +28,18 @@ Event = tuple[int, int, int, int]
 """Sensor type, sensor number, direction and type of event, state."""
 
 
-def _event(entry: Entry) -> Event:
+def _event(entry: LogEntry) -> Event:
     match entry.kind:
-        case Kind.POWERED_ON:
+        case LogKind.POWERED_ON:
             return ACPI, POWER_STATE.number, _SPECIFIC, _WORKING
-        case Kind.POWERED_OFF:
+        case LogKind.POWERED_OFF:
             return ACPI, POWER_STATE.number, _SPECIFIC, _SOFT_OFF
-        case Kind.CHANGED if entry.text.startswith("The drive"):
+        case LogKind.CHANGED if entry.text.startswith("The drive"):
             return DRIVE, CD_DRIVE.number, _SPECIFIC | (_GONE if "emptied" in entry.text else 0), 0
-    return 0x12, 0x00, _SPECIFIC, 0x04 if entry.kind is Kind.TEST else 0x00  # a system event
+    return 0x12, 0x00, _SPECIFIC, 0x04 if entry.kind is LogKind.TEST else 0x00  # a system event
 
 
-class EventLog:
+class SystemEventLog:
     def __init__(self, log: Log, wall: Callable[[], float] = time.time) -> None:
         self._log = log
         self._wall = wall
@@ -57,7 +57,7 @@ class EventLog:
     def records(self) -> dict[int, bytes]:
         return {_id(entry): self._record(entry) for entry in self._log.entries()}
 
-    def _record(self, entry: Entry) -> bytes:
+    def _record(self, entry: LogEntry) -> bytes:
         body = self._raw.get(entry.number)
         if body is None:
             kind, number, direction, state = _event(entry)
@@ -89,7 +89,7 @@ class EventLog:
         self.note((_POWER_UNIT, 0, _SPECIFIC, _CONTROL_FAILURE), f"A power command failed ({what}).")
 
     def _keep(self, body: bytes, text: str, *, warning: bool = False) -> int:
-        self._log.add(Kind.CHANGED, text, warning=warning)
+        self._log.add(LogKind.CHANGED, text, warning=warning)
         entries = self._log.entries()
         self._raw[entries[-1].number] = body
         kept = {entry.number for entry in entries}
@@ -118,6 +118,6 @@ class EventLog:
         self.reservation = self.reservation % 0xFFFF + 1
 
 
-def _id(entry: Entry) -> int:
+def _id(entry: LogEntry) -> int:
     """Zero and 0xFFFF mean the first and the last."""
     return (entry.number - 1) % _NUMBERS + 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from rackless.bmc.ipmi.sol import Stream
+from rackless.bmc.ipmi.sol import SerialStream
 from rackless.ports.console import Heard, Write
 
 Send = Callable[[bytes], None]
@@ -28,7 +28,7 @@ class SerialOverLan:
         self._heard = heard
         self._send = send
         self._ended = ended
-        self._stream = Stream(write, now, retry_seconds=retry_seconds, retries=retries)
+        self._stream = SerialStream(write, now, retry_seconds=retry_seconds, retries=retries)
         self._timer: asyncio.TimerHandle | None = None
         self._listening = asyncio.create_task(self._listen())
 

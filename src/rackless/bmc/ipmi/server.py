@@ -13,18 +13,18 @@ import time
 from collections.abc import Callable
 from typing import Any, cast
 
-from rackless.bmc.faults import Operation
+from rackless.bmc.core.faults import Operation
+from rackless.bmc.core.sockets import MakeSocket
 from rackless.bmc.ipmi.command import Table
 from rackless.bmc.ipmi.commands import TABLE
-from rackless.bmc.ipmi.controller import Controller
+from rackless.bmc.ipmi.controller import ManagementController
 from rackless.bmc.ipmi.endpoint import Endpoint
 from rackless.bmc.ipmi.faults import begins_login, strike
-from rackless.bmc.ipmi.session import Peer, Session
+from rackless.bmc.ipmi.session import IpmiSession, Peer
 from rackless.bmc.ipmi.suites import SAFE
 from rackless.bmc.ipmi.udp import UdpTransport
 from rackless.bmc.ipmi.work import Work
-from rackless.bmc.sockets import MakeSocket
-from rackless.errors import MachineError
+from rackless.errors import HypervisorError
 from rackless.events import Bus
 
 PORT = 623
@@ -36,7 +36,7 @@ class Port(asyncio.DatagramProtocol):
 
     def __init__(
         self,
-        controller: Controller,
+        controller: ManagementController,
         bus: Bus,
         *,
         suites: tuple[int, ...] = SAFE,
@@ -49,6 +49,7 @@ class Port(asyncio.DatagramProtocol):
         self.endpoint = self._work.endpoint = Endpoint(controller, self._work, now=now, random=random, suites=suites)
         controller.restart = self._restart
         controller.emit = self._emit
+        controller.review = self.review
         self._transport: asyncio.DatagramTransport | None = None
 
     # the socket
@@ -74,15 +75,20 @@ class Port(asyncio.DatagramProtocol):
         if self._transport is not None:
             self._transport.sendto(datagram, peer)
 
-    def _emit(self, session: Session, kind: int, payload: bytes) -> None:
+    def _emit(self, session: IpmiSession, kind: int, payload: bytes) -> None:
         self.send(self.endpoint.seal(session, kind, payload), session.peer)
 
     # time
 
     def sweep(self) -> None:
-        """End the sessions nobody uses, and those of users who may not log in any more."""
+        """End the sessions nobody uses, and those of users who may not log in any more as they did."""
         self.endpoint.expire()
+        self.review()
+
+    def review(self) -> None:
         for session in list(self.endpoint.sessions.values()):
+            if session.changes_itself or session.closing:  # it is answered first
+                continue
             if self.controller.find(session.login.name.encode()) != session.login:
                 self.endpoint.close(session)
 
@@ -90,7 +96,7 @@ class Port(asyncio.DatagramProtocol):
         sessions = list(self.endpoint.sessions.values())
         asyncio.get_running_loop().call_later(seconds, self._end, sessions)
 
-    def _end(self, sessions: list[Session]) -> None:
+    def _end(self, sessions: list[IpmiSession]) -> None:
         for session in sessions:
             self.endpoint.close(session)
 
@@ -111,12 +117,12 @@ class IpmiServer:
         self._ports: dict[Peer, Port] = {}
         self._sweeping: asyncio.TimerHandle | None = None
 
-    def listen(self, controller: Controller, address: str, port: int = PORT) -> Port:
+    def listen(self, controller: ManagementController, address: str, port: int = PORT) -> Port:
         protocol = Port(controller, self._bus, suites=self._suites)
         try:
             UdpTransport(address, port, protocol, self._sockets)
         except OSError as error:
-            raise MachineError(
+            raise HypervisorError(
                 f"the BMC of {controller.chassis.name} cannot be listened at by IPMI",
                 why=f"UDP {address}, port {port}: {error}",
                 hint="is the address on an interface of this lab, and the port free? `ss -lunp` shows who has it",

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Final, Protocol
 
-from rackless.bmc.ipmi.suites import Keys, Suite, decrypt, encrypt
+from rackless.bmc.ipmi.suites import SessionKeys, Suite, decrypt, encrypt
 from rackless.bmc.ipmi.wire import Malformed, Packet, Request, header, rmcp
 
 Peer = tuple[str, int]
@@ -76,12 +76,12 @@ class Window:
 
 
 @dataclass(slots=True)
-class Session:
+class IpmiSession:
     id: int
     console: int
     """The client's name for it, in every packet we send."""
     suite: Suite
-    keys: Keys = field(repr=False)
+    keys: SessionKeys = field(repr=False)
     login: Login
     limit: Privilege
     """What was asked for at login; the user's own limit is at least this."""
@@ -96,6 +96,9 @@ class Session:
     answers: OrderedDict[Request, tuple[float, bytes | None]] = field(default_factory=OrderedDict)
     """The last requests with our answer; None while it is being worked on."""
     closing: bool = False
+    """It ends with the next answer."""
+    changes_itself: bool = False
+    """It is changing the account it was opened with, and is not ended while it does."""
     payload: Payload | None = None
 
     def seal(self, kind: int, payload: bytes, random: Callable[[int], bytes]) -> bytes:

@@ -9,15 +9,15 @@ import socket
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from rackless.bmc.accounts import Accounts
-from rackless.bmc.audit import Audit
-from rackless.bmc.chassis import Chassis
-from rackless.bmc.faults import Faults
-from rackless.bmc.ipmi.controller import Controller, Lan
+from rackless.bmc.core.accounts import Accounts
+from rackless.bmc.core.audit import Audit
+from rackless.bmc.core.chassis import Chassis
+from rackless.bmc.core.faults import Faults
+from rackless.bmc.core.sockets import MakeSocket
+from rackless.bmc.ipmi.controller import Lan, ManagementController
 from rackless.bmc.ipmi.server import PORT, IpmiServer
 from rackless.bmc.ipmi.session import Peer
 from rackless.bmc.ipmi.suites import SAFE
-from rackless.bmc.sockets import MakeSocket
 from rackless.events import Bus
 from rackless.ports.console import Consoles
 
@@ -58,11 +58,12 @@ class Sites:
         self._server = IpmiServer(bus, suites=options.suites, sockets=sockets)
         self._open: dict[str, Peer] = {}
 
-    def ensure(self, wanted: Mapping[str, Chassis]) -> None:
-        """A port for each of these; those that have one keep it."""
+    def ensure(self, wanted: Mapping[str, Chassis], ports: Mapping[str, int | None] | None = None) -> None:
+        """A port for each of these; those that have one keep it. `ports` says which, and of whom there is none."""
         for number, name in enumerate(sorted(wanted)):
-            if name not in self._open:
-                self._listen(wanted[name], number)
+            port = (ports or {}).get(name, self._options.port)
+            if name not in self._open and port is not None:
+                self._listen(wanted[name], number, self._options.port if port == PORT else port)
 
     async def retire(self, server: str) -> None:
         if (place := self._open.pop(server, None)) is not None:
@@ -76,15 +77,19 @@ class Sites:
         """The address and port of a server's BMC."""
         return self._open[server]
 
-    def controller(self, server: str) -> Controller:
+    def port(self, server: str) -> int | None:
+        place = self._open.get(server)
+        return place[1] if place else None
+
+    def controller(self, server: str) -> ManagementController:
         return self._server.port(*self.place(server)).controller
 
-    def _listen(self, chassis: Chassis, number: int) -> None:
+    def _listen(self, chassis: Chassis, number: int, port: int | None = None) -> None:
         options = self._options
-        port = options.port if options.base_port is None else self._free_port(options.base_port + number)
+        port = (port or options.port) if options.base_port is None else self._free_port(options.base_port + number)
         address = options.address or chassis.address
         lan = Lan(address, options.mask, options.gateway, port)
-        controller = Controller(
+        controller = ManagementController(
             chassis,
             self._accounts(chassis),
             self._bus,

@@ -28,7 +28,7 @@ class _Piece:
     tries: int = 1
 
 
-class Stream:
+class SerialStream:
     def __init__(
         self,
         type_: Callable[[bytes], None],

@@ -81,14 +81,14 @@ def choose(wanted: tuple[int | None, int | None, int | None], offered: Iterable[
 
 
 @dataclass(frozen=True, slots=True)
-class Keys:
+class SessionKeys:
     integrity: bytes
     confidentiality: bytes
 
 
-def derive(suite: Suite, session_key: bytes) -> Keys:
+def derive(suite: Suite, session_key: bytes) -> SessionKeys:
     """K1 and the AES key of a session integrity key."""
-    return Keys(suite.code(session_key, b"\x01" * 20), suite.code(session_key, b"\x02" * 20)[:_BLOCK])
+    return SessionKeys(suite.code(session_key, b"\x01" * 20), suite.code(session_key, b"\x02" * 20)[:_BLOCK])
 
 
 def password_key(password: str) -> bytes | None:

@@ -1,7 +1,7 @@
 """A UDP socket in the event loop, for small datagrams.
 
-asyncio's own makes room for 256 KiB before every datagram, which costs more than everything IPMI does with it. What the
-network does not take at once is lost, as datagrams may be: whoever asked asks again.
+asyncio's own allocates 256 KiB before every datagram, which costs more than everything IPMI does with it. A datagram that
+the kernel does not take at once is lost; the client repeats its request.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import socket
 from contextlib import suppress
 from typing import Any
 
-from rackless.bmc.sockets import MakeSocket
+from rackless.bmc.core.sockets import MakeSocket
 
 _LARGEST = 2048
 _AT_ONCE = 32

@@ -1,6 +1,6 @@
-"""The watchdog: a timer somebody must keep winding, or the server is reset.
+"""The watchdog: a timer that the guest must restart in time, or the server is reset.
 
-Counts in tenths of a second. What happens when it runs out is done by whoever made it.
+Counts in tenths of a second. `controller` acts when it runs out.
 """
 
 from __future__ import annotations

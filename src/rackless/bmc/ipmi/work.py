@@ -1,39 +1,45 @@
-"""What is done with a message: find the command, ask whether it may be done, do it, write down who did.
+"""Carries out a message: finds the command, checks the privilege, runs it, writes the audit log.
 
-Between the pure endpoint and the commands. What takes time is a task, whose answer goes out when there is one. A mistake
-of ours while answering is told to the bus and is an answer too.
+Between the pure endpoint and the commands. A command that takes time is a task, and its answer goes out when it is done. An
+exception of ours is published on the bus and answered with an error code.
 """
 
 from __future__ import annotations
 
 import asyncio
+import errno
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
-from rackless.bmc.buttons import PoweredOff
-from rackless.bmc.ipmi.command import Call, Code, Command, Refused, Table
-from rackless.bmc.ipmi.controller import Controller
+from rackless.bmc.core.power import PoweredOff
+from rackless.bmc.ipmi.command import Code, Command, CommandCall, CommandRefused, Table
+from rackless.bmc.ipmi.controller import ManagementController
 from rackless.bmc.ipmi.endpoint import Endpoint
 from rackless.bmc.ipmi.faults import Stumble, strike
-from rackless.bmc.ipmi.session import Peer, Privilege, Session
+from rackless.bmc.ipmi.session import IpmiSession, Peer, Privilege
 from rackless.bmc.ipmi.wire import Request
 from rackless.errors import RacklessError
 from rackless.events import Bus
 from rackless.ports.hypervisor import NoSuchServer, Unreachable
+
+_MOST_AT_WORK = 64
+"""Commands that wait for something, each of them a task; whoever sends more is told to come again."""
 
 
 class Work:
     endpoint: Endpoint
     """Where answers that come later are sealed. Set once both exist."""
 
-    def __init__(self, controller: Controller, table: Table, bus: Bus, send: Callable[[bytes, Peer], None]) -> None:
+    def __init__(
+        self, controller: ManagementController, table: Table, bus: Bus, send: Callable[[bytes, Peer], None]
+    ) -> None:
         self._controller = controller
         self._table = table
         self._bus = bus
         self._send = send
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def __call__(self, session: Session | None, request: Request, peer: Peer) -> bytes | None:
+    def __call__(self, session: IpmiSession | None, request: Request, peer: Peer) -> bytes | None:
         command = self._table.get((request.netfn, request.command))
         if command is None:
             return bytes((Code.INVALID_COMMAND,))
@@ -45,6 +51,8 @@ class Work:
             if stumble is not None:
                 self._later(session, request, self._stumble(stumble, command, session, request, peer))
                 return None
+        if len(self._tasks) >= _MOST_AT_WORK:
+            return bytes((Code.BUSY,))
         answer = self._run(command, session, request, peer)
         if isinstance(answer, bytes):
             return answer
@@ -62,10 +70,10 @@ class Work:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def _run(
-        self, command: Command, session: Session | None, request: Request, peer: Peer
+        self, command: Command, session: IpmiSession | None, request: Request, peer: Peer
     ) -> bytes | Coroutine[Any, Any, bytes]:
         try:
-            result = command.run(Call(self._controller, self.endpoint, request.data, peer, session))
+            result = command.run(CommandCall(self._controller, self.endpoint, request.data, peer, session))
         except Exception as error:  # the edge
             return self._answered(command, session, request, self._refusal(request, error))
         if isinstance(result, bytes):
@@ -73,7 +81,7 @@ class Work:
         return self._finish(command, session, request, result)
 
     async def _finish(
-        self, command: Command, session: Session | None, request: Request, work: Awaitable[bytes]
+        self, command: Command, session: IpmiSession | None, request: Request, work: Awaitable[bytes]
     ) -> bytes:
         try:
             answer = b"\x00" + await work
@@ -82,7 +90,7 @@ class Work:
         return self._answered(command, session, request, answer)
 
     async def _stumble(
-        self, stumble: Stumble, command: Command, session: Session, request: Request, peer: Peer
+        self, stumble: Stumble, command: Command, session: IpmiSession, request: Request, peer: Peer
     ) -> bytes | None:
         """A fault that was asked for comes first."""
         await asyncio.sleep(stumble.seconds)
@@ -93,12 +101,12 @@ class Work:
         answer = self._run(command, session, request, peer)
         return answer if isinstance(answer, bytes) else await answer
 
-    def _later(self, session: Session, request: Request, work: Coroutine[Any, Any, bytes | None]) -> None:
+    def _later(self, session: IpmiSession, request: Request, work: Coroutine[Any, Any, bytes | None]) -> None:
         task = asyncio.create_task(self._answer(session, request, work))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _answer(self, session: Session, request: Request, work: Coroutine[Any, Any, bytes | None]) -> None:
+    async def _answer(self, session: IpmiSession, request: Request, work: Coroutine[Any, Any, bytes | None]) -> None:
         answer = await work
         if answer is None:
             session.answers.pop(request, None)  # as if it had never come
@@ -106,7 +114,7 @@ class Work:
         for datagram in self.endpoint.answer(session, request, answer):
             self._send(datagram, session.peer)
 
-    def _answered(self, command: Command, session: Session | None, request: Request, answer: bytes) -> bytes:
+    def _answered(self, command: Command, session: IpmiSession | None, request: Request, answer: bytes) -> bytes:
         """Who changed something, or tried to, is written down."""
         if session is not None and not command.only_reads:
             self._controller.audit(
@@ -121,10 +129,13 @@ class Work:
 
     def _refusal(self, request: Request, error: Exception) -> bytes:
         match error:
-            case Refused():
+            case CommandRefused():
                 return bytes((error.code,))
             case Unreachable():
                 return bytes((Code.BUSY,))
+            case OSError() if error.errno in (errno.ENOSPC, errno.EDQUOT):
+                self._bus.warn(f"IPMI at {self._controller.chassis.name}: {error}")
+                return bytes((Code.OUT_OF_SPACE,))
             case NoSuchServer():
                 return bytes((Code.NOT_PRESENT,))
             case PoweredOff():

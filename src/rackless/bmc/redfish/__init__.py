@@ -1,1 +1,1 @@
-"""Redfish: a REST language for `bmc.chassis`. Resources are pure functions of state; `server` speaks HTTP."""
+"""Redfish: a REST protocol for `bmc.core.chassis`. Resources are pure functions of state; `server` speaks HTTP."""

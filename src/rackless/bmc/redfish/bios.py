@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rackless.bmc import bios
+from rackless.bmc.core import bios
 from rackless.bmc.redfish.body import Kind, OneOf, Shape
 from rackless.bmc.redfish.messages import Json
 from rackless.bmc.redfish.resource import ROOT, Answer, Resource, Scope, link

@@ -59,6 +59,9 @@ class Needed:
 
 Kind = Text | Flag | Number | OneOf | ListOf | Anything | Needed | Mapping[str, "Kind"]
 Shape = Mapping[str, Kind]
+_SHOWN = 255
+_MOST_TOLD = 32
+"""Problems told of one request; who made more of them learns of the others next time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,12 +71,14 @@ class Speech:
     action: str = ""
 
     def wrong(self, how: str, value: object, path: str, note: str = "") -> Json:
-        shown = value if isinstance(value, str) else "null" if value is None else repr(value)
+        shown = value[:_SHOWN] if isinstance(value, str) else "null" if value is None else _short(value)
+        path = path[:_SHOWN]
         if self.action:
             return message(f"ActionParameterValue{how}", shown, path, self.action, about=[f"#/{path}"], note=note)
         return message(f"PropertyValue{how}", shown, path, about=[f"#/{path}"], note=note)
 
     def unknown(self, path: str) -> Json:
+        path = path[:_SHOWN]
         if self.action:
             return message("ActionParameterUnknown", self.action, path, about=[f"#/{path}"])
         return message("PropertyUnknown", path, about=[f"#/{path}"])
@@ -82,6 +87,11 @@ class Speech:
         if self.action:
             return message("ActionParameterMissing", self.action, path, about=[f"#/{path}"])
         return message("PropertyMissing", path, about=[f"#/{path}"])
+
+
+def _short(value: object) -> str:
+    """A list or an object may be as large as the body."""
+    return repr(value) if isinstance(value, bool | int | float) else type(value).__name__
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,9 +108,9 @@ def read(body: object, shape: Shape, *, action: str = "", current: Json | None =
     left_out: list[Json] = []
     values = _fields(body, shape, Speech(action), current, "", wrong, left_out)
     if wrong:
-        raise Refusal(400, *wrong)
+        raise Refusal(400, *wrong[:_MOST_TOLD])
     if left_out and (action or not values):
-        raise Refusal(400, *left_out)
+        raise Refusal(400, *left_out[:_MOST_TOLD])
     return Taken(values, left_out)
 
 
@@ -114,6 +124,8 @@ def _fields(
             continue
         kind = shape.get(name)
         if kind is None:
+            if len(left_out) >= _MOST_TOLD:
+                continue
             if current is not None and name in current:
                 left_out.append(message("PropertyNotWritable", path, about=[f"#/{path}"]))
             else:

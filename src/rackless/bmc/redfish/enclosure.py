@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rackless.bmc.readings import CPU, FANS, INLET, POWER, Figure
+from rackless.bmc.core.readings import CPU, FANS, INLET, POWER, Figure
 from rackless.bmc.redfish.messages import Json, missing
-from rackless.bmc.redfish.resource import ROOT, Resource, Scope, collection, link, status
+from rackless.bmc.redfish.resource import ROOT, Answer, Resource, Scope, collection, link, status
 from rackless.bmc.redfish.root import VENDOR
 from rackless.bmc.redfish.schemas import SCHEMAS
-from rackless.bmc.redfish.systems import power_state
+from rackless.bmc.redfish.systems import LAMP, lamp, power_state, with_lamp
 
 _CHASSIS = f"{ROOT}/Chassis/{{chassis}}"
 
@@ -50,6 +50,7 @@ def enclosure(scope: Scope) -> Json:
         "SerialNumber": str(server.uuid),
         "PowerState": power_state(scope.chassis),
         "Status": status(),
+        **lamp(scope.chassis.memory),
         "Power": link(f"{scope.chassis_uri}/Power"),
         "Thermal": link(f"{scope.chassis_uri}/Thermal"),
         "Sensors": link(f"{scope.chassis_uri}/Sensors"),
@@ -149,9 +150,14 @@ def _status(value: float | None) -> Json:
     return status() if value is not None else {"State": "StandbyOffline"}
 
 
+async def change(scope: Scope, values: Json) -> Answer:
+    await scope.chassis.update(lambda memory: with_lamp(memory, values))
+    return None
+
+
 RESOURCES = (
     Resource(f"{ROOT}/Chassis", enclosures),
-    Resource(_CHASSIS, enclosure),
+    Resource(_CHASSIS, enclosure, patch=change, writable=LAMP),
     Resource(f"{_CHASSIS}/Power", power),
     Resource(f"{_CHASSIS}/Thermal", thermal),
     Resource(f"{_CHASSIS}/Sensors", sensors),

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 from yarl import URL
 
-from rackless.bmc.log import Entry, Kind
+from rackless.bmc.core.log import LogEntry, LogKind
 from rackless.bmc.redfish.body import Anything, Flag, ListOf, Needed, Number, OneOf, Shape, Text
 from rackless.bmc.redfish.messages import Json, Refusal, message, missing, said
 from rackless.bmc.redfish.resource import ROOT, Answer, Created, Resource, Scope, collection, link, status
@@ -16,6 +16,7 @@ from rackless.bmc.redfish.schemas import SCHEMAS
 from rackless.bmc.redfish.subscriptions import (
     FOREVER,
     MOST,
+    STREAMS,
     SUSPEND,
     TERMINATE,
     Subscription,
@@ -31,19 +32,28 @@ _PREFIXES = tuple(REGISTRIES)
 _POLICY = OneOf((SUSPEND, TERMINATE, FOREVER))
 
 
-def record(entry: Entry, origin: str, name: str) -> Json:
+_TYPES = {
+    LogKind.TEST: "Alert",
+    LogKind.CREATED: "ResourceAdded",
+    LogKind.REMOVED: "ResourceRemoved",
+    LogKind.CHANGED: "ResourceUpdated",
+}
+_ALL_TYPES = ("StatusChange", "ResourceUpdated", "ResourceAdded", "ResourceRemoved", "Alert")
+
+
+def record(entry: LogEntry, origin: str, name: str) -> Json:
     """One happening, as a record of an Event."""
     template = RESOURCE_EVENT.messages[entry.kind]
     arguments = [name] if "%1" in template.text else []
     return {
-        "EventType": "Alert" if entry.kind is Kind.TEST else "StatusChange",
+        "EventType": _TYPES.get(entry.kind, "StatusChange"),
         "EventTimestamp": datetime.fromtimestamp(entry.at, UTC).isoformat(timespec="seconds"),
         "MessageId": RESOURCE_EVENT.id(entry.kind),
         "Message": said(template, arguments),
         "MessageArgs": arguments,
         "MessageSeverity": "Warning" if entry.warning else "OK",
         "Severity": "Warning" if entry.warning else "OK",
-        "OriginOfCondition": link(origin),
+        "OriginOfCondition": link(entry.origin or origin),
     }
 
 
@@ -60,6 +70,7 @@ def service(scope: Scope) -> Json:
         "DeliveryRetryIntervalSeconds": int(found.interval),
         "EventFormatTypes": ["Event"],
         "RegistryPrefixes": list(_PREFIXES),
+        "EventTypesForSubscription": list(_ALL_TYPES),
         "ServerSentEventUri": _STREAM,
         "Subscriptions": link(_SUBSCRIPTIONS),
         "Actions": {"#EventService.SubmitTestEvent": {"target": f"{_SERVICE}/Actions/EventService.SubmitTestEvent"}},
@@ -99,6 +110,7 @@ def _render(one: Subscription) -> Json:
         "SubscriptionType": "RedfishEvent" if one.wish.destination else "SSE",
         "EventFormatType": "Event",
         "RegistryPrefixes": list(one.wish.prefixes),
+        "EventTypes": list(one.wish.types),
         "DeliveryRetryPolicy": one.wish.policy,
         "VerifyCertificate": one.wish.verify,
         "HttpHeaders": [],
@@ -128,6 +140,10 @@ async def subscribe(scope: Scope, values: Json) -> Answer:
     headers = headers_of(values.get("HttpHeaders", []))
     if headers is None:
         raise Refusal(400, message("PropertyValueFormatError", "HttpHeaders", "HttpHeaders", about=["#/HttpHeaders"]))
+    if not await scope.service.subscriptions.accepts(url.host):
+        note = "The BMC tells nothing to an address of its own, to loopback or to link-local addresses."
+        refused = message("PropertyValueError", "Destination", about=["#/Destination"], note=note)
+        raise Refusal(400, refused)
     one = await scope.service.subscriptions.add(
         Wish(
             destination,
@@ -136,6 +152,7 @@ async def subscribe(scope: Scope, values: Json) -> Answer:
             values.get("DeliveryRetryPolicy", SUSPEND),
             tuple(values.get("RegistryPrefixes", ())),
             bool(values.get("VerifyCertificate", False)),
+            tuple(values.get("EventTypes", ())),
         )
     )
     return Created(f"{_SUBSCRIPTIONS}/{one.id}", _render(one))
@@ -164,7 +181,7 @@ async def resume(scope: Scope, values: Json) -> Answer:
 
 
 async def test(scope: Scope, values: Json) -> Answer:
-    event = record(Entry(0, datetime.now(UTC).timestamp(), Kind.TEST, ""), _SERVICE, "")
+    event = record(LogEntry(0, datetime.now(UTC).timestamp(), LogKind.TEST, ""), _SERVICE, "")
     given = {"EventTimestamp", "Message", "MessageArgs", "MessageId", "OriginOfCondition", "Severity"} & values.keys()
     event |= {name: values[name] for name in given}
     if isinstance(event["OriginOfCondition"], str):
@@ -174,9 +191,17 @@ async def test(scope: Scope, values: Json) -> Answer:
 
 
 def stream(scope: Scope) -> AsyncIterator[Json]:
-    if len(scope.service.subscriptions.by_id) >= MOST:
+    known = scope.service.subscriptions.by_id
+    streams = sum(one.wish.destination is None for one in known.values())
+    if len(known) >= MOST or streams >= STREAMS:
         raise Refusal(503, message("EventSubscriptionLimitExceeded"), headers={"Retry-After": "30"})
-    return scope.service.subscriptions.stream()
+    accounts, account, session = scope.service.accounts, scope.account, scope.session
+
+    def valid() -> bool:
+        """As long as a session's client listens it is used; a client without one is let in by its account."""
+        return accounts.keep_alive(session.id) if session is not None else account in accounts.by_id.values()
+
+    return scope.service.subscriptions.stream(valid)
 
 
 _SUBSCRIBE: Shape = {
@@ -185,7 +210,7 @@ _SUBSCRIBE: Shape = {
     "Context": Text(null=True),
     "SubscriptionType": OneOf(("RedfishEvent",)),
     "EventFormatType": OneOf(("Event",)),
-    "EventTypes": ListOf(OneOf(("StatusChange", "ResourceUpdated", "ResourceAdded", "ResourceRemoved", "Alert"))),
+    "EventTypes": ListOf(OneOf(_ALL_TYPES)),
     "RegistryPrefixes": ListOf(OneOf(_PREFIXES)),
     "DeliveryRetryPolicy": _POLICY,
     "HttpHeaders": ListOf(Anything()),
@@ -195,7 +220,7 @@ _TEST: Shape = {
     "EventGroupId": Number(0, 2**31),
     "EventId": Text(),
     "EventTimestamp": Text(pattern=r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)"),
-    "EventType": OneOf(("StatusChange", "ResourceUpdated", "ResourceAdded", "ResourceRemoved", "Alert")),
+    "EventType": OneOf(_ALL_TYPES),
     "Message": Text(1024),
     "MessageArgs": ListOf(Text()),
     "MessageId": Text(pattern=r"[A-Za-z0-9]+\.\d+\.\d+\.[A-Za-z0-9.]+"),

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from rackless.bmc import firmware
+from rackless.bmc.core import firmware
+from rackless.bmc.core.state import BmcMemory
 from rackless.bmc.redfish.body import Anything, Flag
 from rackless.bmc.redfish.messages import Json, Refusal, message, missing
 from rackless.bmc.redfish.resource import ROOT, Answer, Resource, Scope, collection, link, status
 from rackless.bmc.redfish.root import VENDOR
 from rackless.bmc.redfish.schemas import SCHEMAS
-from rackless.bmc.state import Memory
 from rackless.ports.hypervisor import Disk, Firmware, FirmwareChoice, Power
 
 _SYSTEM = f"{ROOT}/Systems/{{system}}"
@@ -198,7 +198,7 @@ async def change_secure_boot(scope: Scope, values: Json) -> Answer:
         note = "This server has no firmware that can do it: it needs a q35 machine, and OVMF with secure boot."
         raise Refusal(400, message("PropertyValueConflict", "SecureBootEnable", "BootSourceOverrideMode", note=note))
 
-    def changed(memory: Memory) -> Memory:
+    def changed(memory: BmcMemory) -> BmcMemory:
         now = firmware.wished(memory, server)
         kind = Firmware.UEFI if wish else now.kind
         return firmware.with_wish(memory, server, FirmwareChoice(kind, secure_boot=wish))

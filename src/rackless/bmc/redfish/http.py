@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 import orjson
-from aiohttp import web
+from aiohttp import hdrs, web
 from aiohttp.http_exceptions import BadHttpMethod
 from aiohttp.web_protocol import RequestHandler
 
@@ -14,21 +15,79 @@ from rackless.bmc.redfish.messages import Json, Refusal, error_body
 from rackless.bmc.redfish.messages import message as base_message
 from rackless.bmc.redfish.resource import Accepted, Created
 
-_BODY_BYTES = 256 * 1024
+BODY_BYTES = 64 * 1024
+"""Of a request's body; that of a whole BIOS with 1000 attributes is less."""
+LOGIN_BYTES = 4 * 1024
+"""Of the body of somebody who has not said who they are."""
+BODY_SECONDS = 20.0
+_LINGER_SECONDS = 1.0
+"""So long a body that nobody wants is read on, for its sender to hear the answer."""
+_HEADERS = 64
 
 
 class HttpServer(web.Server):
-    """Connections whose errors are told in Redfish's words too."""
+    """Connections whose errors are told in Redfish's words too.
+
+    Bodies are taken as they come: inflating one would be work for somebody who may not have logged in.
+    """
 
     def __init__(self, answer: Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]) -> None:
-        super().__init__(answer, access_log=None)
+        super().__init__(
+            answer, access_log=None, auto_decompress=False, lingering_time=_LINGER_SECONDS, max_headers=_HEADERS
+        )
 
-    def __call__(self) -> RequestHandler:
-        return _Connection(self, loop=self._loop, **self._kwargs)
+    def connection(self) -> HttpConnection:
+        return HttpConnection(self, loop=self._loop, **self._kwargs)
+
+    __call__ = connection
 
 
-class _Connection(RequestHandler):
-    __slots__ = ()
+class HttpConnection(RequestHandler):
+    """One client's connection, and since when it keeps us waiting. `doors` decides how long it may."""
+
+    __slots__ = ("ended", "half_since", "line", "paused_since", "served")
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.line: asyncio.Transport | None = None
+        self.ended: Callable[[], None] = lambda: None
+        self.half_since: float | None = None
+        """When the first bytes of a request came whose head is not complete yet."""
+        self.paused_since: float | None = None
+        """When the client stopped to take what we have for it."""
+        self.served = False
+        """It has sent a whole request's head before."""
+
+    @property
+    def waits(self) -> bool:
+        """For the next request, or for the rest of its head."""
+        return self._waiter is not None and not self._waiter.done()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self.line = transport
+        super().connection_made(transport)
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        super().connection_lost(exc)
+        self.line = None
+        self.ended()
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        waiter = self._waiter
+        if waiter is None or waiter.done():
+            self.half_since, self.served = None, True
+        elif self.half_since is None:
+            self.half_since = self._loop.time()
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self.paused_since = self._loop.time()
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self.paused_since = None
 
     def handle_error(
         self,
@@ -45,12 +104,16 @@ class _Connection(RequestHandler):
         return response
 
 
-async def read_body(request: web.BaseRequest, *, empty: bool = False) -> object:
-    text = b""
-    async for chunk in request.content.iter_any():
-        text += chunk
-        if len(text) > _BODY_BYTES:
-            raise Refusal(413, base_message("UnrecognizedRequestBody"))
+async def read_body(request: web.BaseRequest, *, empty: bool = False, most: int = BODY_BYTES) -> object:
+    if request.headers.get(hdrs.CONTENT_ENCODING, "identity").lower() != "identity":
+        raise Refusal(415, base_message("HeaderInvalid", "Content-Encoding"))
+    if (request.content_length or 0) > most:
+        raise Refusal(413, base_message("PayloadTooLarge"))
+    try:
+        async with asyncio.timeout(BODY_SECONDS):
+            text = await _read(request, most)
+    except TimeoutError:
+        raise Refusal(408, base_message("UnrecognizedRequestBody"), headers={"Connection": "close"}) from None
     if not text.strip():
         if empty:
             return {}
@@ -61,6 +124,15 @@ async def read_body(request: web.BaseRequest, *, empty: bool = False) -> object:
         return orjson.loads(text)  # strict: no NaN, no half of a character, no endless depth
     except ValueError:
         raise Refusal(400, base_message("MalformedJSON")) from None
+
+
+async def _read(request: web.BaseRequest, most: int) -> bytes:
+    text = b""
+    async for chunk in request.content.iter_any():
+        text += chunk
+        if len(text) > most:
+            raise Refusal(413, base_message("PayloadTooLarge"))
+    return text
 
 
 def tags(header: str | None) -> set[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from rackless.bmc.log import Entry, Log
+from rackless.bmc.core.log import Log, LogEntry
 from rackless.bmc.redfish.messages import Json, missing
 from rackless.bmc.redfish.resource import ROOT, Answer, Resource, Scope, collection, link, status
 from rackless.bmc.redfish.schemas import SCHEMAS
@@ -67,7 +67,7 @@ def entry(scope: Scope) -> Json:
     return _render(scope.path, found, _parent(scope))
 
 
-def _render(uri: str, found: Entry, parent: str) -> Json:
+def _render(uri: str, found: LogEntry, parent: str) -> Json:
     return {
         "@odata.id": uri,
         "@odata.type": SCHEMAS["LogEntry"],

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from rackless.bmc.log import Kind
+from rackless.bmc.core import updates
+from rackless.bmc.core.log import LogKind
+from rackless.bmc.core.updates import Component
 from rackless.bmc.redfish.body import OneOf
 from rackless.bmc.redfish.messages import Json, missing
 from rackless.bmc.redfish.resource import ROOT, Answer, Resource, Scope, collection, link, status
-from rackless.bmc.redfish.root import VENDOR, VERSION
+from rackless.bmc.redfish.root import VENDOR
 from rackless.bmc.redfish.schemas import SCHEMAS
 
 _MANAGER = f"{ROOT}/Managers/{{manager}}"
@@ -32,7 +34,7 @@ def manager(scope: Scope) -> Json:
         "ManagerType": "BMC",
         "Manufacturer": VENDOR,
         "Model": "rackless BMC",
-        "FirmwareVersion": VERSION,
+        "FirmwareVersion": updates.version(scope.chassis.memory, Component.BMC),
         "UUID": str(scope.service.manager_uuid(scope.id)),
         "ServiceEntryPointUUID": str(scope.service.uuid),
         "DateTime": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -85,6 +87,7 @@ def interface(scope: Scope) -> Json:
 
 def protocol(scope: Scope) -> Json:
     service = scope.service
+    ipmi = service.ipmi_port(scope.chassis.name)
     return {
         "@odata.id": scope.path,
         "@odata.type": SCHEMAS["ManagerNetworkProtocol"],
@@ -94,6 +97,7 @@ def protocol(scope: Scope) -> Json:
         "Status": status(),
         "HTTP": {"ProtocolEnabled": not service.tls, "Port": 80 if service.tls else service.port},
         "HTTPS": {"ProtocolEnabled": service.tls, "Port": service.port if service.tls else 443},
+        "IPMI": {"ProtocolEnabled": ipmi is not None, "Port": ipmi or 623},
     }
 
 
@@ -102,7 +106,7 @@ async def reset(scope: Scope, values: Json) -> Answer:
     scope.chassis  # noqa: B018
     for session in scope.service.accounts.sessions():
         scope.service.accounts.close_session(session.id)
-    scope.service.log.add(Kind.CHANGED, "The BMC was reset; all sessions are closed.")
+    scope.service.log.add(LogKind.CHANGED, "The BMC was reset; all sessions are closed.")
     return None
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from rackless.bmc.media import FetchFailed
+from rackless.bmc.core.media import FetchFailed
+from rackless.bmc.core.state import BmcMemory
 from rackless.bmc.redfish.body import Flag, Needed, OneOf, Shape, Text
 from rackless.bmc.redfish.messages import Json, Refusal, message, missing
 from rackless.bmc.redfish.resource import ROOT, Answer, Resource, Scope, collection
 from rackless.bmc.redfish.schemas import SCHEMAS
-from rackless.bmc.state import Memory
+from rackless.bmc.redfish.tasks import accept
 
 _INSERT: Shape = {
     "Image": Needed(Text(2048)),
@@ -76,7 +77,7 @@ def _protocol(url: str | None) -> str | None:
     return {"http": "HTTP", "https": "HTTPS"}.get((url or "").partition(":")[0].lower())
 
 
-def _verify(memory: Memory) -> bool:
+def _verify(memory: BmcMemory) -> bool:
     return bool(memory.settings.get("verify_media", True))
 
 
@@ -87,7 +88,7 @@ async def insert(scope: Scope, values: Json) -> Answer:
     if scope.patient:
         await _insert(scope, values)
         return None
-    return scope.service.tasks.start("Insert Media", _insert(scope, values))
+    return accept(scope.service.tasks.start("Insert Media", _insert(scope, values)))
 
 
 async def _insert(scope: Scope, values: Json) -> None:
@@ -99,7 +100,7 @@ async def _insert(scope: Scope, values: Json) -> None:
             verify=_verify(scope.chassis.memory),
         )
     except FetchFailed as failure:
-        raise _refusal(failure) from failure
+        raise refusal_of(failure) from failure
 
 
 async def eject(scope: Scope, values: Json) -> Answer:
@@ -122,7 +123,7 @@ async def change(scope: Scope, values: Json) -> Answer:
     return None
 
 
-def _refusal(failure: FetchFailed) -> Refusal:
+def refusal_of(failure: FetchFailed) -> Refusal:
     url, why = failure.url, failure.why
     match failure.kind:
         case "unsupported":
@@ -133,6 +134,8 @@ def _refusal(failure: FetchFailed) -> Refusal:
             return Refusal(400, message("ResourceAtUriUnauthorized", url, why))
         case "space":
             return Refusal(507, message("ResourceExhaustion", "media storage", note=why))
+        case "busy":
+            return Refusal(503, message("ResourceInUse", note=why), headers={"Retry-After": "10"})
         case "unusable":
             return Refusal(400, message("ResourceAtUriInUnknownFormat", url, note=why))
         case _:

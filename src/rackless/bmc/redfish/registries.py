@@ -6,13 +6,15 @@ from rackless.bmc.redfish import bios
 from rackless.bmc.redfish.messages import Json, missing
 from rackless.bmc.redfish.resource import ROOT, Resource, Scope, collection
 from rackless.bmc.redfish.schemas import SCHEMAS
-from rackless.bmc.redfish.texts import REGISTRIES, Registry, Template
+from rackless.bmc.redfish.texts import REGISTRIES, MessageRegistry, Template
 
 _REGISTRIES = f"{ROOT}/Registries"
 _FILES = {
     **{name: f"{name}.{registry.version}" for name, registry in REGISTRIES.items()},
-    "BiosAttributeRegistry": bios.REGISTRY,
+    bios.REGISTRY: bios.REGISTRY,
 }
+_FORMER_NAMES = {"BiosAttributeRegistry": bios.REGISTRY}
+"""Clients look for it by the name that Bios gives, version and all; it was listed without once."""
 
 
 def registries(scope: Scope) -> Json:
@@ -22,7 +24,7 @@ def registries(scope: Scope) -> Json:
 
 
 def file(scope: Scope) -> Json:
-    name = scope.names[0]
+    name = _FORMER_NAMES.get(scope.names[0], scope.names[0])
     if name not in _FILES:
         raise missing(scope.path)
     standard = REGISTRIES.get(name)
@@ -30,7 +32,7 @@ def file(scope: Scope) -> Json:
     if standard:
         location["PublicationUri"] = f"https://redfish.dmtf.org/registries/{name}.{standard.version}.json"
     return {
-        "@odata.id": scope.path,
+        "@odata.id": f"{_REGISTRIES}/{name}",
         "@odata.type": SCHEMAS["MessageRegistryFile"],
         "Id": name,
         "Name": f"{name} File",
@@ -41,13 +43,13 @@ def file(scope: Scope) -> Json:
 
 
 def content(scope: Scope) -> Json:
-    name, wanted = scope.names
+    name, wanted = _FORMER_NAMES.get(scope.names[0], scope.names[0]), scope.names[1]
     if wanted != f"{_FILES.get(name)}.json":
         raise missing(scope.path)
     return _render(REGISTRIES[name]) if name in REGISTRIES else bios.registry()
 
 
-def _render(registry: Registry) -> Json:
+def _render(registry: MessageRegistry) -> Json:
     return {
         "@odata.type": "#MessageRegistry.v1_6_3.MessageRegistry",
         "Id": f"{registry.prefix}.{registry.version}",
@@ -67,6 +69,7 @@ def _entry(template: Template) -> Json:
         "Description": template.text,
         "Message": template.text,
         "MessageSeverity": template.severity,
+        "Severity": template.severity,  # deprecated by DMTF, and what sushy reads
         "NumberOfArgs": count,
         "ParamTypes": ["string"] * count,
         "Resolution": template.resolution,

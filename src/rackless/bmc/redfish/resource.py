@@ -8,15 +8,13 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from rackless.bmc.accounts import Account, Session
-from rackless.bmc.chassis import Chassis
+from rackless.bmc.core.accounts import Account, Session
+from rackless.bmc.core.chassis import Chassis
 from rackless.bmc.redfish.body import Shape
 from rackless.bmc.redfish.messages import Json, missing
-
-if TYPE_CHECKING:
-    from rackless.bmc.redfish.service import Service
+from rackless.bmc.redfish.service import Service
 
 ROOT = "/redfish/v1"
 
@@ -138,7 +136,7 @@ def status(state: str = "Enabled", health: str | None = "OK") -> Json:
     return {"State": state, "Health": health} if health else {"State": state}
 
 
-class Routes:
+class ResourceRoutes:
     """Finds the resource of a URI: one step per segment, a plain name before a brace."""
 
     def __init__(self, resources: Iterable[Resource]) -> None:

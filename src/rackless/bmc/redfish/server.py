@@ -1,50 +1,64 @@
-"""Redfish over HTTP: one application for every address, which finds its service by the address a client came to.
+"""Redfish over HTTP: one application for every address, which finds its service by the address a client connected to.
 
-The order of questions is: who are you, is there such a thing, may this be done to it, may you do it, is it well asked.
-Resources do not see HTTP; this module sees nothing of servers.
+Checks come in this order: login, resource, method, privilege, body. Resources do not see HTTP; this module sees nothing of
+servers.
 """
 
 from __future__ import annotations
 
+import asyncio
 import base64
-import binascii
+import errno
 import hashlib
 import json
 from collections.abc import AsyncIterator, Callable
+from contextlib import nullcontext
 from dataclasses import replace
 
 import orjson
 from aiohttp import hdrs, web
 
-from rackless.bmc.accounts import Account, Session
-from rackless.bmc.audit import Audit
-from rackless.bmc.buttons import PoweredOff
-from rackless.bmc.faults import Faults
+from rackless.bmc.core.accounts import Account, Session
+from rackless.bmc.core.audit import Audit
+from rackless.bmc.core.faults import Faults
+from rackless.bmc.core.power import PoweredOff
 from rackless.bmc.redfish import body as bodies
 from rackless.bmc.redfish import query as queries
-from rackless.bmc.redfish.http import read_body, reply, tags, with_standard, written
+from rackless.bmc.redfish.http import BODY_BYTES, LOGIN_BYTES, read_body, reply, tags, with_standard, written
 from rackless.bmc.redfish.messages import Json, Refusal, error_body, message, missing, unavailable
-from rackless.bmc.redfish.resource import ROOT, Accepted, Created, Resource, Routes, Scope
+from rackless.bmc.redfish.resource import ROOT, Accepted, Created, Resource, ResourceRoutes, Scope
 from rackless.bmc.redfish.service import Service
+from rackless.bmc.redfish.sessions import WRONG_PASSWORD
 from rackless.bmc.redfish.trace import Dropped, Trace, stumble
 from rackless.errors import RacklessError
 from rackless.events import Bus
 from rackless.ports.hypervisor import NoSuchServer, Unreachable
 
+_EXPANSIONS = 2
+"""Made at once: each may hold some megabytes."""
+_CHALLENGE = {"WWW-Authenticate": 'Basic realm="Redfish"'}
 _VOLATILE = {"DateTime", "@odata.etag"}
 
-FindService = Callable[[str], Service | None]
+FindService = Callable[[str, int], Service | None]
+"""By the address and the port that a client came to."""
 
 
 class RedfishServer:
     def __init__(
-        self, find: FindService, routes: Routes, bus: Bus, *, faults: Faults | None = None, audit: Audit | None = None
+        self,
+        find: FindService,
+        routes: ResourceRoutes,
+        bus: Bus,
+        *,
+        faults: Faults | None = None,
+        audit: Audit | None = None,
     ) -> None:
         self._find = find
         self._routes = routes
         self._bus = bus
         self._faults = faults or Faults()
         self._audit = audit
+        self._expanding = asyncio.Semaphore(_EXPANSIONS)
 
     async def answer(self, request: web.BaseRequest) -> web.StreamResponse:
         trace = Trace(request)
@@ -71,6 +85,8 @@ class RedfishServer:
             return web.Response(status=400)
         except PoweredOff:
             return reply(409, error_body([message("ResourceInStandby")]))
+        except OSError as error:  # what was to be kept is not
+            return self._not_kept(request, error)
         except RacklessError as error:
             self._bus.warn(f"{request.method} {request.path}: {error}")
             return reply(500, error_body([message("InternalError", note=error.what)]))
@@ -78,8 +94,14 @@ class RedfishServer:
             self._bus.warn(f"{request.method} {request.path}: {type(error).__name__}: {error}")
             return reply(500, error_body([message("InternalError")]))
 
+    def _not_kept(self, request: web.BaseRequest, error: OSError) -> web.StreamResponse:
+        self._bus.warn(f"{request.method} {request.path}: {error}")
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            return reply(507, error_body([message("InsufficientStorage")]))
+        return reply(500, error_body([message("InternalError")]))
+
     async def _answer(self, request: web.BaseRequest, trace: Trace) -> web.StreamResponse:
-        service = self._find(_local_address(request))
+        service = self._find(*_local_address(request))
         if service is None:
             raise missing(request.path)
         if request.headers.get("OData-Version", "4.0") != "4.0":
@@ -118,7 +140,7 @@ class RedfishServer:
             return await self._stream(request, resource.stream(scope))
         match request.method:
             case "GET" | "HEAD":
-                return self._get(request, resource, scope, allow)
+                return await self._get(request, resource, scope, allow)
             case "PATCH":
                 return await self._patch(request, resource, scope, trace)
             case "POST":
@@ -144,11 +166,11 @@ class RedfishServer:
         except (Refusal, NoSuchServer, Unreachable):
             return None
 
-    def _get(
+    async def _get(
         self, request: web.BaseRequest, resource: Resource, scope: Scope, allow: dict[str, str]
     ) -> web.StreamResponse:
         assert resource.render is not None
-        query = queries.read(request.query)
+        query = queries.read(request.query) if request.query_string else queries.NONE
         value = resource.render(scope)
         if isinstance(value, Accepted):
             return written(value)
@@ -166,7 +188,9 @@ class RedfishServer:
         if kind := value.get("@odata.type"):
             schema = kind.lstrip("#").rpartition(".")[0]
             headers["Link"] = f"<http://redfish.dmtf.org/schemas/v1/{schema}.json>; rel=describedby"
-        value = queries.apply(query, value, request.path, lambda uri: self.render(scope, uri))
+        if request.query_string:
+            async with self._expanding if query.expand else nullcontext():
+                value = await queries.apply(query, value, request.path, lambda uri: self.render(scope, uri))
         return reply(200, value, headers)
 
     async def _stream(self, request: web.BaseRequest, events: AsyncIterator[Json]) -> web.StreamResponse:
@@ -211,7 +235,8 @@ class RedfishServer:
         self, request: web.BaseRequest, resource: Resource, scope: Scope, trace: Trace
     ) -> web.StreamResponse:
         assert resource.post is not None
-        body = trace.body = await read_body(request, empty=bool(resource.action))
+        most = LOGIN_BYTES if scope.account is None else BODY_BYTES
+        body = trace.body = await read_body(request, empty=bool(resource.action), most=most)
         taken = bodies.read(body, bodies.shape_of(resource.accepts, scope), action=resource.action)
         return written(await resource.post(scope, taken.values))
 
@@ -227,30 +252,34 @@ def _value(rendered: Json | Accepted) -> Json:
     return rendered.body if isinstance(rendered, Accepted) else rendered
 
 
-def _local_address(request: web.BaseRequest) -> str:
+def _local_address(request: web.BaseRequest) -> tuple[str, int]:
     transport = request.transport
     name = transport.get_extra_info("sockname") if transport else None
-    return str(name[0]) if name else ""
+    return (str(name[0]), int(name[1])) if name else ("", 0)
 
 
 def _who(request: web.BaseRequest, service: Service) -> tuple[Account, Session | None]:
-    refused = Refusal(401, message("NoValidSession"), headers={"WWW-Authenticate": 'Basic realm="Redfish"'})
     if token := request.headers.get("X-Auth-Token"):
         found = service.accounts.by_token(token)
         if found is None:
-            raise refused
+            raise _no_session()
         return found[1], found[0]
     scheme, _, rest = request.headers.get(hdrs.AUTHORIZATION, "").partition(" ")
     if scheme.lower() != "basic":
-        raise refused
+        raise _no_session()
     try:
         username, colon, password = base64.b64decode(rest.strip(), validate=True).decode().partition(":")
-    except (binascii.Error, UnicodeDecodeError):
-        raise refused from None
+    except ValueError:  # no base64, or none in ASCII, or no UTF-8 in it
+        raise Refusal(401, message("HeaderInvalid", "Authorization"), headers=_CHALLENGE) from None
     account = service.accounts.check(username, password) if colon else None
     if account is None:
-        raise refused
+        wrong = message("ResourceAtUriUnauthorized", request.path, WRONG_PASSWORD)
+        raise Refusal(401, wrong, headers=_CHALLENGE)
     return account, None
+
+
+def _no_session() -> Refusal:
+    return Refusal(401, message("NoValidSession"), headers=_CHALLENGE)
 
 
 def _check_privilege(method: str, resource: Resource, scope: Scope) -> None:

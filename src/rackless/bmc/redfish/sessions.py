@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from rackless.bmc.accounts import Session, SessionLimit
-from rackless.bmc.log import Kind
+from rackless.bmc.core.accounts import Session, SessionLimit
+from rackless.bmc.core.log import LogKind
 from rackless.bmc.redfish.body import Needed, Number, Text
 from rackless.bmc.redfish.messages import Json, Refusal, message, missing
 from rackless.bmc.redfish.resource import ROOT, Answer, Created, Resource, Scope, collection, link, status
 from rackless.bmc.redfish.schemas import SCHEMAS
 
 _SERVICE = f"{ROOT}/SessionService"
+WRONG_PASSWORD = "Invalid username or password"
 _SESSIONS = f"{_SERVICE}/Sessions"
 
 
@@ -67,8 +68,8 @@ async def log_in(scope: Scope, values: Json) -> Answer:
     accounts = scope.service.accounts
     account = accounts.check(values["UserName"], values["Password"])
     if account is None:
-        scope.service.log.add(Kind.CHANGED, f"A login was refused to {scope.origin}.", warning=True)
-        raise Refusal(401, message("NoValidSession"))
+        scope.service.log.add(LogKind.CHANGED, f"A login was refused to {scope.origin}.", warning=True, told=False)
+        raise Refusal(401, message("ResourceAtUriUnauthorized", _SESSIONS, WRONG_PASSWORD))
     try:
         opened, token = accounts.open_session(account, scope.origin)
     except SessionLimit:

@@ -1,7 +1,7 @@
-"""Who wants to be told what happens, and the telling: by POST with retries, or by a stream that a client holds open.
+"""Event subscriptions and their delivery: by POST with retries, or by a stream that a client holds open.
 
-Subscriptions by POST are durable; a receiver that is away gets each event again until its retries are used up. A slow
-receiver loses the oldest of its waiting events, never holds up another. This module knows no resources.
+Subscriptions by POST are durable; the service sends an event again until the receiver takes it or the retries are used up.
+A slow receiver loses the oldest of its waiting events and never holds up another. This module knows no resources.
 """
 
 from __future__ import annotations
@@ -11,20 +11,23 @@ import itertools
 import json
 import socket
 import ssl
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import aiohttp
 
+from rackless.bmc.core.sockets import Forbids, MakeSocket, Names, connector, leads_astray, no_site
+from rackless.bmc.core.state import JsonFile
 from rackless.bmc.redfish.messages import Json
-from rackless.bmc.sockets import Forbids, MakeSocket, connector, no_site
-from rackless.bmc.state import JsonFile
 from rackless.events import Bus
 
 SUSPEND, TERMINATE, FOREVER = "SuspendRetries", "TerminateAfterRetries", "RetryForever"
 MOST = 16
+STREAMS = 8
+"""Of the most: a subscription that waits for its receiver is not kept out by clients that listen."""
 _WAITING = 128
+_MOST_HEADERS, _LONGEST_HEADER = 16, 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +41,8 @@ class Wish:
     policy: str = SUSPEND
     prefixes: tuple[str, ...] = ()
     verify: bool = False
+    types: tuple[str, ...] = ()
+    """Which EventTypes; none is all."""
 
 
 @dataclass
@@ -47,6 +52,8 @@ class Subscription:
     suspended: bool = False
     queue: asyncio.Queue[Json] = field(default_factory=lambda: asyncio.Queue(_WAITING))
     worker: asyncio.Task[None] | None = None
+    valid: Callable[[], bool] = lambda: True
+    """Of a stream: whether whoever opened it is still let in."""
 
 
 class Subscriptions:
@@ -59,6 +66,7 @@ class Subscriptions:
         sockets: MakeSocket = socket.socket,
         source: str | None = None,
         forbids: Forbids = no_site,
+        names: Names | None = None,
         attempts: int = 3,
         interval: float = 10.0,
     ) -> None:
@@ -71,11 +79,13 @@ class Subscriptions:
         self._sockets = sockets
         self._source = source
         self._forbids = forbids
+        self._names = names or Names()
         self._events = itertools.count(1)
         self._ids = itertools.count(1)
         try:
             for wish in (file.load() or {}).get("subscriptions", []):
-                self._open(Wish(**{**wish, "prefixes": tuple(wish["prefixes"])}))
+                lists = {"prefixes": tuple(wish["prefixes"]), "types": tuple(wish.get("types", ()))}
+                self._open(Wish(**{**wish, **lists}))
         except (TypeError, KeyError):
             file.set_aside()
 
@@ -84,22 +94,47 @@ class Subscriptions:
         self.by_id[one.id] = one
         return one
 
+    async def accepts(self, host: str) -> bool:
+        """Whether events may be told to this host."""
+        return not await leads_astray(host, self._names, self._forbids)
+
     async def add(self, wish: Wish) -> Subscription:
         one = self._open(wish)
-        await self._save()
+        try:
+            await self._save()
+        except BaseException:
+            self.by_id.pop(one.id, None)
+            raise
         return one
 
     async def remove(self, id: str) -> None:
         one = self.by_id.pop(id, None)
-        if one is not None and one.worker is not None:
+        if one is None:
+            return
+        try:
+            await self._save()
+        except BaseException:
+            self.by_id[id] = one
+            raise
+        if one.worker is not None:
             one.worker.cancel()
-        if one is not None and one.wish.destination is None:
+        if one.wish.destination is None:
             _put(one.queue, {})
-        await self._save()
 
     async def replace(self, id: str, wish: Wish) -> None:
-        self.by_id[id].wish = wish
-        await self._save()
+        one = self.by_id[id]
+        old, one.wish = one.wish, wish
+        try:
+            await self._save()
+        except BaseException:
+            one.wish = old
+            raise
+
+    def review(self) -> None:
+        """End the streams of those who are not let in any more."""
+        for one in [one for one in self.by_id.values() if not one.valid()]:
+            del self.by_id[one.id]
+            _put(one.queue, {})
 
     def resume(self, id: str) -> None:
         self.by_id[id].suspended = False
@@ -109,7 +144,10 @@ class Subscriptions:
         number = str(next(self._events))
         prefix = event["MessageId"].partition(".")[0]
         for one in self.by_id.values():
-            if one.suspended or (one.wish.prefixes and prefix not in one.wish.prefixes):
+            wish = one.wish
+            if one.suspended or (wish.prefixes and prefix not in wish.prefixes):
+                continue
+            if wish.types and event["EventType"] not in wish.types:
                 continue
             _put(
                 one.queue,
@@ -124,9 +162,10 @@ class Subscriptions:
             if one.wish.destination is not None and (one.worker is None or one.worker.done()):
                 one.worker = asyncio.create_task(self._deliver(one))
 
-    async def stream(self, context: str = "") -> AsyncIterator[Json]:
+    async def stream(self, valid: Callable[[], bool]) -> AsyncIterator[Json]:
         """Events for a client that holds a connection; an empty one now and then shows that it is still there."""
-        one = self._open(Wish(None, context))
+        one = self._open(Wish(None))
+        one.valid = valid
         try:
             while one.id in self.by_id:
                 try:
@@ -134,8 +173,10 @@ class Subscriptions:
                         event = await one.queue.get()
                 except TimeoutError:
                     event = {}
-                if one.id in self.by_id:
+                if one.id in self.by_id and valid():
                     yield event
+                else:
+                    break
         finally:
             self.by_id.pop(one.id, None)
 
@@ -175,7 +216,7 @@ class Subscriptions:
         try:
             async with (
                 aiohttp.ClientSession(
-                    timeout=timeout, connector=connector(self._sockets, self._source, trust, self._forbids)
+                    timeout=timeout, connector=connector(self._sockets, self._source, trust, self._forbids, self._names)
                 ) as client,
                 client.post(str(wish.destination), data=body, headers=headers, allow_redirects=False) as response,
             ):
@@ -204,4 +245,6 @@ def headers_of(value: Any) -> dict[str, str] | None:
             if not isinstance(text, str) or "\n" in text or "\r" in text or not name.replace("-", "").isalnum():
                 return None
             found[name] = text
+            if len(found) > _MOST_HEADERS or len(name) + len(text) > _LONGEST_HEADER:
+                return None
     return found

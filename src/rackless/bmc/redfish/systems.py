@@ -5,16 +5,18 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from rackless.bmc import firmware, restore
-from rackless.bmc.buttons import Reset
-from rackless.bmc.chassis import Chassis
-from rackless.bmc.redfish.body import Flag, Needed, OneOf, Shape, Text
+from rackless.bmc.core import firmware, restore, updates
+from rackless.bmc.core.chassis import Chassis
+from rackless.bmc.core.power import Reset
+from rackless.bmc.core.restore import Restore
+from rackless.bmc.core.state import BmcMemory, BootOverride, When
+from rackless.bmc.core.updates import Component
+from rackless.bmc.redfish import boot_options
+from rackless.bmc.redfish.body import Flag, ListOf, Needed, OneOf, Shape, Text
 from rackless.bmc.redfish.messages import Json
 from rackless.bmc.redfish.resource import ROOT, Answer, Resource, Scope, collection, link, status
-from rackless.bmc.redfish.root import VENDOR, VERSION
+from rackless.bmc.redfish.root import VENDOR
 from rackless.bmc.redfish.schemas import SCHEMAS
-from rackless.bmc.restore import Restore
-from rackless.bmc.state import BootOverride, Memory, When
 from rackless.ports.hypervisor import BootDevice, Firmware, Power, ServerState
 
 _TARGETS: dict[str, BootDevice | None] = {
@@ -28,6 +30,7 @@ _TARGETS: dict[str, BootDevice | None] = {
 _NAMES = {device: name for name, device in _TARGETS.items()}
 _MODES = {Firmware.UEFI: "UEFI", Firmware.BIOS: "Legacy"}
 _KINDS = {name: kind for kind, name in _MODES.items()}
+LAMP: Shape = {"LocationIndicatorActive": Flag(), "IndicatorLED": OneOf(("Lit", "Off", "Blinking"))}
 _RESETS = tuple(reset.value for reset in Reset)
 
 
@@ -43,7 +46,6 @@ def system(scope: Scope) -> Json:
     memory = scope.chassis.memory
     uri = scope.system_uri
     on = server.power is Power.ON
-    lit = bool(memory.settings.get("locate"))
     return {
         "@odata.id": uri,
         "@odata.type": SCHEMAS["ComputerSystem"],
@@ -56,16 +58,15 @@ def system(scope: Scope) -> Json:
         "SerialNumber": str(server.uuid),
         "UUID": str(server.uuid),
         "AssetTag": memory.settings.get("asset_tag", ""),
-        "BiosVersion": VERSION,
+        "BiosVersion": updates.version(memory, Component.BIOS),
         "PowerState": power_state(scope.chassis),
         "Status": {
             **status("Enabled" if on else "Starting" if scope.chassis.starting else "StandbyOffline"),
             "HealthRollup": "OK",
         },
         "PowerRestorePolicy": restore.policy(memory).value,
-        "LocationIndicatorActive": lit,
-        "IndicatorLED": "Lit" if lit else "Off",
-        "Boot": _boot(server, memory),
+        **lamp(memory),
+        "Boot": _boot(server, memory, uri),
         "ProcessorSummary": {
             "Count": 1,
             "CoreCount": server.vcpus,
@@ -86,9 +87,27 @@ def system(scope: Scope) -> Json:
             "#ComputerSystem.Reset": {
                 "target": f"{uri}/Actions/ComputerSystem.Reset",
                 "ResetType@Redfish.AllowableValues": list(_RESETS),
-            }
+            },
+            "#ComputerSystem.SetDefaultBootOrder": {
+                "target": f"{uri}/Actions/ComputerSystem.SetDefaultBootOrder",
+            },
         },
     }
+
+
+def lamp(memory: BmcMemory) -> Json:
+    """One lamp, which the chassis shows too."""
+    lit = bool(memory.settings.get("locate"))
+    return {"LocationIndicatorActive": lit, "IndicatorLED": "Lit" if lit else "Off"}
+
+
+def with_lamp(memory: BmcMemory, values: Json) -> BmcMemory:
+    settings: dict[str, Any] = dict(memory.settings)
+    if "IndicatorLED" in values:
+        settings["locate"] = values["IndicatorLED"] != "Off"
+    if "LocationIndicatorActive" in values:
+        settings["locate"] = values["LocationIndicatorActive"]
+    return replace(memory, settings=settings)
 
 
 def power_state(chassis: Chassis) -> str:
@@ -97,7 +116,7 @@ def power_state(chassis: Chassis) -> str:
     return "PoweringOn" if chassis.starting else "Off"
 
 
-def _boot(server: ServerState, memory: Memory) -> Json:
+def _boot(server: ServerState, memory: BmcMemory, uri: str) -> Json:
     return {
         "BootSourceOverrideEnabled": memory.boot.when.value,
         "BootSourceOverrideEnabled@Redfish.AllowableValues": [when.value for when in When],
@@ -105,6 +124,8 @@ def _boot(server: ServerState, memory: Memory) -> Json:
         "BootSourceOverrideTarget@Redfish.AllowableValues": list(_targets(server)),
         "BootSourceOverrideMode": _MODES[firmware.wished(memory, server).kind],
         "BootSourceOverrideMode@Redfish.AllowableValues": list(_modes(server)),
+        "BootOrder": boot_options.order(server),
+        "BootOptions": link(f"{uri}/BootOptions"),
     }
 
 
@@ -121,13 +142,13 @@ def _writable(scope: Scope) -> Shape:
     server = scope.chassis.server()
     return {
         "AssetTag": Text(64, null=True),
-        "LocationIndicatorActive": Flag(),
-        "IndicatorLED": OneOf(("Lit", "Off", "Blinking")),
+        **LAMP,
         "PowerRestorePolicy": OneOf(tuple(Restore)),
         "Boot": {
             "BootSourceOverrideEnabled": OneOf(tuple(When)),
             "BootSourceOverrideTarget": OneOf(_targets(server)),
             "BootSourceOverrideMode": OneOf(_modes(server)),
+            "BootOrder": ListOf(OneOf(boot_options.references(server))),
         },
     }
 
@@ -135,16 +156,12 @@ def _writable(scope: Scope) -> Shape:
 async def change(scope: Scope, values: Json) -> Answer:
     server = scope.chassis.server()
 
-    def changed(memory: Memory) -> Memory:
+    def changed(memory: BmcMemory) -> BmcMemory:
         settings: dict[str, Any] = dict(memory.settings)
         if "AssetTag" in values:
             settings["asset_tag"] = values["AssetTag"] or ""
-        if "IndicatorLED" in values:
-            settings["locate"] = values["IndicatorLED"] != "Off"
-        if "LocationIndicatorActive" in values:
-            settings["locate"] = values["LocationIndicatorActive"]
         boot = values.get("Boot", {})
-        memory = replace(memory, settings=settings, boot=override(memory.boot, boot))
+        memory = with_lamp(replace(memory, settings=settings, boot=override(memory.boot, boot)), values)
         if "PowerRestorePolicy" in values:
             memory = restore.with_policy(memory, Restore(values["PowerRestorePolicy"]))
         if (mode := boot.get("BootSourceOverrideMode")) is not None:
@@ -152,7 +169,12 @@ async def change(scope: Scope, values: Json) -> Answer:
             memory = firmware.with_wish(memory, server, wish)
         return memory
 
+    first = None
+    if (order := values.get("Boot", {}).get("BootOrder")) is not None:
+        first = boot_options.first_of(server, order)
     await scope.chassis.update(changed)
+    if first is not None:
+        await scope.chassis.boot_first_from(first)
     return None
 
 

@@ -1,72 +1,20 @@
-"""TaskService: work that goes on after its request was answered, for who asked for that (`Prefer: respond-async`)."""
+"""TaskService: requests that were answered before they were done, because the client asked for it
+(`Prefer: respond-async`).
+"""
 
 from __future__ import annotations
 
 import asyncio
-import itertools
-from collections.abc import Coroutine
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any
 
-from rackless.bmc.redfish.messages import Json, Refusal, message, missing
+from rackless.bmc.redfish.messages import Json, missing
 from rackless.bmc.redfish.resource import ROOT, Accepted, Answer, Resource, Scope, collection, link, status
 from rackless.bmc.redfish.schemas import SCHEMAS
-from rackless.errors import RacklessError
+from rackless.bmc.redfish.task_list import Task
 
 _SERVICE = f"{ROOT}/TaskService"
 _TASKS = f"{_SERVICE}/Tasks"
 _MONITORS = f"{_SERVICE}/TaskMonitors"
-_MOST = 32
-
-
-@dataclass
-class Task:
-    id: str
-    name: str
-    work: asyncio.Task[Any]
-    started: datetime
-    ended: datetime | None = None
-
-    @property
-    def refusal(self) -> Refusal | None:
-        if not self.work.done() or self.work.cancelled():
-            return None
-        error = self.work.exception()
-        if error is None or isinstance(error, Refusal):
-            return error
-        note = error.what if isinstance(error, RacklessError) else ""
-        return Refusal(500, message("InternalError", note=note))
-
-    @property
-    def state(self) -> str:
-        if not self.work.done():
-            return "Running"
-        if self.work.cancelled():
-            return "Cancelled"
-        return "Exception" if self.refusal else "Completed"
-
-
-@dataclass
-class Tasks:
-    """The newest tasks of one service, in memory."""
-
-    by_id: dict[str, Task] = field(default_factory=dict)
-    _numbers: itertools.count[int] = field(default_factory=lambda: itertools.count(1))
-
-    def start(self, name: str, work: Coroutine[Any, Any, Any]) -> Accepted:
-        task = Task(str(next(self._numbers)), name, asyncio.create_task(work), datetime.now(UTC))
-        task.work.add_done_callback(lambda _: setattr(task, "ended", datetime.now(UTC)))
-        self.by_id[task.id] = task
-        for old in [one for one in self.by_id.values() if one.work.done()][: max(0, len(self.by_id) - _MOST)]:
-            del self.by_id[old.id]
-        return Accepted(f"{_MONITORS}/{task.id}", render(task))
-
-    async def close(self) -> None:
-        works = [task.work for task in self.by_id.values()]
-        for work in works:
-            work.cancel()
-        await asyncio.gather(*works, return_exceptions=True)
 
 
 def service(scope: Scope) -> Json:
@@ -86,6 +34,11 @@ def service(scope: Scope) -> Json:
 
 def tasks(scope: Scope) -> Json:
     return collection(_TASKS, "TaskCollection", "Tasks", (f"{_TASKS}/{id}" for id in scope.service.tasks.by_id))
+
+
+def accept(task: Task) -> Accepted:
+    """The answer to who started it."""
+    return Accepted(f"{_MONITORS}/{task.id}", render(task))
 
 
 def render(task: Task) -> Json:

@@ -57,6 +57,16 @@ _BASE: Mapping[str, Template] = {
         "Warning",
         f"Correct the request body {_FIX}",
     ),
+    "PayloadTooLarge": Template(
+        "The supplied payload exceeds the maximum size supported by the service.",
+        "Critical",
+        "Use a supported payload size and resubmit the request.",
+    ),
+    "InsufficientStorage": Template(
+        "Insufficient storage or memory available to complete the request.",
+        "Critical",
+        "Ensure sufficient storage or memory is available and resubmit the request.",
+    ),
     "EmptyJSON": Template(
         "The request body submitted contained an empty JSON object and the service is unable to process it.",
         "Warning",
@@ -85,6 +95,11 @@ _BASE: Mapping[str, Template] = {
     ),
     "PropertyValueTypeError": Template(
         "The value '%1' for the property %2 is not a type that the property can accept.",
+        "Warning",
+        f"Correct the value for the property in the request body {_FIX}",
+    ),
+    "PropertyValueError": Template(
+        "The value provided for the property %1 is not valid.",
         "Warning",
         f"Correct the value for the property in the request body {_FIX}",
     ),
@@ -293,7 +308,7 @@ _RESOURCE_EVENT: Mapping[str, Template] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Registry:
+class MessageRegistry:
     prefix: str
     version: str
     name: str
@@ -304,6 +319,6 @@ class Registry:
         return f"{self.prefix}.{self.version.rpartition('.')[0]}.{key}"
 
 
-BASE = Registry("Base", "1.19.0", "Base Message Registry", _BASE)
-RESOURCE_EVENT = Registry("ResourceEvent", "1.4.0", "Resource Event Message Registry", _RESOURCE_EVENT)
+BASE = MessageRegistry("Base", "1.19.0", "Base Message Registry", _BASE)
+RESOURCE_EVENT = MessageRegistry("ResourceEvent", "1.4.0", "Resource Event Message Registry", _RESOURCE_EVENT)
 REGISTRIES = {registry.prefix: registry for registry in (BASE, RESOURCE_EVENT)}

@@ -1,4 +1,4 @@
-"""What became known of one request while it was answered: for the audit, and for faults that were asked for."""
+"""Notes about one request, collected while it is answered: for the audit log and for faults on demand."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import asyncio
 
 from aiohttp import web
 
-from rackless.bmc.audit import Entry, harmless
-from rackless.bmc.faults import Faults, Operation, Trouble
+from rackless.bmc.core.audit import AuditEntry, harmless
+from rackless.bmc.core.faults import Faults, Operation, Trouble
 from rackless.bmc.redfish.messages import Refusal, message
 from rackless.bmc.redfish.resource import ROOT, Resource, Scope
 
@@ -36,6 +36,10 @@ class Trace:
     def changes(self) -> bool:
         return self._request.method not in _LOOKING
 
+    @property
+    def path(self) -> str:
+        return self._request.path
+
     def found(self, scope: Scope, resource: Resource | None) -> None:
         self._scope = scope
         self.operation = _operation(self._request.method, resource)
@@ -43,18 +47,18 @@ class Trace:
         if resource is not None and resource.path.startswith(_OF_ONE_SERVER):
             chassis = systems.get(scope.names[0])
         else:  # the BMC of one server; an aggregate has no such
-            chassis = systems["1"] if systems.keys() == {"1"} else None
+            chassis = next(iter(systems.values())) if scope.service.of_one else None
         self.server = chassis.name if chassis is not None else None
 
     def drop(self) -> None:
         self._dropped = True
         raise Dropped
 
-    def entry(self, status: int) -> Entry:
+    def entry(self, status: int) -> AuditEntry:
         user = self.user
         if status == 201 and self.operation is Operation.LOGIN and isinstance(self.body, dict):
             user = str(self.body.get("UserName"))
-        return Entry(
+        return AuditEntry(
             protocol="redfish",
             bmc=self._scope.service.address if self._scope else "",
             server=self.server,
@@ -90,4 +94,5 @@ async def stumble(faults: Faults, trace: Trace) -> None:
     if fault := faults.strike(Trouble.REFUSE, *where):
         raise Refusal(fault.status, message("GeneralError", note="A fault was asked for."))
     if faults.strike(Trouble.WRONG_PASSWORD, *where):
-        raise Refusal(401, message("NoValidSession"), headers={"WWW-Authenticate": 'Basic realm="Redfish"'})
+        refused = message("ResourceAtUriUnauthorized", trace.path, "Invalid username or password")
+        raise Refusal(401, refused, headers={"WWW-Authenticate": 'Basic realm="Redfish"'})

@@ -5,6 +5,7 @@ from __future__ import annotations
 from rackless.bmc.redfish import (
     accounts,
     bios,
+    boot_options,
     enclosure,
     events,
     hardware,
@@ -18,13 +19,14 @@ from rackless.bmc.redfish import (
     tasks,
     update,
 )
-from rackless.bmc.redfish.resource import Routes
+from rackless.bmc.redfish.resource import ResourceRoutes
 
 MODULES = (
     root,
     sessions,
     accounts,
     systems,
+    boot_options,
     hardware,
     bios,
     media,
@@ -38,5 +40,5 @@ MODULES = (
 )
 
 
-def routes() -> Routes:
-    return Routes(resource for module in MODULES for resource in module.RESOURCES)
+def routes() -> ResourceRoutes:
+    return ResourceRoutes(resource for module in MODULES for resource in module.RESOURCES)

@@ -51,7 +51,7 @@ def serve(
     os.environ["SSL_CERT_FILE"] = os.devnull
     import uvloop
 
-    from rackless.api.process import Settings
+    from rackless.api.process import ApiSettings
     from rackless.api.process import serve as serve_api
     from rackless.errors import InputError
 
@@ -63,7 +63,7 @@ def serve(
         raise InputError("a certificate for etcd and its key go together", hint="give --store-cert and --store-key")
     if advertise is not None and not advertise.startswith("https://"):
         raise InputError(f"{advertise!r} is no URL of an API", hint="say https://NAME:PORT")
-    settings = Settings(
+    settings = ApiSettings(
         store, pki, address, port, kubeconfig_out, names, compact_every,
         advertise=advertise or "", store_ca=store_ca, store_cert=store_cert, store_key=store_key,
     )  # fmt: skip

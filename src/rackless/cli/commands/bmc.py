@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING
 import click
 
 from rackless.cli.options import json_option, lab_options, load_spec, print_json
+from rackless.cli.words import message
+from rackless.codec import encode
 
 if TYPE_CHECKING:
-    from rackless.daemon.bmc_server import Settings
+    from rackless.operations.serve_bmcs import ServeSettings
 
 TROUBLES = ("delay", "refuse", "drop", "wrong-password", "stuck-power", "failing-media", "slow-download")
 OPERATIONS = ("read", "login", "power", "boot", "media", "other")
@@ -57,14 +59,14 @@ def serve(
     as_json: bool,
 ) -> None:
     """Serve Redfish and IPMI BMCs for all domains of a libvirt connection, until stopped."""
-    from rackless.daemon.bmc_server import Settings
     from rackless.errors import InputError
+    from rackless.operations.serve_bmcs import ServeSettings
 
     password = password_file.read_text().rstrip("\r\n")
     if not password:
         raise InputError(f"the password file {password_file} is empty")
     folder = state or _folder() / f"{address.replace(':', '_')}-{redfish_port}"
-    settings = Settings(
+    settings = ServeSettings(
         uri,
         username,
         password,
@@ -78,17 +80,18 @@ def serve(
     asyncio.run(_serve(settings, as_json))
 
 
-async def _serve(settings: Settings, as_json: bool) -> None:
-    from rackless.daemon import bmc_server
+async def _serve(settings: ServeSettings, as_json: bool) -> None:
     from rackless.events import Bus, Event, Note
+    from rackless.operations import serve_bmcs as bmc_server
+    from rackless.operations.this_computer import this_computer
 
     bus = Bus()
 
     def warn(event: Event) -> None:
         if isinstance(event, Note) and event.level == "warning":
-            click.echo(event.message, err=True)
+            click.echo(message(event), err=True)
 
-    def announce(endpoint: bmc_server.Endpoint) -> None:
+    def announce(endpoint: bmc_server.ServedAddress) -> None:
         ipmi = f"  IPMI port {endpoint.ipmi_port}" if endpoint.ipmi_port else ""
         click.echo(json.dumps(asdict(endpoint)) if as_json else f"{endpoint.name}  {endpoint.redfish}{ipmi}")
 
@@ -100,7 +103,7 @@ async def _serve(settings: Settings, as_json: bool) -> None:
             click.echo(f"trust this CA: {ca}", err=as_json)
 
     bus.subscribe(warn)
-    serving = asyncio.ensure_future(bmc_server.serve(settings, bus, announce, ready))
+    serving = asyncio.ensure_future(bmc_server.serve(settings, bus, announce, ready, this_computer()))
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, serving.cancel)
     try:
@@ -130,7 +133,7 @@ serving_option = click.option(
 
 
 def _socket(file: Path | None, name: str | None, serving: str | None, *, change: bool = False) -> Path:
-    from rackless.daemon import host_operations
+    from rackless.operations import hosts as host_operations
     from rackless.run.paths import Roots
 
     if serving is None:
@@ -170,25 +173,19 @@ def add(
     as_json: bool,
 ) -> None:
     """Let TROUBLE happen from now on."""
-    from rackless.daemon import host_operations
+    from rackless.operations import hosts as host_operations
+    from rackless.protocol.messages import FaultWish
 
     added = asyncio.run(
         host_operations.add_fault(
             _socket(file, name, serving, change=True),
-            trouble=trouble,
-            server=server,
-            operation=operation,
-            probability=probability,
-            count=count,
-            seconds=seconds,
-            status=status,
-            rate=rate,
+            FaultWish(trouble, server, operation, probability, count, seconds, status, rate),
         )
     )
     if as_json:
-        print_json(added)
+        print_json(encode(added))
     else:
-        click.echo(f"fault {added['id']}: {added['text']}")
+        click.echo(f"fault {added.id}: {added.text}")
 
 
 @fault.command("list")
@@ -197,14 +194,14 @@ def add(
 @click.option("--json", "as_json", is_flag=True, help="One JSON list.")
 def list_faults(file: Path | None, name: str | None, serving: str | None, as_json: bool) -> None:
     """List the faults there are."""
-    from rackless.daemon import host_operations
+    from rackless.operations import hosts as host_operations
 
     found = asyncio.run(host_operations.faults(_socket(file, name, serving)))
     if as_json:
-        click.echo(json.dumps(found))
+        print_json(encode(found))
     else:
         for one in found:
-            click.echo(f"fault {one['id']}: {one['text']}")
+            click.echo(f"fault {one.id}: {one.text}")
 
 
 @fault.command()
@@ -214,7 +211,7 @@ def list_faults(file: Path | None, name: str | None, serving: str | None, as_jso
 @json_option()
 def clear(file: Path | None, name: str | None, serving: str | None, ids: tuple[int, ...], as_json: bool) -> None:
     """Take the faults with these IDS away, or all."""
-    from rackless.daemon import host_operations
+    from rackless.operations import hosts as host_operations
 
     gone = asyncio.run(host_operations.clear_faults(_socket(file, name, serving, change=True), ids))
     if as_json:

@@ -7,7 +7,8 @@ from pathlib import Path
 import click
 
 from rackless.cli.options import json_option, lab_name, lab_options, print_json
-from rackless.daemon import hands
+from rackless.operations import servers as hands
+from rackless.operations.this_computer import this_computer
 from rackless.run.paths import Roots
 
 
@@ -33,7 +34,9 @@ def capture(
     target = output or Path(f"{server}.pcap")
     if seconds is None and not as_json:
         click.echo("recording; Ctrl-C ends it", err=True)
-    found = hands.capture(lab_name(file, name), server, target, seconds, cycle, Roots.from_environment())
+    found = hands.capture(
+        lab_name(file, name), server, target, seconds, cycle, Roots.from_environment(), this_computer()
+    )
     if as_json:
         print_json(found)
     else:

@@ -10,18 +10,16 @@ from typing import TYPE_CHECKING
 
 import click
 
-from rackless.cluster.install_config import release as releases
-from rackless.cluster.install_config.checking import check as check_text
-from rackless.cluster.install_config.checking import read_config
-from rackless.cluster.install_config.findings import Report
-from rackless.cluster.install_config.live import here
-from rackless.cluster.install_config.site import Site
+from rackless.errors import FINDINGS, InputError
+from rackless.installer.install_config import release as releases
+from rackless.installer.install_config.checking import check as check_text
+from rackless.installer.install_config.checking import read_config
+from rackless.installer.install_config.findings import CheckReport
+from rackless.installer.install_config.live import here
+from rackless.installer.install_config.site import Site
 
 if TYPE_CHECKING:
-    from rackless.cluster.install_config.live.running import Seen
-
-_UNREADABLE = 2
-_FOUND = 1
+    from rackless.installer.install_config.live.running import LiveFindings
 
 
 @click.group(name="check")
@@ -40,29 +38,38 @@ def check() -> None:
 def install_config(files: tuple[str, ...], version: str, as_json: bool, bridges: tuple[str, ...], live: bool) -> None:
     """Find what the installer rejects, in either of its phases, and what it accepts and then dies of.
 
-    Exit code 0: nothing above a warning; 1: findings; 2: a file could not be read.
+    Exit code 0: nothing above a warning; 10: findings; 2: a file could not be read.
     """
     release = releases.parse(version)
     site = here.site(bridges)
-    worst = 0
+    found = unreadable = False
     for number, name in enumerate(files):
         try:
             text = _read(name)
         except OSError as error:
-            click.echo(f"{name}: cannot be read: {error.strerror or error}", err=True)
-            worst = _UNREADABLE
+            unreadable = True
+            _tell_unreadable(name, error, as_json)
             continue
         seen = _look(text, release) if live else None
         report = check_text(text, release, _better(site, seen))
-        if not report.clean or (seen and seen.failed):
-            worst = max(worst, _FOUND)
+        found = found or not report.clean or bool(seen and seen.failed)
         if as_json:
             click.echo(json.dumps(as_object(name, report, seen), ensure_ascii=False))
         else:
             if number:
                 click.echo()
             _show(name, text, report, seen)
-    sys.exit(worst)
+    sys.exit(InputError.exit_code if unreadable else FINDINGS if found else 0)
+
+
+def _tell_unreadable(name: str, error: OSError, as_json: bool) -> None:
+    """The other files are still looked at."""
+    if as_json:
+        why = error.strerror or str(error)
+        wrong = {"kind": "InputError", "what": f"{name} cannot be read", "why": why, "exit_code": InputError.exit_code}
+        click.echo(json.dumps({"file": name, "error": wrong}, ensure_ascii=False))
+    else:
+        click.echo(f"{name}: cannot be read: {error.strerror or error}", err=True)
 
 
 def _read(name: str) -> str:
@@ -71,7 +78,7 @@ def _read(name: str) -> str:
     return data.decode("utf-8-sig", errors="surrogateescape")
 
 
-def _look(text: str, release: releases.Release) -> Seen | None:
+def _look(text: str, release: releases.Release) -> LiveFindings | None:
     config = read_config(text, release)
     if config is None or config.metal is None:
         return None
@@ -80,7 +87,7 @@ def _look(text: str, release: releases.Release) -> Seen | None:
     return live_view.run(config)
 
 
-def _better(site: Site, seen: Seen | None) -> Site:
+def _better(site: Site, seen: LiveFindings | None) -> Site:
     """What was seen replaces what was assumed."""
     if seen is None:
         return site
@@ -88,7 +95,7 @@ def _better(site: Site, seen: Seen | None) -> Site:
     return replace(site, bridges=bridges, image_answers=here.image_answers)
 
 
-def _show(name: str, text: str, report: Report, seen: Seen | None) -> None:
+def _show(name: str, text: str, report: CheckReport, seen: LiveFindings | None) -> None:
     from rackless.cli import findings_view  # not needed for --json
 
     if seen:
@@ -100,7 +107,7 @@ def _show(name: str, text: str, report: Report, seen: Seen | None) -> None:
         click.secho("the site is not ready: see above", fg="red", bold=True)
 
 
-def as_object(name: str, report: Report, seen: Seen | None = None) -> dict[str, object]:
+def as_object(name: str, report: CheckReport, seen: LiveFindings | None = None) -> dict[str, object]:
     rejected = report.rejected_at
     found: dict[str, object] = {
         "file": name,

@@ -15,7 +15,8 @@ import click
 
 from rackless.cli.following import last_lines
 from rackless.cli.options import json_option, lab_name, lab_options, print_json
-from rackless.daemon import hands
+from rackless.operations import servers as hands
+from rackless.operations.this_computer import this_computer
 from rackless.run.paths import Roots
 
 _ESCAPE = b"\x1d"
@@ -35,7 +36,7 @@ def console(file: Path | None, name: str | None, server: str, lines: int, read_o
     """Watch SERVER's serial console and type at it. Ctrl-] ends it; what it showed is kept in its log."""
     lab, roots = lab_name(file, name), Roots.from_environment()
     if as_json:
-        log, terminal = asyncio.run(hands.find_terminal(lab, server, roots))
+        log, terminal = asyncio.run(hands.find_terminal(lab, server, roots, this_computer()))
         shown = list(last_lines(log, lines))
         print_json({"server": server, "log": str(log), "terminal": terminal, "lines": shown})
         return
@@ -43,7 +44,7 @@ def console(file: Path | None, name: str | None, server: str, lines: int, read_o
 
 
 async def _attend(lab: str, server: str, lines: int, roots: Roots, *, typing: bool) -> None:
-    async with hands.console(lab, server, lines, roots) as seat:
+    async with hands.console(lab, server, lines, roots, this_computer()) as seat:
         if not seat.on:
             click.echo(f"{server} is off; this is what its console showed, and will show", err=True)
         if seat.write is None or not typing:

@@ -1,4 +1,4 @@
-"""`rackless doctor`: what this machine can do, what is missing, and what mends it."""
+"""`rackless doctor`: what this computer can do, what is missing, and what mends it."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from rich.console import Console
 from rich.text import Text
 
 from rackless.cli.options import json_option, print_json
-from rackless.daemon.doctor import examine
-from rackless.errors import MachineError
+from rackless.errors import FINDINGS
+from rackless.operations.doctor import examine
+from rackless.operations.this_computer import this_computer
 from rackless.run.paths import Roots
 
 _MARKS = {"ok": ("✓", "green"), "warning": ("!", "yellow"), "missing": ("✗", "bold red")}
@@ -22,8 +23,11 @@ _MARKS = {"ok": ("✓", "green"), "warning": ("!", "yellow"), "missing": ("✗",
 @json_option()
 @click.pass_context
 def doctor(ctx: click.Context, as_json: bool) -> None:
-    """Look at this machine and say what a lab would lack. Changes nothing."""
-    checks = asyncio.run(examine(Roots.from_environment()))
+    """Look at this computer and say what a lab would lack. Changes nothing.
+
+    Exit code 0: a lab can be made; 10: something is missing.
+    """
+    checks = asyncio.run(examine(Roots.from_environment(), this_computer()))
     missing = [check for check in checks if check.verdict == "missing"]
     if as_json:
         print_json({"ready": not missing, "checks": [asdict(check) for check in checks]})
@@ -39,4 +43,4 @@ def doctor(ctx: click.Context, as_json: bool) -> None:
                 console.print(Text.assemble("  " + " " * 22, ("do: ", "bold cyan"), check.fix))
         console.print("a lab cannot be made here yet" if missing else "ready: `rackless up` makes a lab")
     if missing:
-        ctx.exit(MachineError.exit_code)
+        ctx.exit(FINDINGS)

@@ -9,8 +9,8 @@ import click
 
 from rackless.cli.options import json_option, lab_name, lab_options
 from rackless.cli.progress import interruptible, shown
-from rackless.daemon import operations
 from rackless.events import Bus
+from rackless.operations import lab as operations
 from rackless.run.paths import Roots
 
 

@@ -2,60 +2,101 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import time
+from collections import deque
 from pathlib import Path
-from typing import Any
 
 import click
 
-from rackless.cli.following import follow, last_lines
 from rackless.cli.options import json_option, lab_name, lab_options
-from rackless.daemon.known import require_lab
-from rackless.run.paths import Roots
+from rackless.cli.words import message, title, to_json
+from rackless.events import Note, StepFinished, StepStarted
+from rackless.operations.lab_events import lab_events
+from rackless.operations.lab_registry import require_lab
+from rackless.protocol.event_log import Missed, Numbered
+from rackless.protocol.event_stream import EventsWanted
+from rackless.run.paths import LabPaths, Roots
 
 _BEFORE = 2000
-"""Lines read before those that are shown, where the titles of their steps are."""
+"""Events read before those that are shown, where the titles of their steps are."""
 
 
 @click.command()
 @lab_options
 @click.option("--follow", "following", is_flag=True, help="Go on with what happens from now on; Ctrl-C ends it.")
 @click.option("-n", "--lines", default=200, show_default=True, help="How many of the last events.")
-@json_option("JSON lines, as they are kept.")
-def events(file: Path | None, name: str | None, following: bool, lines: int, as_json: bool) -> None:
-    """Show the lab's events: every step with its outcome and time, and every warning."""
+@click.option(
+    "--since", type=click.IntRange(0), metavar="SEQ", help="All events after the one with this number instead."
+)
+@click.option(
+    "--hear", multiple=True, metavar="SUBJECT", help="Only about this: host/ctrl-0, host/*, server/*; repeat it."
+)
+@json_option("JSON lines, with the numbers of the events (seq).")
+def events(
+    file: Path | None,
+    name: str | None,
+    following: bool,
+    lines: int,
+    since: int | None,
+    hear: tuple[str, ...],
+    as_json: bool,
+) -> None:
+    """Show the lab's events: every step with its outcome and time, and every warning.
+
+    Events are numbered. Whoever follows goes on by itself when the lab's daemon is started again, without losing one; a program
+    that was away goes on with --since and the last number it has.
+    """
     paths = require_lab(lab_name(file, name), Roots.from_environment())
-    journal = paths.logs / "events.jsonl"
-    if as_json:
-        for line in follow(journal, lines) if following else last_lines(journal, lines):
-            click.echo(line)
-        return
-    titles: dict[str, str] = {}
-    told = [describe(line, titles) for line in last_lines(journal, _BEFORE + lines)]
-    for shown in [words for words in told if words is not None][-lines:]:
-        click.echo(shown)
+    asyncio.run(_show(paths, following, lines, since, hear or ("*",), as_json))
+
+
+async def _show(
+    paths: LabPaths, following: bool, lines: int, since: int | None, hear: tuple[str, ...], as_json: bool
+) -> None:
+    shown = _Shown(as_json)
+    everything = since is None and "*" not in hear  # the last ones of a subject may be anywhere
+    start = since if since is not None else 0 if everything else -(lines + _BEFORE)
+    told: deque[str] = deque(maxlen=lines if since is None else None)
+    last = start
+    async for one in lab_events(paths, EventsWanted(start, hear, follow=False)):
+        last = one.seq if isinstance(one, Numbered) else one.before - 1
+        if (line := shown.line(one)) is not None and (since is not None or isinstance(one, Numbered)):
+            told.append(line)
+    for line in told:
+        click.echo(line)
     if following:
-        for line in follow(journal, 0):
-            if (new := describe(line, titles)) is not None:
-                click.echo(new)
+        async for one in lab_events(paths, EventsWanted(max(last, 0), hear)):
+            if (line := shown.line(one)) is not None:
+                click.echo(line)
 
 
-def describe(line: str, titles: dict[str, str]) -> str | None:
-    """One event as a line for people; a step is told when it ends, and remembered by its title until then."""
-    try:
-        event: dict[str, Any] = json.loads(line)
-    except ValueError:  # a line cut short by a crash
+class _Shown:
+    """Events as lines; a step is told to a person when it ends, and remembered by its title until then."""
+
+    def __init__(self, as_json: bool) -> None:
+        self._as_json = as_json
+        self._titles: dict[str, str] = {}
+
+    def line(self, one: Numbered | Missed) -> str | None:
+        if isinstance(one, Missed):
+            missed = f"events {one.after + 1} to {one.before - 1} are no longer kept"
+            return json.dumps({"missed": {"after": one.after, "before": one.before}}) if self._as_json else missed
+        if self._as_json:
+            return json.dumps({"seq": one.seq, **to_json(one.event)})
+        return self._words(one)
+
+    def _words(self, one: Numbered) -> str | None:
+        event = one.event
+        at = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(event.at))
+        match event:
+            case StepStarted():
+                self._titles[event.step] = title(event)
+            case StepFinished():
+                detail = f"  {event.detail}" if event.detail else ""
+                known = self._titles.pop(event.step, event.step)
+                return f"{at}  {event.outcome:<9}  {known}  {event.seconds:.1f} s{detail}"
+            case Note() if event.level != "progress":
+                return f"{at}  {event.level:<9}  {message(event)}"
         return None
-    at = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(event["at"]))
-    match event["event"]:
-        case "step-started":
-            titles[event["step"]] = event["title"]
-            return None
-        case "step-finished":
-            title = titles.pop(event["step"], event["step"])
-            detail = f"  {event['detail']}" if event["detail"] else ""
-            return f"{at}  {event['outcome']:<9}  {title}  {event['seconds']:.1f} s{detail}"
-        case "note" if event["level"] != "progress":
-            return f"{at}  {event['level']:<9}  {event['message']}"
-    return None

@@ -15,7 +15,7 @@ def explain(path: str, as_json: bool) -> None:
     """Explain a field: networks.bmc of a lab (or lab.networks.bmc), or install-config.platform.baremetal.apiVIPs."""
     subject, _, rest = path.partition(".")
     if subject == "install-config":
-        from rackless.cluster.install_config import explaining
+        from rackless.installer.install_config import explaining
 
         text = explaining.explain(rest)
         print_json({"path": rest, "text": text}) if as_json else click.echo(text)

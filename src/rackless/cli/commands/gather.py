@@ -9,7 +9,8 @@ from pathlib import Path
 import click
 
 from rackless.cli.options import json_option, lab_name, lab_options, print_json
-from rackless.daemon.gather import gather as gather_lab
+from rackless.operations.gather import gather as gather_lab
+from rackless.operations.this_computer import this_computer
 from rackless.run.paths import Roots
 
 
@@ -21,7 +22,7 @@ def gather(file: Path | None, name: str | None, output: Path | None, as_json: bo
     """Gather logs, events, records and what libvirt and the kernel say into one archive. Secrets are blotted out."""
     lab = lab_name(file, name)
     target = output or Path(f"rackless-{lab}-{time.strftime('%Y%m%d-%H%M%S')}.tar.gz")
-    found = asyncio.run(gather_lab(lab, target, Roots.from_environment()))
+    found = asyncio.run(gather_lab(lab, target, Roots.from_environment(), this_computer()))
     if as_json:
         print_json(found)
     else:

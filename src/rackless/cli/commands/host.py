@@ -16,9 +16,11 @@ from rich.table import Table
 from rackless.cli import host_view
 from rackless.cli.options import json_option, lab_name, lab_options, print_json
 from rackless.cli.progress import shown
-from rackless.daemon import host_operations
+from rackless.codec import encode
 from rackless.errors import InputError
 from rackless.events import Bus
+from rackless.operations import hosts as host_operations
+from rackless.protocol.messages import HostDone, HostVerb, HostWish
 from rackless.run.paths import Roots
 
 FORMATS = ("qcow2", "raw", "live-iso")
@@ -141,7 +143,7 @@ def provision(
     """
     lab, roots, wanted = lab_name(file, name), Roots.from_environment(), _image(image, checksum, form)
 
-    def ask(bus: Bus) -> Coroutine[Any, Any, dict[str, Any]]:
+    def ask(bus: Bus) -> Coroutine[Any, Any, HostDone]:
         return host_operations.provision(
             lab, host_name, wanted, roots, bus, user_data=user_data, replace=replace, wait=wait
         )
@@ -190,17 +192,17 @@ def retry(file: Path | None, name: str | None, host_name: str, wait: bool, as_js
     _wish("retry", file, name, host_name, wait, as_json)
 
 
-def _wish(verb: str, file: Path | None, name: str | None, host_name: str, wait: bool, as_json: bool) -> None:
+def _wish(verb: HostVerb, file: Path | None, name: str | None, host_name: str, wait: bool, as_json: bool) -> None:
     lab, roots = lab_name(file, name), Roots.from_environment()
-    _run(lambda bus: host_operations.wish(lab, verb, host_name, roots, bus, wait=wait), as_json)
+    _run(lambda bus: host_operations.wish(lab, HostWish(verb, host_name, wait), roots, bus), as_json)
 
 
-def _run(ask: Callable[[Bus], Coroutine[Any, Any, dict[str, Any]]], as_json: bool) -> None:
+def _run(ask: Callable[[Bus], Coroutine[Any, Any, HostDone]], as_json: bool) -> None:
     bus = Bus()
     with shown(bus, as_json=as_json):
         done = asyncio.run(ask(bus))
     if as_json:
-        print_json(done)
+        print_json(encode(done))
 
 
 def _image(url: str, checksum: str, form: str | None) -> Any:
@@ -218,4 +220,4 @@ def _image(url: str, checksum: str, form: str | None) -> Any:
 
 def _records(file: Path | None, name: str | None) -> list[dict[str, Any]]:
     lab = lab_name(file, name)
-    return asyncio.run(host_operations.hosts(lab, Roots.from_environment()))
+    return [dict(record) for record in asyncio.run(host_operations.hosts(lab, Roots.from_environment()))]

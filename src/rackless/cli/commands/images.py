@@ -12,8 +12,9 @@ from rich.table import Table
 
 from rackless.cli.options import json_option, print_json
 from rackless.cli.progress import shown
-from rackless.daemon import image_operations
 from rackless.events import Bus
+from rackless.operations import images as image_operations
+from rackless.operations.this_computer import this_computer
 from rackless.run.paths import Roots
 
 
@@ -26,7 +27,7 @@ def images() -> None:
 @json_option("The entries as JSON.")
 def list_images(as_json: bool) -> None:
     """List what is in the cache, how large and how old it is, who uses it, and whether it is still made so."""
-    found = asyncio.run(image_operations.listing(Roots.from_environment()))
+    found = asyncio.run(image_operations.listing(Roots.from_environment(), this_computer()))
     if as_json:
         print_json(found)
         return
@@ -52,7 +53,7 @@ def build(as_json: bool) -> None:
     """Build what is missing or damaged, so that the next `up` need not."""
     bus = Bus()
     with shown(bus, as_json=as_json):
-        found = asyncio.run(image_operations.build(Roots.from_environment(), bus))
+        found = asyncio.run(image_operations.build(Roots.from_environment(), bus, this_computer()))
     if as_json:
         print_json(found)
 
@@ -63,7 +64,7 @@ def verify(as_json: bool) -> None:
     """Read every byte and compare it with what was built."""
     bus = Bus()
     with shown(bus, as_json=as_json):
-        found = asyncio.run(image_operations.verify(Roots.from_environment(), bus))
+        found = asyncio.run(image_operations.verify(Roots.from_environment(), bus, this_computer()))
     if as_json:
         print_json(found)
 
@@ -73,7 +74,9 @@ def verify(as_json: bool) -> None:
 @json_option()
 def prune(dry_run: bool, as_json: bool) -> None:
     """Remove what no lab uses and what is not made any more."""
-    done: dict[str, Any] = asyncio.run(image_operations.prune(Roots.from_environment(), Bus(), dry_run=dry_run))
+    done: dict[str, Any] = asyncio.run(
+        image_operations.prune(Roots.from_environment(), Bus(), this_computer(), dry_run=dry_run)
+    )
     if as_json:
         print_json(done)
         return

@@ -9,7 +9,8 @@ import click
 
 from rackless.cli.handover import become, run_told, tell
 from rackless.cli.options import json_option, lab_name, lab_options
-from rackless.daemon import access
+from rackless.operations import access
+from rackless.operations.this_computer import this_computer
 from rackless.run.paths import Roots
 
 
@@ -20,7 +21,7 @@ from rackless.run.paths import Roots
 def exec_inside(file: Path | None, name: str | None, as_json: bool, command: tuple[str, ...]) -> None:
     """Run a command inside the lab, such as `rackless exec -- virsh list` or `-- kubectl get bmh`."""
     lab, roots = lab_name(file, name), Roots.from_environment()
-    argv = access.inside_command(lab, command, roots)
+    argv = access.inside_command(lab, command, roots, this_computer())
     env = access.inside_environment(lab, roots)
     if as_json:
         run_told(argv, {"lab": lab, "command": list(command)}, env)
@@ -33,7 +34,7 @@ def exec_inside(file: Path | None, name: str | None, as_json: bool, command: tup
 def shell(file: Path | None, name: str | None, as_json: bool) -> None:
     """Open a shell inside the lab: its networks, its DNS, its libvirt, your files."""
     lab, roots = lab_name(file, name), Roots.from_environment()
-    argv = access.inside_command(lab, [os.environ.get("SHELL", "/bin/bash")], roots)
+    argv = access.inside_command(lab, [os.environ.get("SHELL", "/bin/bash")], roots, this_computer())
     env = {**access.inside_environment(lab, roots), "debian_chroot": f"lab {lab}"}
     if as_json:
         tell(argv, {"lab": lab}, env)

@@ -10,12 +10,12 @@ from pathlib import Path
 import click
 
 from rackless.cli.options import json_option, lab_options, load_spec, print_json
-from rackless.cluster.install_config import credentials
-from rackless.cluster.install_config import release as releases
-from rackless.cluster.install_config.cluster_input import Mirror, ProxyInput
-from rackless.cluster.install_config.from_lab import PARTS, BmcAccount, Options, from_lab
-from rackless.cluster.install_config.writing import write
 from rackless.errors import InputError
+from rackless.installer.install_config import credentials
+from rackless.installer.install_config import release as releases
+from rackless.installer.install_config.cluster_input import Mirror, ProxyInput
+from rackless.installer.install_config.from_lab import PARTS, BmcAccount, Options, from_lab
+from rackless.installer.install_config.writing import write
 from rackless.plan.addressing import plan_lab
 from rackless.run.files import write_secret
 from rackless.run.paths import LabPaths, Roots
@@ -33,7 +33,7 @@ _File = click.Path(path_type=Path, dir_okay=False)
 @click.option("--scheme", default="", help="Scheme of the BMC addresses; without it, what each group of servers says.")
 @click.option("--bmc-user", default="admin", show_default=True, help="User of the BMCs.")
 @click.option("--bmc-password-file", type=_File, help="A file with the BMCs' password; without it, the lab's own.")
-@click.option("--static-bootstrap", is_flag=True, help="Give the bootstrap machine a fixed address.")
+@click.option("--static-bootstrap", is_flag=True, help="Give the bootstrap VM a fixed address.")
 @click.option("--static-hosts", is_flag=True, help="Give every host its planned address by NMState, without DHCP.")
 @click.option("--vlan", type=click.IntRange(1, 4094), help="With --static-hosts: the VLAN of the addresses.")
 @click.option(

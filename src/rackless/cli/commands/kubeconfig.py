@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from rackless.cli.options import json_option, lab_name, lab_options, print_json
-from rackless.daemon.access import cluster_kubeconfig, host_kubeconfig
+from rackless.operations.access import cluster_kubeconfig, host_kubeconfig
 from rackless.run.files import write
 from rackless.run.paths import Roots
 

@@ -1,4 +1,4 @@
-"""`rackless list`: the labs on this machine."""
+"""`rackless list`: the labs on this computer."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from rich.console import Console
 from rich.table import Table
 
 from rackless.cli.options import json_option, print_json
-from rackless.daemon import operations
+from rackless.operations import lab as operations
 from rackless.run.paths import Roots
 
 
 @click.command(name="list")
 @json_option("One JSON list.")
 def list_labs(as_json: bool) -> None:
-    """List the labs on this machine."""
+    """List the labs on this computer."""
     labs = asyncio.run(operations.list_labs(Roots.from_environment()))
     if as_json:
         print_json(labs)
         return
     if not labs:
-        click.echo("no lab is on this machine; `rackless up` makes one")
+        click.echo("no lab is on this computer; `rackless up` makes one")
         return
     table = Table(box=None, pad_edge=False, header_style="dim")
     for column in ("LAB", "DAEMON", "REACHED", "SERVERS", "DOMAIN", "SPACE"):

@@ -8,8 +8,8 @@ import click
 
 from rackless.cli.following import follow, last_lines
 from rackless.cli.options import json_option, lab_name, lab_options, print_json
-from rackless.daemon.known import require_lab
 from rackless.errors import InputError
+from rackless.operations.lab_registry import require_lab
 from rackless.run.paths import LabPaths, Roots
 
 

@@ -12,9 +12,10 @@ from rich.table import Table
 from rich.text import Text
 
 from rackless.cli.options import json_option, lab_options, load_spec, print_json
-from rackless.daemon import operations, sizing
-from rackless.daemon.stages import STAGES
+from rackless.operations import lab as operations
+from rackless.operations import sizing
 from rackless.plan.actions import DESTRUCTIVE, Verb
+from rackless.plan.stages import GOALS
 from rackless.run.paths import Roots
 
 _STYLES = {Verb.KEEP: "dim", Verb.REFUSE: "bold red", **dict.fromkeys(DESTRUCTIVE, "red"), Verb.RESTART: "yellow"}
@@ -24,7 +25,7 @@ _LEVELS = {"error": "bold red", "warning": "yellow", "info": "dim"}
 
 @click.command()
 @lab_options
-@click.option("--until", "goal", type=click.Choice(STAGES), default=STAGES[-1], help="As far as this stage.")
+@click.option("--until", "goal", type=click.Choice(GOALS), default=GOALS[-1], help="As far as this stage.")
 @json_option()
 def plan(file: Path | None, name: str | None, goal: str, as_json: bool) -> None:
     """Show what `up` would do, and why. What it would keep is shown too."""

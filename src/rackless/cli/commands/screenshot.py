@@ -8,7 +8,8 @@ from pathlib import Path
 import click
 
 from rackless.cli.options import json_option, lab_name, lab_options, print_json
-from rackless.daemon import hands
+from rackless.operations import servers as hands
+from rackless.operations.this_computer import this_computer
 from rackless.run.paths import Roots
 
 
@@ -19,7 +20,9 @@ from rackless.run.paths import Roots
 @json_option()
 def screenshot(file: Path | None, name: str | None, server: str, output: Path | None, as_json: bool) -> None:
     """Take a picture of SERVER's screen."""
-    found = asyncio.run(hands.screenshot(lab_name(file, name), server, output, Roots.from_environment()))
+    found = asyncio.run(
+        hands.screenshot(lab_name(file, name), server, output, Roots.from_environment(), this_computer())
+    )
     if as_json:
         print_json(found)
     else:

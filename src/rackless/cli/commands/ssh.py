@@ -8,7 +8,7 @@ import click
 
 from rackless.cli.handover import become, run_told, tell
 from rackless.cli.options import json_option, lab_name, lab_options
-from rackless.daemon import access
+from rackless.operations import access
 from rackless.run.paths import Roots
 
 

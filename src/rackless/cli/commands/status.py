@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import time
 from pathlib import Path
-from typing import Any
 
 import click
 from rich.console import Console
@@ -14,8 +13,12 @@ from rich.text import Text
 
 from rackless.cli import timeline_view
 from rackless.cli.options import json_option, lab_name, lab_options, print_json
-from rackless.daemon import operations
-from rackless.daemon.timeline import to_json
+from rackless.codec import encode
+from rackless.diagnosis.timeline import to_json
+from rackless.operations import lab as operations
+from rackless.operations.lab import AbsentLab
+from rackless.operations.lab_events import host_timeline
+from rackless.protocol.messages import LabStatus
 from rackless.run.paths import Roots
 
 WATCH_EVERY = 2.0
@@ -42,13 +45,13 @@ def _show_status(lab: str, roots: Roots, console: Console, *, clear: bool, as_js
     if clear:
         console.clear()
     if as_json:
-        print_json(found)
+        print_json(encode(found))
     else:
         render(found, console)
 
 
 def _show_timeline(lab: str, roots: Roots, console: Console, *, clear: bool, as_json: bool) -> None:
-    found = operations.host_timeline(lab, roots)
+    found = asyncio.run(host_timeline(lab, roots))
     if clear:
         console.clear()
     if as_json:
@@ -57,61 +60,65 @@ def _show_timeline(lab: str, roots: Roots, console: Console, *, clear: bool, as_
         console.print(timeline_view.render(found))
 
 
-def render(found: dict[str, Any], console: Console) -> None:
-    if found["daemon"] != "running":
+def render(found: LabStatus | AbsentLab, console: Console) -> None:
+    if isinstance(found, AbsentLab):
         console.print(
             Text.assemble(
                 ("lab ", "dim"),
-                (found["lab"], "bold"),
-                "  is stopped" if found["daemon"] == "stopped" else "  its daemon is not running",
+                (found.lab, "bold"),
+                "  is stopped" if found.daemon == "stopped" else "  its daemon is not running",
             )
         )
         console.print(Text.assemble(("do: ", "bold cyan"), "`rackless up` starts it and goes on"))
         return
-    console.print(Text.assemble(("lab ", "dim"), (found["lab"], "bold"), ("  domain ", "dim"), found["domain"]))
+    console.print(Text.assemble(("lab ", "dim"), (found.lab, "bold"), ("  domain ", "dim"), found.domain))
     table = Table(box=None, pad_edge=False, collapse_padding=True, header_style="dim")
     for column in ("SERVER", "ROLE", "POWER", "HOST", "NODE", "ADDRESS", "BMC"):
         table.add_column(column, no_wrap=True)
-    for server in found["servers"]:
+    for server in found.servers:
         table.add_row(
-            Text(server["name"], "bold"),
-            server["role"],
-            _power(server["power"]),
-            Text(server["host"] or "-", "red" if server["error"] else ""),
-            Text(server["node"] or "-", "green" if server["node"] else "dim"),
-            server["address"],
-            server["bmc"].removeprefix("https://"),
+            Text(server.name, "bold"),
+            server.role,
+            _power(server.power),
+            Text(server.host or "-", "red" if server.error else ""),
+            Text(server.node or "-", "green" if server.node else "dim"),
+            server.address,
+            server.bmc.removeprefix("https://"),
         )
     console.print(table)
-    for server in found["servers"]:
-        if server["error"]:
-            console.print(Text.assemble((f"{server['name']}: ", "bold red"), server["error"]))
-    for fault in found.get("faults", ()):
-        console.print(Text.assemble((f"fault {fault['id']}: ", "bold yellow"), fault["text"]))
-    for part in found["parts"]:
-        if not part["running"] or part["restarts"]:
-            again = "once" if part["restarts"] == 1 else f"{part['restarts']} times"
-            state = f"was started again {again}" if part["running"] else "is not running"
-            log = f" (log: {part['log']})" if part["log"] else ""
-            console.print(Text.assemble(("! ", "yellow"), f"{part['name']} {state}: {part['reason']}{log}"))
-    for warning in found["warnings"]:
+    for server in found.servers:
+        if server.error:
+            console.print(Text.assemble((f"{server.name}: ", "bold red"), server.error))
+    for fault in found.faults:
+        console.print(Text.assemble((f"fault {fault.id}: ", "bold yellow"), fault.text))
+    for part in found.parts:
+        if not part.running or part.restarts:
+            again = "once" if part.restarts == 1 else f"{part.restarts} times"
+            state = f"was started again {again}" if part.running else "is not running"
+            log = f" (log: {part.log})" if part.log else ""
+            console.print(Text.assemble(("! ", "yellow"), f"{part.name} {state}: {part.reason}{log}"))
+    if cut_off := found.cut_off:
+        what = ", ".join(cut_off[:3]) + (f" and {len(cut_off) - 3} more" if len(cut_off) > 3 else "")
+        console.print(Text.assemble(("! ", "yellow"), f"the last `rackless up` was cut off at: {what}"))
+        console.print(Text.assemble(("do: ", "bold cyan"), "`rackless up` goes on"))
+    for warning in found.warnings:
         console.print(Text.assemble(("! ", "yellow"), warning))
     _render_cluster(found, console)
 
 
-def _render_cluster(found: dict[str, Any], console: Console) -> None:
-    etcd, vip = found["etcd"], found["vip"]
-    if (etcd or vip) and found["reached"] not in ("hosts", "cluster"):
+def _render_cluster(found: LabStatus, console: Console) -> None:
+    etcd, vip = found.etcd, found.vip
+    if (etcd or vip) and found.reached not in ("hosts", "cluster"):
         console.print(Text("· etcd and the API VIP come when the hosts are provisioned", "dim"))
         return
     if etcd is not None:
-        console.print(Text.assemble(_mark(etcd["complete"]), "etcd: ", etcd["detail"]))
-        if etcd["leader"]:  # else the detail has it all
-            for member in etcd["members"]:
-                if member["problem"]:
-                    console.print(Text.assemble("    ", (member["name"], "bold"), f": {member['problem']}"))
+        console.print(Text.assemble(_mark(etcd.complete), "etcd: ", etcd.detail))
+        if etcd.leader:  # else the detail has it all
+            for member in etcd.members:
+                if member.problem:
+                    console.print(Text.assemble("    ", (member.name, "bold"), f": {member.problem}"))
     if vip is not None:
-        console.print(Text.assemble(_mark(vip["ready"]), "API VIP: ", vip["detail"]))
+        console.print(Text.assemble(_mark(vip.ready), "API VIP: ", vip.detail))
 
 
 def _mark(good: bool) -> tuple[str, str]:

@@ -1,4 +1,4 @@
-"""`rackless uninstall`: what all labs share goes too. Packages stay; they are the machine's."""
+"""`rackless uninstall`: what all labs share goes too. Packages stay; they are the computer's."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import sys
 import click
 
 from rackless.cli.options import json_option, print_json
-from rackless.daemon import operations
 from rackless.errors import InputError
+from rackless.operations import lab as operations
 from rackless.run.paths import Roots
 
 

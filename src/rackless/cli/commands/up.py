@@ -11,9 +11,10 @@ from rich.console import Console
 from rackless.cli import timeline_view
 from rackless.cli.options import lab_options, load_spec
 from rackless.cli.progress import interruptible, shown
-from rackless.daemon import operations
-from rackless.daemon.stages import STAGES
 from rackless.events import Bus
+from rackless.operations import lab as operations
+from rackless.operations.lab_events import host_timeline
+from rackless.plan.stages import GOALS
 from rackless.run.paths import Roots
 
 
@@ -22,8 +23,8 @@ from rackless.run.paths import Roots
 @click.option(
     "--until",
     "goal",
-    type=click.Choice(STAGES),
-    default=STAGES[-1],
+    type=click.Choice(GOALS),
+    default=GOALS[-1],
     help="Stop after this stage.",
 )
 @click.option("--replace", is_flag=True, help="Make anew what cannot be changed in place; its disks are lost.")
@@ -45,5 +46,5 @@ def up(
         shown(bus, as_json=as_json, quiet=quiet),
     ):
         asyncio.run(operations.up(spec, roots, bus, goal=goal, install=not no_install, replace=replace))
-    if STAGES.index(goal) >= STAGES.index("hosts") and not as_json and not quiet:
-        Console(highlight=False).print(timeline_view.render(operations.host_timeline(spec.name, roots)))
+    if GOALS.index(goal) >= GOALS.index("hosts") and not as_json and not quiet:
+        Console(highlight=False).print(timeline_view.render(asyncio.run(host_timeline(spec.name, roots))))

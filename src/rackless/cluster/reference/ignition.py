@@ -10,12 +10,12 @@ import json
 from dataclasses import dataclass, field
 from typing import Any
 
-from rackless.cluster.reference import control_plane
-from rackless.cluster.reference.control_plane import ControlPlaneSecrets
-from rackless.cluster.reference.files import file
+from rackless.cluster.reference import joining
+from rackless.cluster.reference.joining import Invitation
+from rackless.installer.assets.ignition import control_plane
+from rackless.installer.assets.ignition.control_plane import ControlPlaneSecrets
+from rackless.installer.assets.ignition.parts import SPEC, file, user
 from rackless.plan.model import LabPlan, PlannedServer
-
-SPEC = "3.3.0"
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +25,8 @@ class NodeSecrets:
     ssh_host_key: str = field(repr=False)
     control_plane: ControlPlaneSecrets | None = None
     """For control planes."""
+    invitation: Invitation | None = None
+    """For nodes of a cluster that has an API."""
 
 
 def render(server: PlannedServer, plan: LabPlan, authorized_key: str, secrets: NodeSecrets) -> str:
@@ -41,11 +43,12 @@ def render(server: PlannedServer, plan: LabPlan, authorized_key: str, secrets: N
         storage["files"] += control_plane.files(server, plan, secrets.control_plane)
         storage["directories"] = control_plane.folders()
         units = control_plane.units(server, plan)
+    if secrets.invitation is not None:
+        storage["files"] += joining.files(server, plan, secrets.invitation)
+        units += joining.units()
     config = {
         "ignition": {"version": SPEC},
-        "passwd": {
-            "users": [{"name": "core", "groups": ["sudo"], "sshAuthorizedKeys": [authorized_key], "shell": "/bin/bash"}]
-        },
+        "passwd": {"users": [user(authorized_key)]},
         "storage": storage,
         "systemd": {"units": units},
     }

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import secrets
 import ssl
+import string
 from dataclasses import dataclass
 from pathlib import Path
 
-from rackless.api.access import pki
-from rackless.cluster.reference.control_plane import ControlPlaneSecrets
-from rackless.lab.certificates import Authority
-from rackless.lab.secrets import SshKey, ensure_ssh_key
+from rackless.api.access import keys as api_keys
+from rackless.cluster.reference.joining import Invitation
+from rackless.installer.assets.ignition.control_plane import ControlPlaneSecrets
 from rackless.plan.model import LabPlan, PlannedServer
+from rackless.run.files import write_secret
+from rackless.trust.authority import BOTH_USES, Authority
+from rackless.trust.secrets import SshKey, ensure_ssh_key
+
+_TOKEN_LETTERS = string.ascii_lowercase + string.digits
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,16 +52,35 @@ class Keys:
     def ensure_host_key(self, server: PlannedServer) -> SshKey:
         return ensure_ssh_key(self.folder / "hosts" / server.name, server.fqdn)
 
+    def token(self, server: str) -> str | None:
+        """With which a server joins; None for one that was made before nodes joined by themselves."""
+        try:
+            return self._token(server).read_text().strip()
+        except FileNotFoundError:
+            return None
+
+    def ensure_invitation(self, server: PlannedServer, plan: LabPlan) -> Invitation:
+        if self.token(server.name) is None:
+            parts = ("".join(secrets.choice(_TOKEN_LETTERS) for _ in range(length)) for length in (6, 16))
+            write_secret(self._token(server.name), ".".join(parts) + "\n")
+        return Invitation(self._ensure_api(plan).certificate.read_text(), self.token(server.name) or "")
+
+    def _token(self, server: str) -> Path:
+        return self.folder / "tokens" / server
+
     def forget(self, server: str) -> None:
         """The keys that were made for one server."""
+        self._token(server).unlink(missing_ok=True)
         leaves = [self.etcd / f"{name}{end}" for name in (server, f"api-{server}") for end in (".key", ".crt")]
         for path in (self.folder / "hosts" / server, self.folder / "hosts" / f"{server}.pub", *leaves):
             path.unlink(missing_ok=True)
 
     def control_plane(self, server: PlannedServer, plan: LabPlan) -> ControlPlaneSecrets:
         etcd, api = self._ensure_etcd(plan), self._ensure_api(plan)
-        member = etcd.ensure_leaf(server.name, [str(server.address), "127.0.0.1", server.name, server.fqdn])
-        store = etcd.ensure_leaf(f"api-{server.name}", [])
+        member = etcd.ensure_leaf(
+            server.name, [str(server.address), "127.0.0.1", server.name, server.fqdn], uses=BOTH_USES
+        )
+        store = etcd.ensure_leaf(f"api-{server.name}", uses=BOTH_USES)
         return ControlPlaneSecrets(
             etcd_ca=etcd.certificate.read_text(),
             etcd_certificate=member.certificate.read_text(),
@@ -69,7 +94,7 @@ class Keys:
 
     def etcd_client(self, plan: LabPlan) -> ssl.SSLContext:
         authority = self._ensure_etcd(plan)
-        leaf = authority.ensure_leaf("observer", [])
+        leaf = authority.ensure_leaf("observer", uses=BOTH_USES)
         context = ssl.create_default_context(cafile=authority.certificate)
         context.load_cert_chain(leaf.certificate, leaf.key)
         return context
@@ -86,7 +111,6 @@ class Keys:
     def _ensure_api(self, plan: LabPlan) -> Authority:
         """The CA, and beside it the key of the tokens and the administrator's certificate."""
         authority = Authority.ensure(self.api, f"API of {plan.domain}")
-        signer = pki.Authority(self.api)
-        signer.ensure_token_key()
-        pki.ensure_kubeconfig(signer, self.api / "kubeconfig", f"https://{plan.api_vip}:6443")
+        api_keys.ensure_token_key(self.api)
+        api_keys.ensure_kubeconfig(authority, self.api / "kubeconfig", f"https://{plan.api_vip}:6443")
         return authority

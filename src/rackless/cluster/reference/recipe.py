@@ -6,37 +6,43 @@ Knows hosts by their BMC addresses and nodes by their addresses on the network; 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, replace
 
-import aiohttp
-
-from rackless.cluster.reference import etcd, ignition, nodes, vip
+from rackless.cluster.reference import ignition, joining
 from rackless.cluster.reference.keys import Keys
+from rackless.cluster.reference.machines import with_user_data
 from rackless.events import Bus
-from rackless.lab.secrets import SshKey
 from rackless.plan.model import LabPlan, PlannedServer
+from rackless.ports.api import ApiUnreachable
 from rackless.ports.clock import Clock
 from rackless.ports.hypervisor import Firmware
+from rackless.ports.nodes import Admission, Members, Nodes, NodesUnreachable, Quorum, Vip
 from rackless.ports.provisioner import Image
 from rackless.ports.resources import Record, Resources
 from rackless.provisioning.baremetalhost import (
     BY_HAND,
     KIND,
+    BadRecord,
+    State,
     System,
     baremetalhost,
     own_user_data,
+    read,
     secret,
 )
 from rackless.provisioning.waiting import until_state
 from rackless.run.files import write
 from rackless.run.waiting import until
 from rackless.spec.lab import Role
+from rackless.trust.secrets import SshKey
 
 BMC_SECRET = "bmc-credentials"
 PROVISION_WITHIN = 3600.0
 NODES_WITHIN = 900.0
-CONNECT_WITHIN = 2.0
+APPROVE_EVERY = 60.0
+"""Seconds between two looks for requests of nodes that have joined. Each is a TLS handshake for an emulated control plane."""
 LOOK_WITHIN = 5.0
 """Seconds for one answer, where somebody waits for the whole."""
 PATIENCE = 30.0
@@ -50,24 +56,25 @@ class Cluster:
     resources: Resources
     clock: Clock
     bus: Bus
+    nodes: Nodes
 
     @property
     def wanted(self) -> tuple[PlannedServer, ...]:
         """The servers that become nodes."""
         return tuple(server for server in self.plan.servers if server.role is not Role.SPARE)
 
-    async def ensure_hosts(
+    async def records(
         self, username: str, password: str, image: Image, own: Mapping[str, System] | None = None
-    ) -> None:
-        """Write down which hosts there should be, and with what on them; the controller does the rest.
+    ) -> list[Record]:
+        """The hosts there should be and what they refer to, Secrets first; keys are made for those that become nodes.
 
         `own` are the systems that people want on servers instead of `image`. What a person has said of a host by hand
         is left as it is.
         """
-        by_hand = await self._by_hand()
-        await self.resources.apply(secret(BMC_SECRET, {"username": username, "password": password}))
+        by_hand, claimed, before = await self.by_hand(), await self.claimed(), await self._provisioned()
         admin = self.keys.ensure_admin(self.plan.name)
-        known = []
+        secrets = [secret(BMC_SECRET, {"username": username, "password": password})]
+        hosts, known = [], []
         for server in self.plan.servers:
             if server.name in by_hand:
                 continue
@@ -76,28 +83,58 @@ class Cluster:
             if system is not None:
                 user_data = own_user_data(server.name) if system.user_data else ""
                 if user_data:
-                    await self.resources.apply(secret(user_data, {"userData": system.user_data}))
-                await self.resources.apply(self._host(server, system.image, user_data))
+                    secrets.append(secret(user_data, {"userData": system.user_data}))
+                hosts.append(self._host(server, system.image, user_data))
                 continue
-            if wanted:
+            user_data = f"{server.name}-user-data"
+            if self.wanted:  # spare servers, too: a Machine may claim them
+                as_node = server if wanted else replace(server, role=Role.WORKER)
                 host_key = self.keys.ensure_host_key(server)
                 known.append(f"{server.address},{server.name},{server.fqdn} {host_key.public}\n")
-                config = ignition.render(server, self.plan, admin.public, self._node_secrets(server, host_key))
-                await self.resources.apply(secret(f"{server.name}-user-data", {"userData": config}))
-            await self.resources.apply(
-                self._host(server, image if wanted else None, f"{server.name}-user-data" if wanted else "")
-            )
+                joins = server.name not in before or self.keys.token(server.name) is not None
+                config = ignition.render(
+                    as_node, self.plan, admin.public, self._node_secrets(as_node, host_key, joins=joins)
+                )
+                secrets.append(secret(user_data, {"userData": config}))
+            if wanted:
+                hosts.append(with_user_data(self._host(server, image, user_data), user_data))
+            elif server.name not in claimed:
+                spare = self._host(server, None, "")
+                hosts.append(with_user_data(spare, user_data) if self.wanted else spare)
         write(self.keys.known_hosts, "".join(known))
+        return [*secrets, *hosts]
+
+    async def ensure_hosts(
+        self, username: str, password: str, image: Image, own: Mapping[str, System] | None = None
+    ) -> None:
+        """Write down which hosts there should be, and with what on them; the controller does the rest."""
+        consumers = await self.claimed()
+        for record in await self.records(username, password, image, own):
+            if record["kind"] == KIND and (consumer := consumers.get(record["metadata"]["name"])):
+                record["spec"]["consumerRef"] = consumer  # whose it is, is not ours to say
+            await self.resources.apply(record)
 
     async def forget(self, server: str) -> None:
         """What was written down for a server that goes, besides its host."""
+        await self._dismiss(server)
         await self.resources.delete("Secret", f"{server}-user-data")
         self.keys.forget(server)
 
-    async def _by_hand(self) -> set[str]:
-        """The hosts of which a person has said what they run."""
-        metadata = [record["metadata"] for record in await self.resources.list(KIND)]
-        return {found["name"] for found in metadata if BY_HAND in (found.get("annotations") or {})}
+    async def claimed(self) -> dict[str, Record]:
+        """Who has which host, for the hosts that somebody has."""
+        hosts = await self.resources.list(KIND)
+        found = {host["metadata"]["name"]: (host.get("spec") or {}).get("consumerRef") for host in hosts}
+        return {name: consumer for name, consumer in found.items() if consumer}
+
+    async def by_hand(self) -> set[str]:
+        """Hosts of which a person has said what they run, or that a Machine has given back: fewer workers are wanted."""
+        workers = {server.name for server in self.plan.servers if server.role is Role.WORKER and server.image is None}
+        return {
+            record["metadata"]["name"]
+            for record in await self.resources.list(KIND)
+            if BY_HAND in (record["metadata"].get("annotations") or {})
+            or (record["metadata"]["name"] in workers and not (record.get("spec") or {}).get("image"))
+        }
 
     def _host(self, server: PlannedServer, image: Image | None, user_data: str) -> Record:
         return baremetalhost(
@@ -111,41 +148,99 @@ class Cluster:
             boot_mode="legacy" if server.firmware is Firmware.BIOS else "",
         )
 
+    async def lacking_hosts(self) -> str:
+        """Which host is not where it should be; empty when all are."""
+        found = {record["metadata"]["name"]: record for record in await self.resources.list(KIND)}
+        by_hand = await self.by_hand()
+        for server in self.plan.servers:
+            if server.name in by_hand:
+                continue
+            if server.name not in found:
+                return f"{server.name} is not written down"
+            try:
+                status = read(found[server.name]).status
+            except BadRecord as error:
+                return f"{server.name} is written down wrongly: {error}"
+            if server in self.wanted and (status.state is not State.PROVISIONED or status.error_type is not None):
+                return f"{server.name} is {status.state.value or 'new'}"
+            if found[server.name]["spec"].get("bmc", {}).get("address") != server.bmc_url:
+                return f"{server.name} has another BMC"
+        return ""
+
     async def await_hosts(self) -> None:
-        by_hand = await self._by_hand()
+        by_hand = await self.by_hand()
         names = [server.name for server in self.wanted if server.name not in by_hand]
         await until_state(self.resources, names, within=PROVISION_WITHIN)
 
+    async def ours(self) -> list[PlannedServer]:
+        """The nodes whose system is ours, so that we know how they answer."""
+        by_hand = await self.by_hand()
+        return [server for server in self.wanted if server.image is None and server.name not in by_hand]
+
+    async def forms(self) -> bool:
+        """Whether there is a control plane that is wholly ours, and so an etcd and an API to wait for."""
+        ours = await self.ours()
+        return bool(self.plan.control_planes) and all(server in ours for server in self.plan.control_planes)
+
+    async def lacking(self) -> str:
+        """What of the cluster does not answer; empty when all of it does."""
+        ours = {server.name for server in await self.ours()}
+        up = await self.observe_nodes()
+        if silent := sorted(name for name in ours if not up.get(name)):
+            return f"{', '.join(silent)} not answering"
+        if not await self.forms():
+            return ""
+        quorum, api = await asyncio.gather(self.observe_quorum(), self.observe_api())
+        if quorum is None or not quorum.complete:
+            return f"etcd: {quorum.describe() if quorum else 'has no keys yet'}"
+        return "" if api is not None and api.ready else f"API VIP: {api.describe() if api else 'not there'}"
+
     async def await_nodes(self) -> None:
-        """Every node answers over ssh; the control planes are one quorum, and the API at its VIP knows the nodes."""
+        """Every node answers over ssh; the control planes are one quorum, and the API answers at its VIP."""
         # one after the other: a node that still boots has better things to do than to answer questions
-        by_hand = await self._by_hand()
-        ours = [server for server in self.wanted if server.image is None and server.name not in by_hand]
+        ours = await self.ours()
         async with asyncio.TaskGroup() as group:
             for server in self.wanted:
                 group.create_task(self._await_node(server) if server in ours else self._greet(server))
-        if self.plan.control_planes and all(server in ours for server in self.plan.control_planes):
+        if await self.forms():
             await self._await_quorum()
             await self._await_api()
-            await self._ensure_nodes(ours)
 
-    async def observe_quorum(self) -> etcd.Quorum | None:
+    async def lacking_objects(self) -> str:
+        """Which node is not ready in the cluster's API; empty when all are that join by themselves."""
+        if not await self.forms() or not self.keys.made:
+            return ""
+        try:
+            there = await self.nodes.objects(self.plan.api_vip, self.keys.api_client())
+        except NodesUnreachable as error:
+            return f"the API does not answer: {error}"
+        return joining.lacking(there, [admission.name for admission in await self._admissions()])
+
+    async def observe_quorum(self) -> Quorum | None:
         if not self.plan.control_planes or not self.keys.made:
             return None
-        async with self._members(etcd.PATIENCE) as members:
+        async with self._members(LOOK_WITHIN) as members:
             return await members.observe()
 
-    async def observe_api(self) -> vip.Vip | None:
+    async def observe_api(self) -> Vip | None:
         if not self.plan.control_planes or not self.keys.made:
             return None
-        return await vip.observe(self.plan, self.keys.api_client())
+        macs = {nic.mac.lower(): server.name for server in self.plan.servers for nic in server.nics}
+        return await self.nodes.vip(self.plan.api_vip, self.plan.cluster.bridge, macs, self.keys.api_client())
+
+    async def observe_nodes(self) -> dict[str, bool]:
+        """Which of the servers that become nodes answer, as nodes do."""
+        banners = await asyncio.gather(
+            *(self.nodes.ssh_banner(str(server.address), LOOK_WITHIN) for server in self.wanted)
+        )
+        return {server.name: banner is not None for server, banner in zip(self.wanted, banners, strict=True)}
 
     async def _await_node(self, server: PlannedServer) -> None:
         async def answers() -> tuple[bool, str]:
-            banner = await ssh_banner(str(server.address), PATIENCE)
+            banner = await self.nodes.ssh_banner(str(server.address), PATIENCE)
             return banner is not None, banner or f"no ssh at {server.address} yet"
 
-        with self.bus.step(f"{server.name}: booting its system") as step:
+        with self.bus.step("booting its system", subject=f"host/{server.name}") as step:
             step.detail = await until(
                 answers,
                 what=f"{server.name} to answer over ssh",
@@ -157,8 +252,8 @@ class Cluster:
 
     async def _greet(self, server: PlannedServer) -> None:
         """A system that is not ours is done when it is on the disk; whether and how it answers is its own affair."""
-        with self.bus.step(f"{server.name}: your image") as step:
-            banner = await ssh_banner(str(server.address), LOOK_WITHIN)
+        with self.bus.step("your image", subject=f"host/{server.name}") as step:
+            banner = await self.nodes.ssh_banner(str(server.address), LOOK_WITHIN)
             step.detail = f"provisioned; {'answers over ssh' if banner else 'what it does from here is its own affair'}"
 
     async def _await_quorum(self) -> None:
@@ -179,9 +274,9 @@ class Cluster:
                     hint="on a control plane: `journalctl -u etcd`",
                 )
 
-    def _members(self, patience: float) -> etcd.Observer:
+    def _members(self, patience: float) -> AbstractAsyncContextManager[Members]:
         members = [(member.name, str(member.address)) for member in self.plan.control_planes]
-        return etcd.Observer(members, self.keys.etcd_client(self.plan), patience)
+        return self.nodes.members(members, self.keys.etcd_client(self.plan), patience)
 
     async def _await_api(self) -> None:
         async def answers() -> tuple[bool, str]:
@@ -199,52 +294,87 @@ class Cluster:
                 hint="on a control plane: `journalctl -u rackless-api -u haproxy -u keepalived`",
             )
 
-    async def _ensure_nodes(self, ours: Sequence[PlannedServer]) -> None:
-        """An API that has just come up may lose its first request: its etcd elects, its VIP moves. Ask again."""
-        made: list[str] = []
+    async def await_joined(self) -> None:
+        """The nodes are let in, and say themselves that they are ready.
 
-        async def known() -> tuple[bool, str]:
+        An API that has just come up may lose its first request: its etcd elects, its VIP moves. Ask again.
+        """
+        awaited = [admission.name for admission in await self._admissions()]
+        if not awaited or not await self.forms():
+            return
+        # spare servers, too: whoever claims one finds it let in
+        admissions = [joining.admission(server, token) for server, token in self._invited()]
+        api, tls = self.plan.api_vip, self.keys.api_client()
+
+        async def ready() -> tuple[bool, str]:
             try:
-                made.extend(await nodes.ensure_nodes(self.plan.api_vip, self.keys.api_client(), ours))
-            except (aiohttp.ClientError, OSError, TimeoutError) as error:
-                return False, str(error) or type(error).__name__
-            return True, ", ".join(made)
+                await self.nodes.admit(api, tls, admissions, self._approves)
+                lacks = joining.lacking(await self.nodes.objects(api, tls), awaited)
+            except NodesUnreachable as error:
+                return False, str(error)
+            return not lacks, lacks or f"{', '.join(awaited)} ready"
 
-        with self.bus.step("nodes in the cluster's API") as step:
+        with self.bus.step("nodes join") as step:
             step.detail = await until(
-                known,
-                what="the API to know its nodes",
+                ready,
+                what="the nodes to be ready",
                 within=NODES_WITHIN,
                 every=1.0,
                 clock=self.clock,
                 seen=step.progress,
+                hint="on a node that is not: `journalctl -u rackless-node`",
             )
-            if not made:
-                step.unchanged()
 
-    def _node_secrets(self, server: PlannedServer, host_key: SshKey) -> ignition.NodeSecrets:
-        private = host_key.private.read_text()
-        if server.role is not Role.CONTROL_PLANE:
-            return ignition.NodeSecrets(private)
-        return ignition.NodeSecrets(private, self.keys.control_plane(server, self.plan))
+    async def keep_approving(self) -> None:
+        """Renewals, and nodes that ask anew because their system was installed anew, need nobody's `up`."""
+        while True:
+            await self.clock.sleep(APPROVE_EVERY)
+            try:
+                if await self._admissions() and await self.forms():
+                    await self.nodes.approve(self.plan.api_vip, self.keys.api_client(), self._approves)
+            except (NodesUnreachable, ApiUnreachable):
+                continue  # whoever waits for the API is told elsewhere
 
+    def _approves(self, request: Record) -> bool:
+        return joining.approves(request, [server for server, _ in self._invited()])
 
-async def ssh_banner(address: str, within: float) -> str | None:
-    """What an ssh server says first; None when there is none."""
-    try:
-        async with asyncio.timeout(CONNECT_WITHIN):
-            reader, writer = await asyncio.open_connection(address, 22)
+    def _invited(self) -> list[tuple[PlannedServer, str]]:
+        """Every server that was given a token; one that is spare becomes a worker."""
+        found = [(server, self.keys.token(server.name)) for server in self.plan.servers]
+        return [
+            (replace(server, role=Role.WORKER) if server.role is Role.SPARE else server, token)
+            for server, token in found
+            if token is not None
+        ]
+
+    async def _admissions(self) -> list[Admission]:
+        """Nodes that join by themselves; those of an earlier version's lab do not."""
+        tokens = {server: self.keys.token(server.name) for server in await self.ours()}
+        return [joining.admission(server, token) for server, token in tokens.items() if token is not None]
+
+    async def _provisioned(self) -> set[str]:
+        """Hosts that have their system: what it was told at its first boot is told, and not again."""
+        found = await self.resources.list(KIND)
+        states = {
+            record["metadata"]["name"]: (record.get("status") or {}).get("provisioning") or {} for record in found
+        }
+        return {name for name, status in states.items() if status.get("state") == State.PROVISIONED.value}
+
+    async def _dismiss(self, name: str) -> None:
+        server, token = self.plan.server(name), self.keys.token(name)
+        if server is None or token is None or not self.keys.made or not self.plan.control_planes:
+            return
         try:
-            async with asyncio.timeout(within):
-                line = await reader.readline()
-        finally:
-            writer.close()
-    except (OSError, TimeoutError):
-        return None
-    text = line.decode(errors="replace").strip()
-    return text if text.startswith("SSH-") else None
+            await self.nodes.dismiss(self.plan.api_vip, self.keys.api_client(), joining.admission(server, token))
+        except NodesUnreachable as error:
+            self.bus.warn(f"the cluster's API was not told that {name} is gone: {error}")
 
-
-async def observe_nodes(servers: Sequence[PlannedServer]) -> dict[str, bool]:
-    banners = await asyncio.gather(*(ssh_banner(str(server.address), LOOK_WITHIN) for server in servers))
-    return {server.name: banner is not None for server, banner in zip(servers, banners, strict=True)}
+    def _node_secrets(self, server: PlannedServer, host_key: SshKey, *, joins: bool) -> ignition.NodeSecrets:
+        """`joins`: it is given what it takes to join, where there is an API of ours."""
+        private = host_key.private.read_text()
+        own_api = bool(self.plan.control_planes) and all(each.image is None for each in self.plan.control_planes)
+        return ignition.NodeSecrets(
+            private,
+            self.keys.control_plane(server, self.plan) if server.role is Role.CONTROL_PLANE else None,
+            self.keys.ensure_invitation(server, self.plan) if joins and own_api else None,
+        )

@@ -15,13 +15,16 @@ class FakeConsoles:
     typed: defaultdict[str, bytearray] = field(default_factory=lambda: defaultdict(bytearray))
     echo: bool = False
     """Say what is typed, as a guest's terminal does."""
-    _listeners: defaultdict[str, set[asyncio.Queue[bytes]]] = field(default_factory=lambda: defaultdict(set))
+    said: defaultdict[str, bytearray] = field(default_factory=lambda: defaultdict(bytearray))
+    _listeners: defaultdict[str, dict[asyncio.Queue[bytes], None]] = field(default_factory=lambda: defaultdict(dict))
 
-    def attach(self, server: str) -> tuple[Heard, Write]:
+    def attach(self, server: str, lines: int = 0) -> tuple[Heard, Write]:
         if server not in self.servers:
             raise NoConsole(f"{server} has no console")
         queue: asyncio.Queue[bytes] = asyncio.Queue()
-        self._listeners[server].add(queue)
+        self._listeners[server][queue] = None
+        if lines > 0 and (before := b"".join(bytes(self.said[server]).splitlines(keepends=True)[-lines:])):
+            queue.put_nowait(before)
 
         def write(text: bytes) -> None:
             self.typed[server] += text
@@ -34,6 +37,7 @@ class FakeConsoles:
         return len(self._listeners[server])
 
     def say(self, server: str, text: bytes) -> None:
+        self.said[server] += text
         for queue in self._listeners[server]:
             queue.put_nowait(text)
 
@@ -47,4 +51,4 @@ class FakeConsoles:
             while text := await queue.get():
                 yield text
         finally:
-            self._listeners[server].discard(queue)
+            self._listeners[server].pop(queue, None)

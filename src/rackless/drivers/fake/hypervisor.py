@@ -15,11 +15,11 @@ from pathlib import Path
 from rackless.errors import LabError, RacklessError
 from rackless.ports.hypervisor import (
     BootDevice,
-    Change,
     FirmwareChoice,
     NoSuchServer,
     Power,
     Server,
+    ServerChange,
     ServerEvent,
     ServerState,
     Unreachable,
@@ -48,7 +48,7 @@ class FakeHypervisor:
     reachable: bool = True
     _servers: dict[str, ServerState] = field(default_factory=dict)
     _defined: dict[str, Server] = field(default_factory=dict)
-    _listeners: set[asyncio.Queue[ServerEvent | None]] = field(default_factory=set)
+    _listeners: dict[asyncio.Queue[ServerEvent | None], None] = field(default_factory=dict)
     _guests: set[asyncio.Task[None]] = field(default_factory=set)
 
     # the port
@@ -71,8 +71,12 @@ class FakeHypervisor:
             media=known.media if known else None,
             boot_first=known.boot_first if known else BootDevice.DISK,
         )
-        self._tell(server.name, Change.DEFINED)
+        self._tell(server.name, ServerChange.DEFINED)
         return True
+
+    async def differs(self, server: Server) -> bool:
+        await self._answer("differs", server.name)
+        return self._defined.get(server.name) != server
 
     async def retire(self, name: str) -> None:
         await self._answer("retire", name)
@@ -81,8 +85,8 @@ class FakeHypervisor:
         if state is None:
             return
         if state.power is Power.ON:
-            self._tell(name, Change.POWERED_OFF)
-        self._tell(name, Change.UNDEFINED)
+            self._tell(name, ServerChange.POWERED_OFF)
+        self._tell(name, ServerChange.UNDEFINED)
 
     async def servers(self) -> list[ServerState]:
         await self._answer("servers")
@@ -98,7 +102,7 @@ class FakeHypervisor:
         if state.power is Power.OFF:
             self._set(name, power=Power.ON)
             self.boots.append(Boot(name, boot or state.boot_first, "start"))
-            self._tell(name, Change.POWERED_ON)
+            self._tell(name, ServerChange.POWERED_ON)
 
     async def power_off(self, name: str) -> None:
         await self._answer("power_off", name)
@@ -122,18 +126,22 @@ class FakeHypervisor:
         await self._answer("set_boot_first", name)
         self._known(name)
         self._set(name, boot_first=device)
-        self._tell(name, Change.DEFINED)
+        self._tell(name, ServerChange.DEFINED)
 
     async def set_firmware(self, name: str, choice: FirmwareChoice) -> None:
         await self._answer("set_firmware", name)
         if choice not in self._known(name).offers:
             raise LabError(f"{name} has no such firmware")
         self._set(name, firmware=choice.kind, secure_boot=choice.secure_boot)
-        self._tell(name, Change.DEFINED)
+        self._tell(name, ServerChange.DEFINED)
 
     async def processor_seconds(self, name: str) -> float:
         await self._answer("processor_seconds", name)
         return self.processor.get(name, 0.0)
+
+    async def go_on_writing(self) -> list[str]:
+        await self._answer("go_on_writing")
+        return []
 
     async def insert_media(self, name: str, image: Path) -> None:
         await self._answer("insert_media", name)
@@ -148,13 +156,13 @@ class FakeHypervisor:
     async def events(self) -> AsyncIterator[ServerEvent]:
         queue: asyncio.Queue[ServerEvent | None] = asyncio.Queue()
         self._refuse_when_gone()
-        self._listeners.add(queue)
+        self._listeners[queue] = None
         try:
             while (event := await queue.get()) is not None:
                 yield event
             raise Unreachable("the fake hypervisor went away")
         finally:
-            self._listeners.discard(queue)
+            self._listeners.pop(queue, None)
 
     # the script
 
@@ -183,7 +191,7 @@ class FakeHypervisor:
         state = self._known(name)
         self._set(name, power=Power.ON)
         self.boots.append(Boot(name, state.boot_first, "hand"))
-        self._tell(name, Change.POWERED_ON)
+        self._tell(name, ServerChange.POWERED_ON)
 
     def called(self, *methods: str) -> list[tuple[str, str]]:
         return [call for call in self.calls if call[0] in methods]
@@ -219,11 +227,11 @@ class FakeHypervisor:
             self._set(name, power=Power.OFF)
             if not state.lasting:
                 del self._servers[name]
-            self._tell(name, Change.POWERED_OFF)
+            self._tell(name, ServerChange.POWERED_OFF)
 
     def _restart(self, name: str, by: str) -> None:
         self.boots.append(Boot(name, self._known(name).boot_first, by))
-        self._tell(name, Change.REBOOTED)
+        self._tell(name, ServerChange.REBOOTED)
 
     async def _guest_stops(self, name: str) -> None:
         await asyncio.sleep(self.delays.get("guest", 0))
@@ -235,6 +243,6 @@ class FakeHypervisor:
         self._guests.add(task)
         task.add_done_callback(self._guests.discard)
 
-    def _tell(self, name: str, change: Change) -> None:
+    def _tell(self, name: str, change: ServerChange) -> None:
         for queue in self._listeners:
             queue.put_nowait(ServerEvent(name, change))

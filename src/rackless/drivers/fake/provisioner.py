@@ -58,7 +58,7 @@ class Fault:
 
 
 @dataclass
-class _Engine:
+class _KnownHost:
     """What the engine knows of one host."""
 
     uid: str
@@ -81,9 +81,11 @@ class FakeProvisioner:
     inventory: Mapping[str, Any] = field(default_factory=lambda: dict(INVENTORY))
     busy: int = 0
     """So many of the next calls find the engine busy."""
-    hosts: dict[str, _Engine] = field(default_factory=dict)
+    hosts: dict[str, _KnownHost] = field(default_factory=dict)
     started: list[tuple[str, str]] = field(default_factory=list)
     """Every piece of work begun, as (host, work), in order."""
+    hung: set[str] = field(default_factory=set)
+    """Hosts on which nothing comes to an end."""
     hard: list[str] = field(default_factory=list)
     """Hosts that were switched without asking their system, in order."""
 
@@ -91,7 +93,7 @@ class FakeProvisioner:
         if self._is_busy():
             return Again(1.0, busy=True)
         if host.name not in self.hosts:
-            self.hosts[host.name] = _Engine(host.uid)
+            self.hosts[host.name] = _KnownHost(host.uid)
         return self._work(host, "register", restart) or Done({"id": f"node-{host.uid}"})
 
     async def inspect(self, host: HostAccess, *, restart: bool = False) -> Result:
@@ -168,7 +170,7 @@ class FakeProvisioner:
         if self._is_busy():
             return Again(1.0, busy=True)
         if host.name not in self.hosts:
-            self.hosts[host.name] = _Engine(host.uid, done={"register"})
+            self.hosts[host.name] = _KnownHost(host.uid, done={"register"})
             return Again(0.5, "registering again", busy=True)
         return self._work(host, work, restart)
 
@@ -184,6 +186,8 @@ class FakeProvisioner:
             return None
         if engine.failed:
             return Failed(_KINDS[work], engine.failed)
+        if host.name in self.hung:
+            return Again(2.0, work, agent=work in _BY_AGENT)
         if self.clock.now() < engine.until:
             return Again(min(2.0, engine.until - self.clock.now()), work, agent=work in _BY_AGENT)
         for fault in self.faults:

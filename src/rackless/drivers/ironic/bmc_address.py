@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import SplitResult, parse_qs, urlsplit
 
-from rackless.ports.provisioner import BmcAccess, HostAccess
+from rackless.ports.provisioner import BmcLogin, HostAccess
 
 VIRTUAL_MEDIA, IPXE = "redfish-virtual-media", "ipxe"
 _SCHEMES = {
@@ -56,7 +56,7 @@ class Driver:
         }
 
 
-def find_driver(bmc: BmcAccess) -> Driver:
+def find_driver(bmc: BmcLogin) -> Driver:
     """Raises BadAddress."""
     parts, port = _parse(bmc.address)
     scheme, _, transport = parts.scheme.partition("+")
@@ -93,7 +93,7 @@ def _parse(address: str) -> tuple[SplitResult, int | None]:
     return parts, port
 
 
-def _redfish(bmc: BmcAccess, parts: SplitResult, port: int | None, transport: str) -> dict[str, Any]:
+def _redfish(bmc: BmcLogin, parts: SplitResult, port: int | None, transport: str) -> dict[str, Any]:
     if transport not in ("", "http", "https"):
         raise BadAddress(f"{bmc.address} is not a BMC address: +{transport} is neither +http nor +https")
     if parts.query:
@@ -110,7 +110,7 @@ def _redfish(bmc: BmcAccess, parts: SplitResult, port: int | None, transport: st
     }
 
 
-def _ipmi(bmc: BmcAccess, parts: SplitResult, port: int | None) -> dict[str, Any]:
+def _ipmi(bmc: BmcLogin, parts: SplitResult, port: int | None) -> dict[str, Any]:
     if "+" in parts.scheme or parts.path not in ("", "/"):
         raise BadAddress(f"{bmc.address} is not a BMC address: what is wanted is ipmi://host[:port]")
     level = parse_qs(parts.query).get("privilegelevel", ["ADMINISTRATOR"])[0]

@@ -7,10 +7,10 @@ boot ISO, into which Ironic puts `api_ca_file`, or from the ramdisk itself, wher
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
-from rackless.spec.address import Ip
+from rackless.ports.ironic import IronicSite
 
 KERNEL_PARAMS = (
     "nofb",
@@ -38,26 +38,9 @@ menuentry "deploy ramdisk" {
 
 
 @dataclass(frozen=True, slots=True)
-class IronicConfig:
-    """Where Ironic keeps things, where it listens, and what it boots servers with."""
+class IronicConfig(IronicSite):
+    """What is said of its place, and how it behaves there."""
 
-    state: Path
-    address: Ip
-    """The address in the lab on which Ironic listens, and which agents call back."""
-    certificate: Path
-    key: Path
-    ca: Path
-    """The lab's CA: it signed `certificate`, and is handed to agents on their boot ISO."""
-    username: str
-    password: str = field(repr=False)
-    http_url: str
-    """The lab's file server, as BMCs and agents see it …"""
-    http_root: Path
-    """… and the directory it serves, where Ironic puts boot ISOs."""
-    kernel: Path
-    ramdisk: Path
-    esp: Path
-    """The deploy ramdisk's kernel and initramfs, and an ESP image whose GRUB looks for the menu on the ISO."""
     port: int = 6385
     kernel_params: tuple[str, ...] = KERNEL_PARAMS
     clean: bool = True

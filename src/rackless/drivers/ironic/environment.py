@@ -17,7 +17,7 @@ from contextlib import asynccontextmanager
 from importlib import resources
 from pathlib import Path
 
-from rackless.errors import MachineError
+from rackless.errors import HypervisorError
 from rackless.events import Bus
 from rackless.ports.process import Processes
 
@@ -26,6 +26,34 @@ EMPTY_DATABASE = "empty.sqlite"
 """In the virtualenv: a database with Ironic's tables and nothing in them, for every new lab to start from."""
 _RECIPE = "3"
 """Part of the key: raise it when the virtualenv is built another way."""
+
+
+class IronicEnvironment:
+    """`ports.ironic.EngineEnvironment`."""
+
+    def __init__(self, processes: Processes) -> None:
+        self._processes = processes
+
+    async def current(self, cache: Path) -> Path:
+        return await current_environment(cache, self._processes)
+
+    async def ensure(self, cache: Path, bus: Bus) -> Path:
+        return await ensure_environment(cache, self._processes, bus)
+
+    def complete(self, place: Path) -> bool:
+        return is_complete(place)
+
+    def retire(self, place: Path) -> bool:
+        lock = place.with_suffix(".lock")
+        with lock.open("a") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return False
+            (place / ".complete").unlink(missing_ok=True)  # first: half of one is none
+            shutil.rmtree(place)
+            lock.unlink()
+        return True
 
 
 def system_python() -> Path:
@@ -99,7 +127,7 @@ def _stand_in_for_mkisofs(venv: Path) -> None:
     """Ironic calls `mkisofs`; xorriso answers to that name, and makes the EFI-bootable ISOs it is asked for."""
     xorriso = shutil.which("xorriso")
     if xorriso is None:
-        raise MachineError("xorriso is not here", why="Ironic makes boot ISOs with it", hint="install xorriso")
+        raise HypervisorError("xorriso is not here", why="Ironic makes boot ISOs with it", hint="install xorriso")
     (venv / "bin/mkisofs").symlink_to(xorriso)
 
 

@@ -12,7 +12,9 @@ LIVE_ISO = "live-iso"
 
 
 def deploy_interface(image: Image) -> str:
-    """A live ISO is booted where it is; everything else is written by the agent."""
+    """A live ISO is booted where it is; everything else is written by the agent, in its own way where one is named."""
+    if image.method:
+        return "custom-agent"
     return "ramdisk" if image.format == LIVE_ISO else "direct"
 
 
@@ -21,6 +23,12 @@ def instance_info(host: HostAccess, image: Image) -> dict[str, Any]:
     mode = "bios" if host.boot_mode == "legacy" else "uefi"
     if image.format == LIVE_ISO:
         return {"boot_iso": image.url, "capabilities": {"boot_mode": mode}}
+    if image.method and not image.url:
+        return {
+            "custom_deploy": image.method,
+            "capabilities": {"boot_mode": mode},
+            **({"root_device": root_device(host.root_device)} if host.root_device else {}),
+        }
     checksum = (
         {"image_checksum": image.checksum}
         if image.checksum_type in ("", "auto")
@@ -34,12 +42,24 @@ def instance_info(host: HostAccess, image: Image) -> dict[str, Any]:
         "capabilities": {"boot_mode": mode},
         **({"root_device": root_device(host.root_device)} if host.root_device else {}),
         **checksum,
+        **({"custom_deploy": image.method} if image.method else {}),
     }
+
+
+def deploy_steps(image: Image) -> list[dict[str, Any]]:
+    """The agent's own step, where one is named; else Ironic's, which need no naming."""
+    if not image.method:
+        return []
+    return [{"interface": "deploy", "step": image.method, "priority": 80, "args": {}}]
 
 
 def holds(node: Json, image: Image) -> bool:
     """Whether this is the image the node was last told to have."""
     info = node["instance_info"]
+    if (info.get("custom_deploy") or "") != image.method:
+        return False
+    if image.method and not image.url:
+        return not info.get("image_source")
     if image.format == LIVE_ISO:
         return bool(info.get("boot_iso") == image.url)
     checksum = info.get("image_os_hash_value") or info.get("image_checksum")

@@ -7,18 +7,19 @@ Ironic knows, and when it has forgotten (a new database), the host is registered
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Coroutine
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self
 
 from rackless.drivers.ironic.bmc_address import BadAddress, Driver, find_driver, require_bootable
-from rackless.drivers.ironic.client import Busy, IronicClient, Json, Refused, Unreachable
-from rackless.drivers.ironic.instance import config_drive, deploy_interface, holds, instance_info
+from rackless.drivers.ironic.client import Busy, IronicClient, IronicRefused, IronicUnreachable, Json
+from rackless.drivers.ironic.instance import config_drive, deploy_interface, deploy_steps, holds, instance_info
 from rackless.drivers.ironic.node import LATER, SOON, capabilities, doing, fingerprint, kept, reason, under_way
 from rackless.drivers.ironic.reasons import explain
 from rackless.errors import LabError
+from rackless.ports.ironic import Guest
 from rackless.ports.provisioner import (
     Again,
     ConfigDrive,
@@ -48,9 +49,9 @@ def _answers(kind: ErrorKind) -> Callable[[Method[P]], Method[P]]:
                 return await method(self, *args, **kwargs)
             except Busy:
                 return Again(SOON, busy=True)
-            except Unreachable as error:
+            except IronicUnreachable as error:
                 return Again(5 * SOON, f"Ironic does not answer ({error})", busy=True)
-            except Refused as error:
+            except IronicRefused as error:
                 return Failed(kind, str(error))
             except BadAddress as error:
                 return Failed(ErrorKind.REGISTRATION, str(error))
@@ -58,16 +59,6 @@ def _answers(kind: ErrorKind) -> Callable[[Method[P]], Method[P]]:
         return answer
 
     return decorate
-
-
-@dataclass(frozen=True, slots=True)
-class Guest:
-    """What is different in an Ironic that is not our own."""
-
-    prefix: str
-    """Before the names of our nodes: others may have a ctrl-0 too."""
-    ramdisk: Mapping[str, str] = field(default_factory=dict)
-    """The deploy ramdisk, by fields of `driver_info`; empty leaves it to that Ironic."""
 
 
 class IronicProvisioner:
@@ -371,7 +362,10 @@ class IronicProvisioner:
             if checks.get(part, {}).get("result") is False:
                 return Failed(ErrorKind.PROVISIONING, explain(f"{part}: {checks[part].get('reason')}"))
         drive = config_drive(host, image, config)
-        await self._ironic.provision(node["uuid"], "active", **({"configdrive": drive} if drive else {}))
+        more: dict[str, Any] = {"configdrive": drive} if drive else {}
+        if steps := deploy_steps(image):
+            more["deploy_steps"] = steps
+        await self._ironic.provision(node["uuid"], "active", **more)
         return Again(LATER, "starting to write the image")
 
     async def _tell_instance(self, host: HostAccess, node: Json, image: Image) -> None:

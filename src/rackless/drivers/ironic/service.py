@@ -11,7 +11,7 @@ import time
 from contextlib import closing, suppress
 from pathlib import Path
 
-from rackless.drivers.ironic.client import IronicClient, Unreachable
+from rackless.drivers.ironic.client import IronicClient, IronicUnreachable
 from rackless.drivers.ironic.config import GRUB_TEMPLATE, IronicConfig
 from rackless.drivers.ironic.environment import EMPTY_DATABASE
 from rackless.errors import CommandFailed, GaveUp
@@ -115,7 +115,7 @@ class IronicService:
                     if "redfish" in drivers:
                         return
                     last = f"drivers {sorted(drivers)}"
-                except Unreachable as error:
+                except IronicUnreachable as error:
                     last = str(error)
                 await asyncio.sleep(0.1)
         raise GaveUp("Ironic", within, last, hint=f"its log is {self._log}")

@@ -11,13 +11,11 @@ import json
 import ssl
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import aiohttp
 
-from rackless.errors import LabError
+from rackless.ports.api import Access, ApiUnreachable
 from rackless.ports.clock import Clock
 from rackless.ports.resources import Refused
 
@@ -30,33 +28,12 @@ ANSWER_WITHIN = 30.0
 _LATER = frozenset({429, 500, 502, 503, 504})
 
 
-@dataclass(frozen=True, slots=True)
-class Access:
-    """Where the API is and who we are to it: a certificate of its CA, or a token."""
-
-    url: str
-    ca: Path
-    certificate: Path | None = None
-    key: Path | None = None
-    token: str = field(default="", repr=False)
-
-    def tls(self) -> ssl.SSLContext:
-        context = ssl.create_default_context(cafile=self.ca)
-        if self.certificate is not None:
-            context.load_cert_chain(self.certificate, self.key)
-        return context
-
-
 class HttpRefused(Refused):
     """The API understood and said no; `code` is its HTTP status."""
 
     def __init__(self, code: int, what: str, why: str) -> None:
         super().__init__(what, why=why)
         self.code = code
-
-
-class ApiUnreachable(LabError):
-    """There was no answer for longer than we are patient."""
 
 
 class _NotYet(Exception):
@@ -80,16 +57,26 @@ class Client:
             await self._session.close()
             self._session = None
 
-    async def call(self, method: str, path: str, body: Json | None = None) -> Json:
+    async def call(
+        self,
+        method: str,
+        path: str,
+        body: Json | None = None,
+        *,
+        query: Mapping[str, str] | None = None,
+        media: str = "application/json",
+    ) -> Json:
         """The decoded answer. Raises HttpRefused, or ApiUnreachable when `patience` is over."""
         begun, pause = self._clock.now(), FIRST_PAUSE
         while True:
             try:
-                return await self._once(method, path, body)
+                return await self._once(method, path, body, query, media)
             except HttpRefused as refusal:
                 if refusal.code not in _LATER:
                     raise
                 trouble = refusal.why
+            except _NotYet as error:
+                trouble = str(error)
             except _TROUBLE as error:
                 trouble = f"{type(error).__name__}: {error}"
             if self._clock.now() - begun + pause > self._patience:
@@ -99,9 +86,15 @@ class Client:
             await self._clock.sleep(pause)
             pause = min(pause * 2, LONGEST_PAUSE)
 
-    async def _once(self, method: str, path: str, body: Json | None) -> Json:
+    async def _once(
+        self, method: str, path: str, body: Json | None, query: Mapping[str, str] | None, media: str
+    ) -> Json:
+        data = None if body is None else json.dumps(body)
+        headers = None if body is None else {"Content-Type": media}
         async with asyncio.timeout(ANSWER_WITHIN):
-            async with self._open().request(method, self._access.url + path, json=body) as response:
+            async with self._open().request(
+                method, self._access.url + path, data=data, headers=headers, params=query
+            ) as response:
                 raw = await response.read()
         if response.status >= 400:
             raise _refused(response.status, method, path, raw)
@@ -124,7 +117,7 @@ class Client:
             try:
                 tls = self._access.tls()
             except FileNotFoundError as error:
-                raise _NotYet(str(error)) from error
+                raise _NotYet("its certificates have not been made yet: the API was never started") from error
             connector = aiohttp.TCPConnector(ssl=tls, limit=100)
             self._session = aiohttp.ClientSession(connector=connector, headers=headers, trust_env=False)
         return self._session

@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 from types import ModuleType
 
-from rackless.errors import MachineError
+from rackless.errors import HypervisorError
 
 _MODULES = ("libvirtmod", "libvirt", "libvirtmod_qemu", "libvirt_qemu")
 _VERSION = f"{sys.version_info.major}.{sys.version_info.minor}"
@@ -46,7 +46,7 @@ def _load(name: str) -> ModuleType:
             for module in _MODULES:
                 _load_from(place, module)
             return sys.modules[name]
-    raise MachineError(
+    raise HypervisorError(
         "the Python binding of libvirt is not installed",
         why=f"no libvirt for Python {_VERSION} in this environment or in {', '.join(_PLACES)}",
         hint="install it: apt-get install python3-libvirt",
@@ -56,7 +56,7 @@ def _load(name: str) -> ModuleType:
 def _load_from(place: str, name: str) -> None:
     spec = importlib.machinery.PathFinder.find_spec(name, [place])
     if spec is None or spec.loader is None:
-        raise MachineError(
+        raise HypervisorError(
             f"{place} has libvirt's binding, but not for Python {_VERSION}",
             hint="use the system's Python for rackless's virtualenv: remove .venv and run ./rackless again",
         )

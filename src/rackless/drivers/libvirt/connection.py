@@ -40,7 +40,7 @@ class Connection:
 
     @property
     def local(self) -> bool:
-        """Whether its servers' files are this machine's."""
+        """Whether its servers' files are this computer's."""
         return not urlsplit(self.uri).netloc
 
     async def call(self, work: Callable[[Any], T]) -> T:

@@ -11,7 +11,7 @@ from uuid import UUID
 from xml.etree import ElementTree as ET
 
 from rackless.drivers.libvirt import firmware_xml
-from rackless.errors import MachineError
+from rackless.errors import HypervisorError
 from rackless.ports.hypervisor import BootDevice, Firmware, FirmwareChoice, Server
 
 NAMESPACE = "https://rackless.invalid/server/1"
@@ -19,6 +19,10 @@ ET.register_namespace("rackless", NAMESPACE)
 
 ORDER = (BootDevice.DISK, BootDevice.NETWORK, BootDevice.CDROM)
 """The boot order of a server nobody has told otherwise."""
+
+TRANSLATIONS_MIB = 128
+"""Of an emulated server's translated code, after which QEMU starts anew. By itself it keeps 1 GiB, and fills it: a server with
+1 GiB of memory then takes 1.7."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +49,8 @@ def render(server: Server, platform: Platform) -> str:
     _add(features, "apic")
     if server.secure_boot:
         _add(features, "smm", state="on")  # so that only the firmware writes its variables
+    if not platform.kvm:
+        _add(_add(features, "tcg"), "tb-cache", str(TRANSLATIONS_MIB), unit="MiB")
     if platform.kvm:
         _add(domain, "cpu", mode="host-passthrough")
     else:  # a plain old model: emulating what nobody uses halves the speed
@@ -55,6 +61,9 @@ def render(server: Server, platform: Platform) -> str:
     _add(domain, "on_reboot", "restart")
     _add(domain, "on_crash", "destroy")
     _devices(_add(domain, "devices"), server, platform)
+    if server.user is not None:
+        label = _add(domain, "seclabel", type="static", model="dac", relabel="yes")
+        _add(label, "label", f"+{server.user}:+{server.user}")
     set_order(domain, ORDER)
     key = hashlib.sha256(ET.tostring(domain)).hexdigest()
     metadata = _add(domain, "metadata")
@@ -68,7 +77,7 @@ def _os(domain: ET.Element, server: Server, platform: Platform) -> None:
     _add(os, "type", "hvm", arch="x86_64", machine="q35")
     if server.secure_boot:
         if platform.secure_code is None:
-            raise MachineError(
+            raise HypervisorError(
                 f"{server.name} wants secure boot, and this machine has no firmware for it",
                 why="OVMF with secure boot was not found where distributions keep it",
                 hint="install the package ovmf (Debian, Ubuntu) or edk2-ovmf (Fedora)",
@@ -88,8 +97,9 @@ def _devices(devices: ET.Element, server: Server, platform: Platform) -> None:
     _add(devices, "controller", type="usb", model="none")
     for index, disk in enumerate(server.disks):
         device = _add(devices, "disk", type="file", device="disk")
-        # the lab is thrown away as a whole: the host's page cache is all the durability it needs
-        _add(device, "driver", name="qemu", type="qcow2", cache="unsafe", discard="unmap")
+        # the lab is thrown away as a whole: by default the host's page cache is all the durability it needs
+        cache = "writeback" if disk.safe else "unsafe"
+        _add(device, "driver", name="qemu", type="qcow2", cache=cache, discard="unmap")
         _add(device, "source", file=str(disk.path))
         _add(device, "target", dev=_drive_name(index), bus="scsi")
         _add(device, "serial", disk.serial)
@@ -118,7 +128,8 @@ def _devices(devices: ET.Element, server: Server, platform: Platform) -> None:
         _add(tpm, "backend", type="emulator", version="2.0")
     rng = _add(devices, "rng", model="virtio")
     _add(rng, "backend", "/dev/urandom", model="random")
-    _add(devices, "memballoon", model="none")
+    # never asked to give memory back; but what a guest frees, it tells, and the machine has it again
+    _add(devices, "memballoon", model="virtio", freePageReporting="on")
 
 
 def _drive_name(index: int) -> str:
@@ -215,10 +226,11 @@ def drive_xml(xml: str, image: Path | None) -> str | None:
     """The CD drive of a definition with `image` in it, or empty: what an update of the device takes.
 
     None when the definition has no drive."""
-    drive = media_drive(ET.fromstring(xml))
+    domain = ET.fromstring(xml)
+    drive = media_drive(domain)
     if drive is None:
         return None
-    _fill(drive, image)
+    _fill(drive, image, user_of(domain))
     return ET.tostring(drive, encoding="unicode")
 
 
@@ -229,17 +241,27 @@ def with_media(xml: str, image: Path | None) -> str:
     if drive is None and image is not None:
         drive = _add_drive(domain)
     if drive is not None:
-        _fill(drive, image)
+        _fill(drive, image, user_of(domain))
     return ET.tostring(domain, encoding="unicode")
 
 
-def _fill(drive: ET.Element, image: Path | None) -> None:
+def _fill(drive: ET.Element, image: Path | None, user: int | None) -> None:
     for name in ("source", "backingStore"):
         for element in drive.findall(name):
             drive.remove(element)
     drive.set("type", "file")
     if image is not None:
-        drive.insert(1, ET.Element("source", file=str(image)))
+        source = ET.Element("source", file=str(image))
+        if user is not None:  # the image may be in other drives, too: it stays root's, and its readers are let in
+            ET.SubElement(source, "seclabel", model="dac", relabel="no")
+        drive.insert(1, source)
+
+
+def user_of(domain: ET.Element) -> int | None:
+    """The user its emulator runs as, where `render` said so."""
+    label = domain.findtext("seclabel[@model='dac'][@type='static']/label", "")
+    owner = label.partition(":")[0].removeprefix("+")
+    return int(owner) if owner.isdecimal() else None
 
 
 def _add_drive(domain: ET.Element) -> ET.Element:

@@ -10,49 +10,75 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
 
-from rackless.drivers.libvirt import domain_xml, firmware_xml, nvram
+from rackless.drivers.libvirt import domain_xml, firmware_xml, grants, nvram
 from rackless.drivers.libvirt.binding import libvirt, libvirt_qemu
 from rackless.drivers.libvirt.connection import LOST, REBOOT, Connection
+from rackless.drivers.libvirt.places import LibvirtPlaces
 from rackless.errors import LabError
 from rackless.ports.hypervisor import (
     BootDevice,
-    Change,
     Disk,
     FirmwareChoice,
     NoSuchServer,
     Power,
     Server,
+    ServerChange,
     ServerEvent,
     ServerState,
     Unreachable,
 )
 
+_TPM_SOCKETS = Path("/run/libvirt/qemu/swtpm")
+"""libvirt opens this folder to swtpm and to its usual user for QEMU, not to the user that a definition names."""
+
 
 class LibvirtHypervisor:
-    def __init__(self, connection: Connection, platform: domain_xml.Platform | None = None) -> None:
+    def __init__(
+        self, connection: Connection, platform: domain_xml.Platform | None = None, places: LibvirtPlaces | None = None
+    ) -> None:
         """`platform` is needed to define servers, not to drive those there are."""
+        self._places = places or LibvirtPlaces()
         self._connection = connection
         self.platform = platform
         self._files = firmware_xml.files() if connection.local else {}
         self._handles: dict[str, tuple[Any, Any]] = {}
         connection.listen(self._forget_handle)
-        self._eyes = _Eyes(self._files, local=connection.local)
+        self._eyes = _Eyes(self._files, self._places, local=connection.local)
 
     async def ensure(self, server: Server) -> bool:
         """A running server goes on as it is; its new hardware counts from its next start."""
         assert self.platform is not None
-        xml = domain_xml.render(server, self.platform)
+        xml = domain_xml.render(self._places.of(server), self.platform)
 
         def work(conn: Any) -> bool:
+            if (user := _tpm_user(server)) is not None:
+                grants.let_pass(_TPM_SOCKETS, user)
             domain = _lookup(conn, server.name)
             fresh = xml
             if domain is not None:
                 defined = domain.XMLDesc(libvirt().VIR_DOMAIN_XML_INACTIVE)
                 if domain_xml.key_of(defined) == domain_xml.key_of(xml):
                     return False
-                fresh = domain_xml.with_first(xml, domain_xml.parse(defined).boot_first)
+                before = domain_xml.parse(defined)
+                fresh = domain_xml.with_first(xml, before.boot_first)
+                media = self._places.inside(self._places.outside(before.media)) if before.media is not None else None
+                if media is not None and media.exists():
+                    _open_to(fresh, media)
+                    fresh = domain_xml.with_media(fresh, media)
             conn.defineXML(fresh)
             return True
+
+        return await self._connection.call(work)
+
+    async def differs(self, server: Server) -> bool:
+        assert self.platform is not None
+        key = domain_xml.key_of(domain_xml.render(self._places.of(server), self.platform))
+
+        def work(conn: Any) -> bool:
+            if (user := _tpm_user(server)) is not None and not grants.may_pass(_TPM_SOCKETS, user):
+                return True  # the folder is new after every start of the computer
+            domain = _lookup(conn, server.name)
+            return domain is None or domain_xml.key_of(domain.XMLDesc(libvirt().VIR_DOMAIN_XML_INACTIVE)) != key
 
         return await self._connection.call(work)
 
@@ -214,13 +240,50 @@ class LibvirtHypervisor:
             api = libvirt()
             domain = _find(conn, name)
             defined = domain.XMLDesc(api.VIR_DOMAIN_XML_INACTIVE | api.VIR_DOMAIN_XML_SECURE)
-            drive = domain_xml.drive_xml(defined, image)
+            shown = self._shown(defined, image)
+            if shown is not None:
+                _open_to(defined, shown)
+            drive = domain_xml.drive_xml(defined, shown)
             if drive is None or not _update(domain, drive, api.VIR_DOMAIN_AFFECT_CONFIG):
-                conn.defineXML(domain_xml.with_media(defined, image))
-            if domain.isActive() and (live := domain_xml.drive_xml(domain.XMLDesc(0), image)) is not None:
-                _update(domain, live, api.VIR_DOMAIN_AFFECT_LIVE)
+                conn.defineXML(domain_xml.with_media(defined, shown))
+            if domain.isActive():
+                running = domain.XMLDesc(0)
+                live = domain_xml.drive_xml(running, self._shown(running, image))
+                if live is not None:
+                    _update(domain, live, api.VIR_DOMAIN_AFFECT_LIVE)
+            _close_to(defined, keep=shown)
 
         await self._connection.call(work)
+
+    def _shown(self, xml: str, image: Path | None) -> Path | None:
+        """Where QEMU finds an image. One that an earlier version started as root does not see what we show the others."""
+        if image is None or domain_xml.user_of(ET.fromstring(xml)) is None:
+            return image
+        return self._places.inside(image)
+
+
+def _tpm_user(server: Server) -> int | None:
+    """Who has to be let through to a TPM's socket."""
+    return server.user if server.tpm and _TPM_SOCKETS.exists() else None
+
+
+def _open_to(defined: str, image: Path) -> None:
+    """Let a server's emulator read an image that others may have in their drives too."""
+    if not image.exists():
+        return
+    user = domain_xml.user_of(ET.fromstring(defined))
+    if user is None:
+        grants.let_all_read(image)
+    else:
+        grants.let_read(image, user)
+
+
+def _close_to(defined: str, keep: Path | None) -> None:
+    """The image that was in the drive is not this server's to read any more."""
+    domain = ET.fromstring(defined)
+    before, user = domain_xml.parse_element(domain).media, domain_xml.user_of(domain)
+    if before is not None and before != keep and user is not None and before.exists():
+        grants.forbid(before, user)
 
 
 def _unless(domain: Any, active: bool, act: Callable[[], object]) -> None:
@@ -244,15 +307,15 @@ def _update(domain: Any, device: str, scope: int) -> bool:
     return True
 
 
-def _changes() -> dict[int, Change]:
+def _changes() -> dict[int, ServerChange]:
     api = libvirt()
     return {
-        api.VIR_DOMAIN_EVENT_STARTED: Change.POWERED_ON,
-        api.VIR_DOMAIN_EVENT_STOPPED: Change.POWERED_OFF,
-        api.VIR_DOMAIN_EVENT_CRASHED: Change.POWERED_OFF,
-        api.VIR_DOMAIN_EVENT_DEFINED: Change.DEFINED,
-        api.VIR_DOMAIN_EVENT_UNDEFINED: Change.UNDEFINED,
-        REBOOT: Change.REBOOTED,
+        api.VIR_DOMAIN_EVENT_STARTED: ServerChange.POWERED_ON,
+        api.VIR_DOMAIN_EVENT_STOPPED: ServerChange.POWERED_OFF,
+        api.VIR_DOMAIN_EVENT_CRASHED: ServerChange.POWERED_OFF,
+        api.VIR_DOMAIN_EVENT_DEFINED: ServerChange.DEFINED,
+        api.VIR_DOMAIN_EVENT_UNDEFINED: ServerChange.UNDEFINED,
+        REBOOT: ServerChange.REBOOTED,
     }
 
 
@@ -276,8 +339,9 @@ def _find(conn: Any, name: str) -> Any:
 class _Eyes:
     """Looks at domains; what a definition says is read once, and again when it says something else."""
 
-    def __init__(self, files: firmware_xml.Files, *, local: bool) -> None:
+    def __init__(self, files: firmware_xml.Files, places: LibvirtPlaces, *, local: bool) -> None:
         self._files = files
+        self._places = places
         self._local = local
         self._known: dict[str, tuple[str, ServerState]] = {}
 
@@ -324,13 +388,18 @@ class _Eyes:
             vcpus=parsed.vcpus,
             firmware=parsed.firmware.kind,
             macs=parsed.macs,
-            disks=tuple(Disk(path, _capacity(domain, path), serial) for path, serial in parsed.disks),
-            media=parsed.media,
+            disks=tuple(self._disk(domain, path, serial) for path, serial in parsed.disks),
+            media=self._places.outside(parsed.media) if parsed.media is not None else None,
             boot_first=parsed.boot_first,
             secure_boot=parsed.firmware.secure_boot,
             offers=firmware_xml.offers(element, self._files),
             setup_screen=self._local and firmware_xml.nvram(element) is not None,
         )
+
+    def _disk(self, domain: Any, path: Path, serial: str) -> Disk:
+        """One that an earlier version started has its disk by the path that we see."""
+        ours = self._places.outside(path)
+        return Disk(ours, _capacity(domain, path) or _capacity(domain, ours), serial)
 
 
 def _ask_for_setup(domain: Any) -> None:
@@ -341,6 +410,7 @@ def _ask_for_setup(domain: Any) -> None:
         raise LabError(f"{domain.name()} has no set-up screen", why="its firmware keeps no variables")
     try:
         if not path.exists() and template is not None:  # it was never started
+            path.touch(mode=0o600)
             path.write_bytes(template.read_bytes())
         with path.open("r+b") as file:
             changed = nvram.ask_for_setup(file.read())

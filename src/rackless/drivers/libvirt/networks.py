@@ -72,7 +72,7 @@ class LibvirtNetworks:
             def update(command: int) -> None:
                 found.update(command, api.VIR_NETWORK_SECTION_DNS_HOST, -1, _NOBODY, api.VIR_NETWORK_UPDATE_AFFECT_LIVE)
 
-            with suppress(api.libvirtError):  # left by one who was killed here
+            with suppress(api.libvirtError):  # left by a labd that was killed here
                 update(api.VIR_NETWORK_UPDATE_COMMAND_DELETE)
             # libvirt looks whether its dnsmasq runs only when it has something to tell it
             update(api.VIR_NETWORK_UPDATE_COMMAND_ADD_LAST)

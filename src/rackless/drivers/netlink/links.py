@@ -5,17 +5,27 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
-from collections.abc import Sequence
+import select
+import socket
+import time
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from ipaddress import ip_interface
 from pathlib import Path
 from typing import Any
 
 from pyroute2 import IPRoute, NetlinkError
+from pyroute2.netlink.rtnl import RTMGRP_LINK
+from pyroute2.netlink.rtnl.ifinfmsg import IFF_UP
 
-from rackless.drivers.netlink.room import Room
+from rackless.drivers.namespaces import ThreadRoom
+from rackless.errors import GaveUp
 from rackless.ports.fabric import Bridge, Leg, Route, Veth, Vlan
+from rackless.ports.namespaces import Room
 from rackless.spec.address import IpInterface
+
+COMING_UP = 10.0
+"""Seconds; the kernel itself takes one at most, a busy computer some more."""
 
 
 class NetlinkLinks:
@@ -28,9 +38,14 @@ class NetlinkLinks:
     async def ensure_vlan(self, vlan: Vlan) -> bool:
         return await asyncio.to_thread(_ensure_vlan, vlan)
 
-    async def ensure_leg(self, leg: Leg, namespace: Path) -> bool:
-        """The near end of a leg; `furnish_leg`, run in the other namespace, does the far end."""
-        return await asyncio.to_thread(_ensure_leg, leg, namespace)
+    async def ensure_leg(self, leg: Leg, room: Room, behind: Bridge) -> bool:
+        """The near end from here, the far end from the room."""
+        changed = await asyncio.to_thread(_ensure_leg, leg, room.path)
+        await room.acall(lambda: furnish_leg(leg, behind))
+        return changed
+
+    async def differs(self, link: Bridge | Veth | Vlan) -> bool:
+        return await asyncio.to_thread(_differs, link)
 
     async def remove(self, name: str) -> None:
         """Silent when it is not there."""
@@ -51,13 +66,16 @@ class NetlinkLinks:
     async def names(self) -> set[str]:
         return await asyncio.to_thread(_names)
 
+    async def await_up(self, names: Collection[str]) -> None:
+        await asyncio.to_thread(_await_up, names)
+
 
 def raise_loopback() -> None:
     with IPRoute() as route:
         route.link("set", index=route.link_lookup(ifname="lo")[0], state="up")
     # an address is answered for on its own link only: bridges joined by a cable would else both claim the gateway
     Path("/proc/sys/net/ipv4/conf/all/arp_ignore").write_text("1")
-    # who has no route is not told of one: a gateway's redirect would lead to routed BMCs all the same
+    # no ICMP redirects: they would lead guests without the static route to routed BMCs all the same
     for settings in Path("/proc/sys/net/ipv4/conf").iterdir():
         with suppress(FileNotFoundError):  # of a link that has just gone
             (settings / "send_redirects").write_text("0")
@@ -95,6 +113,59 @@ def _names() -> set[str]:
         return {link.get_attr("IFLA_IFNAME") for link in route.get_links()}
 
 
+def _await_up(names: Collection[str], within: float = COMING_UP) -> None:
+    """The kernel tells the state of a bridge up to a second later than that its port has carrier (linkwatch), and says so.
+
+    Since Linux 6.8 it tells at once whoever asks for a single link; older ones are waited for.
+    """
+    deadline = time.monotonic() + within
+    with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE) as news, IPRoute() as route:
+        news.bind((0, RTMGRP_LINK))
+        news.setblocking(False)
+        heard = select.poll()
+        heard.register(news, select.POLLIN)
+        while late := _coming_up(route, names):
+            left = deadline - time.monotonic()
+            if left <= 0:
+                raise GaveUp("links to come up", within, f"carrier, but not operational: {', '.join(late)}")
+            heard.poll(left * 1000)
+            with suppress(OSError):  # all of it has been read, or there was too much to keep: look again
+                while news.recv(1 << 16):
+                    pass
+
+
+def _coming_up(route: Any, names: Collection[str]) -> list[str]:
+    """Of these links, those that stand on carrier and are not operational yet."""
+    links = {link["index"]: link for link in route.get_links()}
+
+    def carried(index: int | None) -> bool:
+        link = links.get(index)
+        if link is None or not link["flags"] & IFF_UP:
+            return False
+        match _kind(link):
+            case "bridge":  # its own carrier says nothing: one that never had a port has it, and stays as it is
+                return any(carried(port) for port, other in links.items() if other.get_attr("IFLA_MASTER") == index)
+            case "vlan":
+                return carried(link.get_attr("IFLA_LINK"))
+            case _:
+                return bool(link.get_attr("IFLA_CARRIER"))
+
+    wanted = [index for index, link in links.items() if link.get_attr("IFLA_IFNAME") in names and carried(index)]
+    ports = [index for index, link in links.items() if link.get_attr("IFLA_MASTER") in wanted]
+    late = []
+    for index in (*ports, *wanted):  # in this order: a bridge has carrier when one of its ports is operational
+        with suppress(NetlinkError):  # it has just gone
+            now = route.get_links(index)[0]
+            if index in wanted and now.get_attr("IFLA_OPERSTATE") != "UP":
+                late.append(str(now.get_attr("IFLA_IFNAME")))
+    return late
+
+
+def _kind(link: Any) -> str:
+    about = link.get_attr("IFLA_LINKINFO")
+    return str(about.get_attr("IFLA_INFO_KIND")) if about is not None else ""
+
+
 def _ports(bridge: str) -> set[str]:
     with IPRoute() as route:
         master = _index(route, bridge)
@@ -120,15 +191,21 @@ def _ensure_bridge(bridge: Bridge) -> bool:
             index = _index(route, bridge.name)
             changed = True
         route.link("set", index=index, state="up")
+        wanted = {str(interface) for interface in bridge.addresses}
+        for gone in _addresses(route, index) - wanted:
+            address, _, prefix = gone.partition("/")
+            try:
+                route.addr("del", index=index, address=address, prefixlen=int(prefix))
+            except NetlinkError as error:
+                if error.code != errno.EADDRNOTAVAIL:  # it went with the first address of its network
+                    raise
+            changed = True
+        # after that: the first address of a network takes the others along
         present = _addresses(route, index)
         for interface in bridge.addresses:
             if str(interface) not in present:
                 _add_address(route, index, interface)
                 changed = True
-        for gone in present - {str(interface) for interface in bridge.addresses}:
-            address, _, prefix = gone.partition("/")
-            route.addr("del", index=index, address=address, prefixlen=int(prefix))
-            changed = True
     return changed
 
 
@@ -163,6 +240,26 @@ def _ensure_veth(veth: Veth) -> bool:
     return changed
 
 
+def _differs(link: Bridge | Veth | Vlan) -> bool:
+    with IPRoute() as route:
+        index = _index(route, link.name)
+        if index is None:
+            return True
+        match link:
+            case Bridge():
+                return _addresses(route, index) != {str(interface) for interface in link.addresses}
+            case Vlan():
+                return str(link.address) not in _addresses(route, index)
+            case Veth():
+                ends = ((link.name, link.bridge), (link.peer, link.peer_bridge))
+                return any(_master(route, end) != _index(route, bridge) for end, bridge in ends)
+
+
+def _master(route: Any, name: str) -> int | None:
+    index = _index(route, name)
+    return route.get_links(index)[0].get_attr("IFLA_MASTER") if index is not None else -1
+
+
 def _ensure_vlan(vlan: Vlan) -> bool:
     changed = False
     with IPRoute() as route:
@@ -177,7 +274,7 @@ def _ensure_vlan(vlan: Vlan) -> bool:
 
 def can_tag() -> bool:
     """Whether this kernel knows VLANs; tried where nobody sees it."""
-    room = Room("vlan")
+    room = ThreadRoom("vlan")
 
     def attempt() -> bool:
         _ensure_bridge(Bridge("probe"))

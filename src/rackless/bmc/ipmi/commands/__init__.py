@@ -1,4 +1,4 @@
-"""What can be asked of a BMC, by network function and command: each module has a table of its own thought."""
+"""The commands of IPMI by network function and number: one table per module."""
 
 from __future__ import annotations
 

@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
-from rackless.bmc import restore
-from rackless.bmc.buttons import Cause, Reset
-from rackless.bmc.faults import Operation
-from rackless.bmc.ipmi.command import Call, Code, Command, Refused
+from rackless.bmc.core import restore
+from rackless.bmc.core.faults import Operation
+from rackless.bmc.core.power import Reset, StartCause
+from rackless.bmc.core.restore import Restore
+from rackless.bmc.core.state import BmcMemory, BootOverride, When
+from rackless.bmc.ipmi.command import Code, Command, CommandCall, CommandRefused
 from rackless.bmc.ipmi.session import Privilege
-from rackless.bmc.restore import Restore
-from rackless.bmc.state import BootOverride, Memory, When
 from rackless.ports.hypervisor import BootDevice, Firmware, Power
 
 _NETFN: Final = 0x00
@@ -31,14 +31,14 @@ _RESTORE: Final = (Restore.ALWAYS_OFF, Restore.LAST_STATE, Restore.ALWAYS_ON)
 _IDENTIFY_SECONDS: Final = 15
 
 
-def capabilities(call: Call) -> bytes:
+def capabilities(call: CommandCall) -> bytes:
     return bytes((0x00, 0x20, 0x20, 0x20, 0x20, 0x20))
 
 
-def status(call: Call) -> bytes:
+def status(call: CommandCall) -> bytes:
     controller = call.controller
     on = controller.is_on()
-    by_command = controller.chassis.cause is Cause.COMMAND
+    by_command = controller.chassis.cause is StartCause.COMMAND
     return bytes(
         (
             on | _RESTORE.index(restore.policy(controller.chassis.memory)) << 5,
@@ -49,41 +49,47 @@ def status(call: Call) -> bytes:
     )
 
 
-async def control(call: Call) -> bytes:
+async def control(call: CommandCall) -> bytes:
     what = _CONTROLS.get(call.need(1)[0] & 0x0F)
     if what is None:
-        raise Refused(Code.INVALID_FIELD)
+        raise CommandRefused(Code.INVALID_FIELD)
     if what in _ONLY_WHEN_ON and not call.controller.is_on():
-        raise Refused(Code.NOT_IN_THIS_STATE)
+        raise CommandRefused(Code.NOT_IN_THIS_STATE)
     await call.controller.press(what)
     return b""
 
 
-async def identify(call: Call) -> bytes:
+async def identify(call: CommandCall) -> bytes:
     data = call.need(0, 2)
     forever = len(data) > 1 and data[1] & 1
     await call.controller.identify(None if forever else data[0] if data else _IDENTIFY_SECONDS)
     return b""
 
 
-async def set_policy(call: Call) -> bytes:
+async def set_policy(call: CommandCall) -> bytes:
     policy = call.need(1)[0] & 0x07
     if policy > 3:
-        raise Refused(Code.INVALID_FIELD)
+        raise CommandRefused(Code.INVALID_FIELD)
     if policy < 3:
         await call.controller.chassis.update(lambda memory: restore.with_policy(memory, _RESTORE[policy]))
     return bytes((_POLICIES,))
 
 
-_CAUSES: Final = {Cause.UNKNOWN: 0x0, Cause.COMMAND: 0x1, Cause.BUTTON: 0x3, Cause.WATCHDOG: 0x4, Cause.GUEST: 0xB}
+_CAUSES: Final = {
+    StartCause.UNKNOWN: 0x0,
+    StartCause.COMMAND: 0x1,
+    StartCause.BUTTON: 0x3,
+    StartCause.WATCHDOG: 0x4,
+    StartCause.GUEST: 0xB,
+}
 
 
-def restart_cause(call: Call) -> bytes:
+def restart_cause(call: CommandCall) -> bytes:
     cause = call.controller.chassis.cause
-    return bytes((_CAUSES[cause], 0x01 if cause is Cause.COMMAND else 0x00))
+    return bytes((_CAUSES[cause], 0x01 if cause is StartCause.COMMAND else 0x00))
 
 
-def power_on_hours(call: Call) -> bytes:
+def power_on_hours(call: CommandCall) -> bytes:
     minutes = int(call.controller.on_seconds() // 60)
     return bytes((1,)) + min(minutes, 0xFFFFFFFF).to_bytes(4, "little")
 
@@ -112,7 +118,7 @@ _VALID, _PERSISTENT, _EFI = 0x80, 0x40, 0x20
 _NOT_SUPPORTED: Final = 0x80
 
 
-async def set_boot_option(call: Call) -> bytes:
+async def set_boot_option(call: CommandCall) -> bytes:
     data = call.need(1, 18)
     scratch, value = call.controller.boot, data[1:]
     if not value:  # only marks the parameter as locked
@@ -129,32 +135,32 @@ async def set_boot_option(call: Call) -> bytes:
         case 6 if len(value) == 9:
             scratch.initiator = value
         case 4 | 5 | 6:
-            raise Refused(Code.LENGTH_INVALID)
+            raise CommandRefused(Code.LENGTH_INVALID)
         case _:
-            raise Refused(_NOT_SUPPORTED)
+            raise CommandRefused(_NOT_SUPPORTED)
     return b""
 
 
-async def _set_boot_flags(call: Call, flags: bytes) -> None:
+async def _set_boot_flags(call: CommandCall, flags: bytes) -> None:
     """What the server cannot do is refused: safe mode, say, or a set-up screen where the firmware has none."""
     selector = flags[1] >> 2 & 0x0F
     server = call.controller.chassis.server()
     if selector not in _DEVICES or (_DEVICES[selector] is BootDevice.SETUP and not server.setup_screen):
-        raise Refused(Code.INVALID_FIELD)
+        raise CommandRefused(Code.INVALID_FIELD)
     efi = bool(flags[0] & _EFI)
     if efi and server.firmware is Firmware.BIOS:
-        raise Refused(Code.INVALID_FIELD)
+        raise CommandRefused(Code.INVALID_FIELD)
     device = _DEVICES[selector] if flags[0] & _VALID else None
     when = When.CONTINUOUS if flags[0] & _PERSISTENT else When.ONCE
 
-    def changed(memory: Memory) -> Memory:
+    def changed(memory: BmcMemory) -> BmcMemory:
         settings = {**memory.settings, "ipmi": {**memory.settings.get("ipmi", {}), "efi": efi}}
         return replace(memory, boot=BootOverride(device, when) if device else BootOverride(), settings=settings)
 
     await call.controller.chassis.update(changed)
 
 
-def get_boot_option(call: Call) -> bytes:
+def get_boot_option(call: CommandCall) -> bytes:
     data = call.need(3)
     scratch = call.controller.boot
     match data[0] & 0x7F:
@@ -171,11 +177,11 @@ def get_boot_option(call: Call) -> bytes:
         case 6:
             value = scratch.initiator
         case _:
-            raise Refused(_NOT_SUPPORTED)
+            raise CommandRefused(_NOT_SUPPORTED)
     return bytes((0x01, data[0] & 0x7F)) + value
 
 
-def _boot_flags(call: Call) -> bytes:
+def _boot_flags(call: CommandCall) -> bytes:
     chassis = call.controller.chassis
     server, boot = chassis.server(), chassis.memory.boot
     device = boot.effective
@@ -187,7 +193,7 @@ def _boot_flags(call: Call) -> bytes:
     return bytes((flags, _SELECTORS[device] << 2, 0, 0, 0))
 
 
-def acpi_power_state(call: Call) -> bytes:
+def acpi_power_state(call: CommandCall) -> bytes:
     on = call.controller.chassis.server().power is Power.ON
     return bytes((0x00 if on else 0x05, 0x00))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib.metadata import version
 from typing import Final
 
-from rackless.bmc.ipmi.command import Call, Command
+from rackless.bmc.ipmi.command import Command, CommandCall
 from rackless.bmc.ipmi.session import Privilege
 
 _NETFN: Final = 0x06
@@ -24,28 +24,28 @@ def _device_id() -> bytes:
 _DEVICE_ID: Final = _device_id()
 
 
-def device_id(call: Call) -> bytes:
+def device_id(call: CommandCall) -> bytes:
     return _DEVICE_ID
 
 
-def cold_reset(call: Call) -> bytes:
+def cold_reset(call: CommandCall) -> bytes:
     """The server is not touched. Sessions end, also this one, once it was told so."""
     call.controller.forget()
     call.controller.restart(0.0)
     return b""
 
 
-def warm_reset(call: Call) -> bytes:
+def warm_reset(call: CommandCall) -> bytes:
     """Sessions end too, but with a moment to say goodbye."""
     call.controller.restart(_GOODBYE_SECONDS)
     return b""
 
 
-def self_test(call: Call) -> bytes:
+def self_test(call: CommandCall) -> bytes:
     return b"\x55\x00"
 
 
-def device_guid(call: Call) -> bytes:
+def device_guid(call: CommandCall) -> bytes:
     return call.controller.guid
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from typing import Final
 
-from rackless.bmc.ipmi.command import Call, Code, Command, Refused
+from rackless.bmc.ipmi.command import Code, Command, CommandCall, CommandRefused
 from rackless.bmc.ipmi.sel import MOST
 from rackless.bmc.ipmi.session import Privilege
 
@@ -17,7 +17,7 @@ _CAN: Final = 0x0B
 """Delete, reserve, say how much room there is."""
 
 
-def information(call: Call) -> bytes:
+def information(call: CommandCall) -> bytes:
     log = call.controller.sel
     records = log.records()
     room = (MOST - len(records)) * _RECORD
@@ -25,38 +25,38 @@ def information(call: Call) -> bytes:
     return struct.pack("<BHHIIB", 0x51, len(records), room, newest, int(log.erased), _CAN)
 
 
-def allocation(call: Call) -> bytes:
+def allocation(call: CommandCall) -> bytes:
     room = MOST - len(call.controller.sel.records())
     return struct.pack("<HHHHB", MOST, _RECORD, room, room, 1)
 
 
-def reserve(call: Call) -> bytes:
+def reserve(call: CommandCall) -> bytes:
     return struct.pack("<H", call.controller.sel.reserve())
 
 
-def entry(call: Call) -> bytes:
+def entry(call: CommandCall) -> bytes:
     reservation, id, offset, count = struct.unpack("<HHBB", call.need(6))
     records = call.controller.sel.records()
     if offset and reservation != call.controller.sel.reservation:
-        raise Refused(Code.RESERVATION_CANCELLED)
+        raise CommandRefused(Code.RESERVATION_CANCELLED)
     if not records:
-        raise Refused(Code.NOT_PRESENT)
+        raise CommandRefused(Code.NOT_PRESENT)
     ids = list(records)
     id = {0: ids[0], _LAST: ids[-1]}.get(id, id)
     if id not in records:
-        raise Refused(Code.NOT_PRESENT)
+        raise CommandRefused(Code.NOT_PRESENT)
     if offset >= _RECORD:
-        raise Refused(Code.INVALID_FIELD)
+        raise CommandRefused(Code.INVALID_FIELD)
     place = ids.index(id) + 1
     following = ids[place] if place < len(ids) else _LAST
     return struct.pack("<H", following) + records[id][offset : None if count == _ALL else offset + count]
 
 
-def add(call: Call) -> bytes:
+def add(call: CommandCall) -> bytes:
     return struct.pack("<H", call.controller.sel.add(call.need(_RECORD)))
 
 
-def platform_event(call: Call) -> bytes:
+def platform_event(call: CommandCall) -> bytes:
     """An event as a sensor elsewhere would send it; who sent it comes first on a system interface only."""
     data = call.need(7, 8)
     generator = data[:1] if len(data) == 8 else bytes((0x41,))
@@ -65,25 +65,25 @@ def platform_event(call: Call) -> bytes:
     return b""
 
 
-def delete(call: Call) -> bytes:
+def delete(call: CommandCall) -> bytes:
     reservation, id = struct.unpack("<HH", call.need(4))
     log = call.controller.sel
     if reservation not in (0, log.reservation):
-        raise Refused(Code.RESERVATION_CANCELLED)
+        raise CommandRefused(Code.RESERVATION_CANCELLED)
     ids = list(log.records())
     id = {0: ids[0], _LAST: ids[-1]}.get(id, id) if ids else id
     if not log.delete(id):
-        raise Refused(Code.NOT_PRESENT)
+        raise CommandRefused(Code.NOT_PRESENT)
     return struct.pack("<H", id)
 
 
-def clear(call: Call) -> bytes:
+def clear(call: CommandCall) -> bytes:
     data = call.need(6)
     log = call.controller.sel
     if struct.unpack_from("<H", data)[0] != log.reservation:
-        raise Refused(Code.RESERVATION_CANCELLED)
+        raise CommandRefused(Code.RESERVATION_CANCELLED)
     if data[2:5] != b"CLR" or data[5] not in (0xAA, 0x00):
-        raise Refused(Code.INVALID_FIELD)
+        raise CommandRefused(Code.INVALID_FIELD)
     if data[5] == 0xAA:
         reservation = log.reservation
         log.clear()
@@ -91,17 +91,17 @@ def clear(call: Call) -> bytes:
     return b"\x01"
 
 
-def get_time(call: Call) -> bytes:
+def get_time(call: CommandCall) -> bytes:
     return struct.pack("<I", int(call.controller.sel.now()) & 0xFFFFFFFF)
 
 
-def set_time(call: Call) -> bytes:
+def set_time(call: CommandCall) -> bytes:
     log = call.controller.sel
     log.offset += struct.unpack("<I", call.need(4))[0] - log.now()
     return b""
 
 
-def get_utc_offset(call: Call) -> bytes:
+def get_utc_offset(call: CommandCall) -> bytes:
     return b"\x00\x00"
 
 

@@ -7,7 +7,7 @@ from importlib.metadata import version
 from typing import Final
 
 from rackless.bmc.ipmi import fru
-from rackless.bmc.ipmi.command import Call, Code, Command, Refused
+from rackless.bmc.ipmi.command import Code, Command, CommandCall, CommandRefused
 from rackless.bmc.ipmi.session import Privilege
 
 _STORAGE: Final = 0x0A
@@ -16,29 +16,29 @@ _WRITE_PROTECTED: Final = 0x80
 _MOST_AT_ONCE: Final = 250
 
 
-def _content(call: Call, id: int) -> bytes:
+def _content(call: CommandCall, id: int) -> bytes:
     if id != 0:
-        raise Refused(Code.NOT_PRESENT)
+        raise CommandRefused(Code.NOT_PRESENT)
     chassis = call.controller.chassis
     return fru.render(chassis.server(), chassis.memory.settings.get("asset_tag", ""), _VERSION)
 
 
-def area(call: Call) -> bytes:
+def area(call: CommandCall) -> bytes:
     by_bytes = 0
     return struct.pack("<HB", len(_content(call, call.need(1)[0])), by_bytes)
 
 
-def read(call: Call) -> bytes:
+def read(call: CommandCall) -> bytes:
     id, offset, count = struct.unpack("<BHB", call.need(4))
     content = _content(call, id)
     if offset >= len(content):
-        raise Refused(Code.OUT_OF_RANGE)
+        raise CommandRefused(Code.OUT_OF_RANGE)
     part = content[offset : offset + min(count, _MOST_AT_ONCE)]
     return bytes((len(part),)) + part
 
 
-def write(call: Call) -> bytes:
-    raise Refused(_WRITE_PROTECTED)
+def write(call: CommandCall) -> bytes:
+    raise CommandRefused(_WRITE_PROTECTED)
 
 
 COMMANDS: Final = {

@@ -5,8 +5,8 @@ from __future__ import annotations
 import ipaddress
 from typing import Final
 
-from rackless.bmc.faults import Operation
-from rackless.bmc.ipmi.command import Call, Code, Command, Refused
+from rackless.bmc.core.faults import Operation
+from rackless.bmc.ipmi.command import Code, Command, CommandCall, CommandRefused
 from rackless.bmc.ipmi.commands.session import CHANNEL, channel
 from rackless.bmc.ipmi.session import Privilege
 from rackless.bmc.ipmi.suites import KEY_LENGTH
@@ -18,47 +18,47 @@ _NOT_SUPPORTED, _READ_ONLY = 0x80, 0x82
 _UNLOCKED: Final = 0x02
 
 
-def get_access(call: Call) -> bytes:
+def get_access(call: CommandCall) -> bytes:
     data = call.need(2)
     channel(data[0])
     if data[1] >> 6 not in (1, 2):
-        raise Refused(Code.INVALID_FIELD)
+        raise CommandRefused(Code.INVALID_FIELD)
     return bytes((_ALWAYS_AVAILABLE, Privilege.ADMINISTRATOR))
 
 
-def set_access(call: Call) -> bytes:
+def set_access(call: CommandCall) -> bytes:
     """What it already is may be said again; it cannot be made something else."""
     data = call.need(3)
     channel(data[0])
     other_mode = data[1] >> 6 and data[1] & 0x07 != _ALWAYS_AVAILABLE & 0x07
     other_limit = data[2] >> 6 and data[2] & 0x0F != Privilege.ADMINISTRATOR
     if other_mode or other_limit:
-        raise Refused(0x83)
+        raise CommandRefused(0x83)
     return b""
 
 
-def information(call: Call) -> bytes:
+def information(call: CommandCall) -> bytes:
     channel(call.need(1)[0])
     lan, ipmb, many = 0x04, 0x01, 0x80
     return bytes((CHANNEL, lan, ipmb, many | len(call.endpoint.sessions), 0xF2, 0x1B, 0x00, 0x00, 0x00))
 
 
-async def security_keys(call: Call) -> bytes:
+async def security_keys(call: CommandCall) -> bytes:
     """K_g: whoever does not know it cannot log in, whatever the password."""
     data = call.need(3, 3 + KEY_LENGTH)
     channel(data[0])
     if data[2] != 1:  # K_r, and whatever else there may be
-        raise Refused(Code.INVALID_FIELD)
+        raise CommandRefused(Code.INVALID_FIELD)
     match data[1] & 0x03:
         case 0:
             return bytes((_UNLOCKED,)) + (call.controller.group_key or bytes(KEY_LENGTH))
         case 1 if len(data) == 3 + KEY_LENGTH:
             await call.controller.keep(group_key=data[3:].hex())
             return bytes((_UNLOCKED,))
-    raise Refused(Code.INVALID_FIELD)
+    raise CommandRefused(Code.INVALID_FIELD)
 
 
-def get_lan(call: Call) -> bytes:
+def get_lan(call: CommandCall) -> bytes:
     data = call.need(4)
     channel(data[0])
     revision = b"\x11"
@@ -66,11 +66,11 @@ def get_lan(call: Call) -> bytes:
         return revision
     value = _parameters(call).get(data[1])
     if value is None:
-        raise Refused(_NOT_SUPPORTED)
+        raise CommandRefused(_NOT_SUPPORTED)
     return revision + value
 
 
-def _parameters(call: Call) -> dict[int, bytes]:
+def _parameters(call: CommandCall) -> dict[int, bytes]:
     lan, suites = call.controller.lan, call.endpoint.suites
     # a suite we offer can be used for everything, so its privilege limit is the highest; two to a byte
     limits = [Privilege.ADMINISTRATOR if number < len(suites) else 0 for number in range(16)]
@@ -101,7 +101,7 @@ def _parameters(call: Call) -> dict[int, bytes]:
     }
 
 
-def set_lan(call: Call) -> bytes:
+def set_lan(call: CommandCall) -> bytes:
     data = call.need(3, 64)
     channel(data[0])
     if data[1] == 0:
@@ -109,9 +109,9 @@ def set_lan(call: Call) -> bytes:
         return b""
     value = _parameters(call).get(data[1])
     if value is None:
-        raise Refused(_NOT_SUPPORTED)
+        raise CommandRefused(_NOT_SUPPORTED)
     if value != data[2:]:  # saying what is already so is no change
-        raise Refused(_READ_ONLY)
+        raise CommandRefused(_READ_ONLY)
     return b""
 
 

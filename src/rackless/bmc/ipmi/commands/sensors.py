@@ -6,7 +6,7 @@ import struct
 from typing import Final
 
 from rackless.bmc.ipmi import sdr
-from rackless.bmc.ipmi.command import Call, Code, Command, Refused
+from rackless.bmc.ipmi.command import Code, Command, CommandCall, CommandRefused
 from rackless.bmc.ipmi.sdr import Analog, Discrete
 from rackless.bmc.ipmi.session import Privilege
 
@@ -16,44 +16,44 @@ _LAST: Final = 0xFFFF
 _ALL: Final = 0xFF
 
 
-def repository(call: Call) -> bytes:
+def repository(call: CommandCall) -> bytes:
     reserve_supported = 0x02
     return struct.pack("<BHHIIB", sdr.VERSION, len(sdr.RECORDS), 0, 0, 0, reserve_supported)
 
 
-def reserve(call: Call) -> bytes:
+def reserve(call: CommandCall) -> bytes:
     """The records never change, so a reservation is never lost."""
     return b"\x01\x00"
 
 
-def record(call: Call) -> bytes:
+def record(call: CommandCall) -> bytes:
     _, id, offset, count = struct.unpack("<HHBB", call.need(6))
     ids = list(sdr.RECORDS)
     id = {0: ids[0], _LAST: ids[-1]}.get(id, id)
     if id not in sdr.RECORDS:
-        raise Refused(Code.NOT_PRESENT)
+        raise CommandRefused(Code.NOT_PRESENT)
     found = sdr.RECORDS[id]
     if offset >= len(found):
-        raise Refused(Code.INVALID_FIELD)
+        raise CommandRefused(Code.INVALID_FIELD)
     following = id + 1 if id + 1 in sdr.RECORDS else _LAST
     return struct.pack("<H", following) + found[offset : None if count == _ALL else offset + count]
 
 
-def _sensor(call: Call, least: int = 1, most: int | None = None) -> Analog | Discrete:
+def _sensor(call: CommandCall, least: int = 1, most: int | None = None) -> Analog | Discrete:
     found = sdr.BY_NUMBER.get(call.need(least, most)[0])
     if found is None:
-        raise Refused(Code.NOT_PRESENT)
+        raise CommandRefused(Code.NOT_PRESENT)
     return found
 
 
-def _analog(call: Call, least: int = 1, most: int | None = None) -> Analog:
+def _analog(call: CommandCall, least: int = 1, most: int | None = None) -> Analog:
     found = _sensor(call, least, most)
     if isinstance(found, Discrete):
-        raise Refused(Code.ILLEGAL)
+        raise CommandRefused(Code.ILLEGAL)
     return found
 
 
-def reading(call: Call) -> bytes:
+def reading(call: CommandCall) -> bytes:
     sensor = _sensor(call)
     controller = call.controller
     if isinstance(sensor, Discrete):
@@ -65,32 +65,32 @@ def reading(call: Call) -> bytes:
     return bytes((raw, _SCANNING, 0xC0 | sensor.alarms(raw)))
 
 
-def factors(call: Call) -> bytes:
+def factors(call: CommandCall) -> bytes:
     sensor = _analog(call, 2)
     return bytes((0xFF, sensor.step & 0xFF, sensor.step >> 2 & 0xC0, 0, 0, 0, 0))
 
 
-def hysteresis(call: Call) -> bytes:
+def hysteresis(call: CommandCall) -> bytes:
     _analog(call, 2)
     return b"\x00\x00"
 
 
-def thresholds(call: Call) -> bytes:
+def thresholds(call: CommandCall) -> bytes:
     sensor = _analog(call)
     return bytes((sensor.readable,)) + sensor.thresholds
 
 
-def event_enable(call: Call) -> bytes:
+def event_enable(call: CommandCall) -> bytes:
     _sensor(call)
     return bytes((_SCANNING, 0, 0, 0, 0))
 
 
-def event_status(call: Call) -> bytes:
+def event_status(call: CommandCall) -> bytes:
     _sensor(call, 1, 6)
     return bytes((_SCANNING, 0, 0, 0, 0))
 
 
-def kind(call: Call) -> bytes:
+def kind(call: CommandCall) -> bytes:
     sensor = _sensor(call)
     return bytes((sensor.type, 0x01 if isinstance(sensor, Analog) else 0x6F))
 

@@ -6,11 +6,11 @@ import struct
 from typing import Final
 
 from rackless.bmc.ipmi import wire
-from rackless.bmc.ipmi.command import Call, Code, Command, Refused
+from rackless.bmc.ipmi.command import Code, Command, CommandCall, CommandRefused
 from rackless.bmc.ipmi.commands.session import CHANNEL, channel
-from rackless.bmc.ipmi.controller import Controller
+from rackless.bmc.ipmi.controller import ManagementController
 from rackless.bmc.ipmi.serial import SerialOverLan
-from rackless.bmc.ipmi.session import Privilege, Session
+from rackless.bmc.ipmi.session import IpmiSession, Privilege
 from rackless.bmc.ipmi.sol import LARGEST
 from rackless.ports.console import NoConsole
 
@@ -20,7 +20,7 @@ _NOT_SUPPORTED, _READ_ONLY = 0x80, 0x82
 _NO_VLAN: Final = 0xFFFF
 _DEFAULTS: Final = {
     1: b"\x01",
-    2: b"\xc3",  # encrypted and authenticated; who may type may do a lot, so it takes an operator
+    2: b"\xc3",  # encrypted and authenticated; typing at a console can do a lot, so it takes an operator
     3: b"\x05\x60",
     4: b"\x07\x32",
     5: b"\x0a",  # 115200 baud, where that means anything
@@ -29,16 +29,16 @@ _DEFAULTS: Final = {
 _FIXED: Final = {7: bytes((CHANNEL,))}
 
 
-def _setting(controller: Controller, parameter: int) -> bytes:
+def _setting(controller: ManagementController, parameter: int) -> bytes:
     kept = controller.setting("sol", {}).get(str(parameter))
     return bytes.fromhex(kept) if kept else _DEFAULTS[parameter]
 
 
-def _enabled(controller: Controller) -> bool:
+def _enabled(controller: ManagementController) -> bool:
     return controller.consoles is not None and bool(_setting(controller, 1)[0] & 1)
 
 
-def get_configuration(call: Call) -> bytes:
+def get_configuration(call: CommandCall) -> bytes:
     data = call.need(4)
     channel(data[0])
     revision, controller = b"\x11", call.controller
@@ -55,10 +55,10 @@ def get_configuration(call: Call) -> bytes:
             return revision + _setting(controller, parameter)
         case parameter if parameter in _FIXED:
             return revision + _FIXED[parameter]
-    raise Refused(_NOT_SUPPORTED)
+    raise CommandRefused(_NOT_SUPPORTED)
 
 
-async def set_configuration(call: Call) -> bytes:
+async def set_configuration(call: CommandCall) -> bytes:
     data = call.need(3, 8)
     channel(data[0])
     parameter, value = data[1], data[2:]
@@ -66,42 +66,42 @@ async def set_configuration(call: Call) -> bytes:
         call.controller.sol_in_progress = value[0] & 0x03
     elif parameter in _DEFAULTS:
         if len(value) != len(_DEFAULTS[parameter]):
-            raise Refused(Code.LENGTH_INVALID)
+            raise CommandRefused(Code.LENGTH_INVALID)
         await call.controller.keep(sol={**call.controller.setting("sol", {}), str(parameter): value.hex()})
     elif parameter in _FIXED or parameter == 8:
-        raise Refused(_READ_ONLY)
+        raise CommandRefused(_READ_ONLY)
     else:
-        raise Refused(_NOT_SUPPORTED)
+        raise CommandRefused(_NOT_SUPPORTED)
     return b""
 
 
-def _sol(call: Call, data: bytes) -> None:
+def _sol(call: CommandCall, data: bytes) -> None:
     """Serial over LAN is the only payload that is switched on, and there is one console."""
     if data[0] & 0x3F != wire.SOL or data[1] & 0x0F != 1:
-        raise Refused(Code.INVALID_FIELD)
+        raise CommandRefused(Code.INVALID_FIELD)
 
 
-def active(call: Call) -> Session | None:
+def active(call: CommandCall) -> IpmiSession | None:
     return next((one for one in call.endpoint.sessions.values() if one.payload is not None), None)
 
 
-def activate(call: Call) -> bytes:
+def activate(call: CommandCall) -> bytes:
     _sol(call, call.need(6))
     controller, session = call.controller, call.session
     if not _enabled(controller) or session.login.user in controller.setting("no_sol", []):
-        raise Refused(_DISABLED)
+        raise CommandRefused(_DISABLED)
     wanted = _setting(controller, 2)[0]
     if session.privilege < wanted & 0x0F:
-        raise Refused(Code.INSUFFICIENT_PRIVILEGE)
+        raise CommandRefused(Code.INSUFFICIENT_PRIVILEGE)
     if wanted & 0x80 and not session.suite.encrypts:
-        raise Refused(_NO_ENCRYPTION)
+        raise CommandRefused(_NO_ENCRYPTION)
     if active(call) is not None:
-        raise Refused(_ALREADY_ACTIVE)
+        raise CommandRefused(_ALREADY_ACTIVE)
     assert controller.consoles is not None
     try:
         heard, write = controller.consoles.attach(controller.chassis.name)
     except NoConsole:
-        raise Refused(_DISABLED) from None
+        raise CommandRefused(_DISABLED) from None
 
     def ended() -> None:
         session.payload = None
@@ -119,11 +119,11 @@ def activate(call: Call) -> bytes:
     return bytes(4) + struct.pack("<HHHH", LARGEST, LARGEST, controller.lan.port, _NO_VLAN)
 
 
-def deactivate(call: Call) -> bytes:
+def deactivate(call: CommandCall) -> bytes:
     _sol(call, call.need(6))
     session = active(call)
     if session is None or not isinstance(session.payload, SerialOverLan):
-        raise Refused(_NOT_ACTIVE)
+        raise CommandRefused(_NOT_ACTIVE)
     if session is call.session:
         session.payload.end()
     else:
@@ -132,29 +132,29 @@ def deactivate(call: Call) -> bytes:
     return b""
 
 
-def activation_status(call: Call) -> bytes:
+def activation_status(call: CommandCall) -> bytes:
     if call.need(1)[0] & 0x3F != wire.SOL:
-        raise Refused(Code.INVALID_FIELD)
+        raise CommandRefused(Code.INVALID_FIELD)
     return struct.pack("<BH", 1, 1 if active(call) else 0)
 
 
-def instance_information(call: Call) -> bytes:
+def instance_information(call: CommandCall) -> bytes:
     _sol(call, call.need(2))
     session = active(call)
     return struct.pack("<I", session.id if session else 0) + bytes((1,)) + bytes(7)
 
 
-def payload_support(call: Call) -> bytes:
+def payload_support(call: CommandCall) -> bytes:
     channel(call.need(1)[0])
     messages_and_sol, login = 0x03, 0x3F
     return bytes((messages_and_sol, 0, login, 0, 0, 0, 0, 0))
 
 
-def payload_version(call: Call) -> bytes:
+def payload_version(call: CommandCall) -> bytes:
     data = call.need(2)
     channel(data[0])
     if data[1] & 0x3F not in (wire.IPMI, wire.SOL, *range(wire.OPEN_REQUEST, wire.RAKP4 + 1)):
-        raise Refused(0x80)
+        raise CommandRefused(0x80)
     return b"\x10"
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import hmac
 import secrets
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
-from rackless.bmc.accounts import Account
-from rackless.bmc.faults import Operation
-from rackless.bmc.ipmi.command import Call, Code, Command, Refused
+from rackless.bmc.core.accounts import Account
+from rackless.bmc.core.faults import Operation
+from rackless.bmc.ipmi.command import Code, Command, CommandCall, CommandRefused
 from rackless.bmc.ipmi.commands.session import channel
 from rackless.bmc.ipmi.controller import MOST_USERS, ROLES
 from rackless.bmc.ipmi.session import Privilege
@@ -27,35 +28,48 @@ _SOL: Final = 0x02
 def _number(raw: int) -> int:
     user = raw & 0x3F
     if not 1 <= user <= MOST_USERS:
-        raise Refused(Code.OUT_OF_RANGE)
+        raise CommandRefused(Code.OUT_OF_RANGE)
     return user
 
 
-def _account(call: Call, user: int) -> Account:
+def _account(call: CommandCall, user: int) -> Account:
     account = call.controller.users().get(user)
     if account is None:
-        raise Refused(Code.INVALID_FIELD)
+        raise CommandRefused(Code.INVALID_FIELD)
     return account
 
 
-async def _put(call: Call, user: int, account: Account | None) -> None:
+async def _put(call: CommandCall, user: int, account: Account | None) -> None:
     """Never without an administrator: nobody could mend the accounts again."""
-    users = call.controller.users()
-    after = {**users, user: account}
-    admins = [one for one in after.values() if one and one.enabled and one.role == "Administrator"]
-    if not admins:
-        raise Refused(Code.NOT_IN_THIS_STATE)
-    accounts = call.controller.accounts
-    if account is None:
-        await accounts.remove(str(user - 1))
+    id = str(user - 1)
+
+    def changed(known: Mapping[str, Account]) -> dict[str, Account]:
+        after = {other: one for other, one in known.items() if other != id} | ({id: account} if account else {})
+        if not any(one.enabled and one.role == "Administrator" for one in after.values()):
+            raise CommandRefused(Code.NOT_IN_THIS_STATE)
+        return after
+
+    session = call.session
+    session.changes_itself = session.login.user == user
+    try:
+        await call.controller.accounts.change(changed)
+    finally:
+        if session.changes_itself:
+            _renew(call)
+
+
+def _renew(call: CommandCall) -> None:
+    """The session that changed its own password goes on with the new one; one that may do less now ends."""
+    session = call.session
+    login = call.controller.find(session.login.name.encode())
+    if login is not None and login.limit == session.login.limit:
+        session.login = login
     else:
-        await accounts.put(str(user - 1), account)
-    old = users.get(user)
-    if old is not None and (account is None or not account.enabled or account.username != old.username):
-        accounts.close_sessions_of(old.username)
+        session.closing = True
+    session.changes_itself = False
 
 
-async def set_access(call: Call) -> bytes:
+async def set_access(call: CommandCall) -> bytes:
     data = call.need(3, 4)
     channel(data[0])
     user = _number(data[1])
@@ -63,18 +77,19 @@ async def set_access(call: Call) -> bytes:
     limit = data[2] & 0x0F
     roles = {privilege: role for role, privilege in ROLES.items()}
     if limit != _NO_ACCESS and limit not in roles:
-        raise Refused(Code.INVALID_FIELD)
+        raise CommandRefused(Code.INVALID_FIELD)
     barred = limit == _NO_ACCESS or bool(data[0] & _CHANGE and not data[0] & _MESSAGING)
     if barred and account.role == "Administrator" and call.session.login.user == user:
-        raise Refused(Code.NOT_IN_THIS_STATE)
+        raise CommandRefused(Code.NOT_IN_THIS_STATE)
     if limit != _NO_ACCESS:
         await _put(call, user, replace(account, role=roles[Privilege(limit)]))
     others = [one for one in call.controller.setting("barred", []) if one != user]
     await call.controller.keep(barred=[*others, user] if barred else others)
+    call.controller.review()
     return b""
 
 
-def get_access(call: Call) -> bytes:
+def get_access(call: CommandCall) -> bytes:
     data = call.need(2)
     channel(data[0])
     user = _number(data[1])
@@ -91,17 +106,17 @@ def get_access(call: Call) -> bytes:
     return bytes((MOST_USERS, state | enabled, 1, access))
 
 
-async def set_name(call: Call) -> bytes:
+async def set_name(call: CommandCall) -> bytes:
     data = call.need(1 + _NAME_LENGTH)
     user = _number(data[0])
     try:
         name = data[1:].rstrip(b"\0").decode("ascii")
     except UnicodeDecodeError:
-        raise Refused(Code.INVALID_FIELD) from None
+        raise CommandRefused(Code.INVALID_FIELD) from None
     users = call.controller.users()
     taken = any(account.username == name for number, account in users.items() if number != user)
     if user == 1 or taken or not all(" " < letter < "\x7f" for letter in name):
-        raise Refused(Code.INVALID_FIELD)
+        raise CommandRefused(Code.INVALID_FIELD)
     if name:
         # nobody knows the password of a new user, and it does not count before it is enabled
         blank = Account(name, secrets.token_urlsafe(12), "ReadOnly", enabled=False)
@@ -111,12 +126,12 @@ async def set_name(call: Call) -> bytes:
     return b""
 
 
-def get_name(call: Call) -> bytes:
+def get_name(call: CommandCall) -> bytes:
     account = call.controller.users().get(_number(call.need(1)[0]))
     return (account.username if account else "").encode()[:_NAME_LENGTH].ljust(_NAME_LENGTH, b"\0")
 
 
-async def set_password(call: Call) -> bytes:
+async def set_password(call: CommandCall) -> bytes:
     data = call.need(2, 2 + _LONG)
     user, long = _number(data[0]), bool(data[0] & 0x80)
     account = _account(call, user)
@@ -135,39 +150,39 @@ async def set_password(call: Call) -> bytes:
 
 def _password(given: bytes, long: bool) -> str:
     if len(given) != (_LONG if long else _SHORT):
-        raise Refused(Code.LENGTH_INVALID)
+        raise CommandRefused(Code.LENGTH_INVALID)
     try:
         password = given.rstrip(b"\0").decode()
     except UnicodeDecodeError:
-        raise Refused(Code.INVALID_FIELD) from None
+        raise CommandRefused(Code.INVALID_FIELD) from None
     if not password or "\0" in password:
-        raise Refused(Code.INVALID_FIELD)
+        raise CommandRefused(Code.INVALID_FIELD)
     return password
 
 
 def _test(account: Account, given: bytes, long: bool) -> None:
     if len(given) != (_LONG if long else _SHORT):
-        raise Refused(Code.LENGTH_INVALID)
+        raise CommandRefused(Code.LENGTH_INVALID)
     kept = account.password.encode()
     if len(kept) > len(given):
-        raise Refused(_PASSWORD_WRONG_SIZE)
+        raise CommandRefused(_PASSWORD_WRONG_SIZE)
     if not hmac.compare_digest(kept.ljust(len(given), b"\0"), given):
-        raise Refused(_PASSWORD_WRONG)
+        raise CommandRefused(_PASSWORD_WRONG)
 
 
-async def set_payload_access(call: Call) -> bytes:
+async def set_payload_access(call: CommandCall) -> bytes:
     data = call.need(6)
     channel(data[0])
     user = _number(data[1])
     if data[1] >> 6 > 1 or data[2] & ~_SOL or any(data[3:]):
-        raise Refused(Code.INVALID_FIELD)
+        raise CommandRefused(Code.INVALID_FIELD)
     if data[2] & _SOL:
         others = [one for one in call.controller.setting("no_sol", []) if one != user]
         await call.controller.keep(no_sol=[*others, user] if data[1] >> 6 else others)
     return b""
 
 
-def get_payload_access(call: Call) -> bytes:
+def get_payload_access(call: CommandCall) -> bytes:
     data = call.need(2)
     channel(data[0])
     user = _number(data[1])

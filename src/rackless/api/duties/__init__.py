@@ -1,0 +1,1 @@
+"""What the API server does besides answering: signing, namespaces that go, garbage."""

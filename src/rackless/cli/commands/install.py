@@ -1,0 +1,144 @@
+"""`rackless install …`: what an install is made of, as files, in the verbs and habits of openshift-install.
+
+Its exit codes are that installer's, here only: scripts that run one can run the other.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from rackless.cli import failure
+from rackless.cli.options import json_option, print_json
+from rackless.errors import RacklessError, known
+from rackless.events import Bus, Event, Note
+from rackless.installer.assets.catalogue import GRAPH
+from rackless.installer.assets.drawing import FORMS, draw
+from rackless.installer.assets.install_config import FILE, NoInstallConfig
+from rackless.installer.assets.store import FilesWrong
+from rackless.operations.install import LOG, create
+
+GENERIC, INSTALL_CONFIG, INTERRUPTED = 1, 3, 8
+"""As openshift-install has them: whatever else went wrong; the install-config is wrong or absent; a person stopped it."""
+
+
+class _Install(click.Group):
+    """Ends with the installer's exit codes instead of ours."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except (KeyboardInterrupt, click.exceptions.Abort):
+            sys.exit(INTERRUPTED)
+        except RacklessError as error:
+            failure.show_json(_coded(error)) if "--json" in sys.argv else failure.show(error)
+            sys.exit(_coded(error).exit_code)
+
+
+def _coded(error: RacklessError) -> RacklessError:
+    found = known(error) or error
+    wrong = isinstance(found, NoInstallConfig) or (
+        isinstance(found, FilesWrong) and any(mistake.file == FILE for mistake in found.mistakes)
+    )
+    found.exit_code = INSTALL_CONFIG if wrong else GENERIC
+    return found
+
+
+@click.group(name="install", cls=_Install)
+def install() -> None:
+    """Make what a cluster is installed from, as openshift-install does.
+
+    Exit codes, here only: 0 done; 1 something went wrong; 3 the install-config is wrong or not there; 8 interrupted.
+    """
+
+
+@install.group(name="create")
+def create_group() -> None:
+    """Make the files of a target.
+
+    Files in the folder that you changed, or put there, are taken and override what would be made. What went into a target
+    leaves the folder and stays in its state file, so that the next target goes on from there.
+    """
+
+
+_dir = click.option(
+    "--dir", "folder", type=click.Path(path_type=Path, file_okay=False), default=Path(), help="The folder [.]."
+)
+
+
+@create_group.command(name="install-config")
+@_dir
+@json_option()
+def create_install_config(folder: Path, as_json: bool) -> None:
+    """Check install-config.yaml and write it anew with everything said, defaults and MACs too."""
+    _create(folder, "install-config", as_json)
+
+
+@create_group.command(name="manifests")
+@_dir
+@json_option()
+def create_manifests(folder: Path, as_json: bool) -> None:
+    """Write the objects that the cluster is given, into manifests/ and openshift/; add your own there.
+
+    Takes install-config.yaml away.
+    """
+    _create(folder, "manifests", as_json)
+
+
+@create_group.command(name="ignition-configs")
+@_dir
+@json_option()
+def create_ignition_configs(folder: Path, as_json: bool) -> None:
+    """Write what machines are told at their first boot: bootstrap.ign, master.ign, worker.ign; auth/ and metadata.json.
+
+    Takes the manifests away; they are in bootstrap.ign.
+    """
+    _create(folder, "ignition-configs", as_json)
+
+
+def _create(folder: Path, target: str, as_json: bool) -> None:
+    bus = Bus()
+    told: list[dict[str, str]] = []
+
+    def tell(event: Event) -> None:
+        if isinstance(event, Note):
+            told.append({"level": event.level, "message": event.message})
+            if not as_json:
+                warning = click.style("warning: ", fg="yellow", bold=True) if event.level == "warning" else ""
+                click.echo(f"{warning}{event.message}", err=True)
+
+    bus.subscribe(tell)
+    places = create(folder, target, bus)
+    if as_json:
+        print_json({"target": target, "folders": [str(place) for place in places], "notes": told})
+        return
+    click.echo(f"{GRAPH.target(target).title} created in: {', '.join(str(place) for place in places)}")
+    click.echo(f"what was done is in {folder / LOG}", err=True)
+
+
+@install.command(name="graph")
+@click.option("--as", "form", type=click.Choice(FORMS), default="text", show_default=True, help="How to draw it.")
+@json_option()
+def graph(form: str, as_json: bool) -> None:
+    """Draw what is made of what."""
+    if as_json:
+        print_json(
+            {
+                "targets": {target.name: [asset.name for asset in target.assets] for target in GRAPH.targets},
+                "assets": [
+                    {
+                        "name": asset.name,
+                        "title": asset.title,
+                        "needs": [need.name for need in asset.needs],
+                        "files": list(asset.files),
+                        "once": asset.chance,
+                    }
+                    for asset in GRAPH.assets
+                ],
+            }
+        )
+        return
+    click.echo(draw(GRAPH, form), nl=False)

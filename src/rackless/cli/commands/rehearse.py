@@ -1,0 +1,90 @@
+"""`rackless rehearse`: a site's own install-config and the real installer, to "Install complete!", before the real day."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+
+import click
+
+from rackless.cli import rehearsal_view
+from rackless.cli.options import print_json
+from rackless.cli.progress import shown
+from rackless.cluster.openshift.faults import STORIES, InstallFault
+from rackless.errors import FINDINGS, InputError
+from rackless.events import Bus
+from rackless.installer.twin.site import Wishes
+from rackless.run.paths import Roots
+from rackless.spec.networks import BmcAccess, Dhcp
+
+_WAYS = "; ".join(f"{fault.value}: {story}" for fault, story in STORIES.items())
+_File = click.Path(path_type=Path, dir_okay=False)
+
+
+@click.command()
+@click.argument("source", type=_File, metavar="INSTALL-CONFIG")
+@click.option("--installer", type=_File, required=True, help="The installer of your release; it is run as it is.")
+@click.option("--quick", is_flag=True, help="Ask BMCs and simulate the masters: about a minute. So far the only way.")
+@click.option("--name", help="The twin's name [the cluster's].")
+@click.option("--dhcp", type=click.Choice([mode.value for mode in Dhcp]), default=Dhcp.RESERVED.value, show_default=True,
+              help="Who gets an address at the site.")  # fmt: skip
+@click.option("--bmc-access", type=click.Choice([access.value for access in BmcAccess]), default=BmcAccess.DIRECT.value,
+              show_default=True, help="Whether the site's BMCs are behind a router of their own.")  # fmt: skip
+@click.option("--fail", "fault", type=click.Choice([fault.value for fault in InstallFault]), metavar="WHAT",
+              help=f"Let something go wrong: {_WAYS}.")  # fmt: skip
+@click.option("--patience", type=click.FloatRange(min=0), metavar="SECONDS",
+              help="How long the installer may wait in vain before it is interrupted [20].")  # fmt: skip
+@click.option("--keep", is_flag=True, help="Leave the twin there, with what the installer left in it.")
+@click.option("--no-install", is_flag=True, help="Refuse, instead of installing, when packages are missing.")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="A folder for the report as JSON and JUnit.",
+)
+@click.option("--json", "as_json", is_flag=True, help="The report as one JSON object.")
+@click.option("-q", "--quiet", is_flag=True, help="Say nothing but the report.")
+def rehearse(
+    source: Path,
+    installer: Path,
+    quick: bool,
+    name: str | None,
+    dhcp: str,
+    bmc_access: str,
+    fault: str | None,
+    patience: float | None,
+    keep: bool,
+    no_install: bool,
+    output: Path | None,
+    as_json: bool,
+    quiet: bool,
+) -> None:
+    """Run your own installer against the twin of a site, to its end.
+
+    The twin has the addresses, names, MACs and BMCs of the install-config. Nothing outside this computer is asked. Exit code 0: all
+    was proven; 10: something was not, and the report says what to do about it.
+    """
+    from rackless.operations import rehearse as operations
+
+    if not quick:
+        raise InputError(
+            "only quick rehearsals are possible yet",
+            why="a full one installs the twin's servers through Ironic from the installer's manifests",
+            hint="add --quick",
+        )
+    wishes = Wishes(name, Dhcp(dhcp), BmcAccess(bmc_access))
+    wanted = operations.Wanted(
+        source, installer, wishes, InstallFault(fault) if fault else None, patience, keep, install=not no_install
+    )
+    bus = Bus()
+    with shown(bus, as_json=False, quiet=quiet or as_json):
+        report = asyncio.run(operations.rehearse(wanted, Roots.from_environment(), bus))
+    places = operations.write_report(report, output) if output else {}
+    if as_json:
+        print_json(report.as_json())
+    else:
+        rehearsal_view.show(report)
+        for place in places.values():
+            click.echo(f"written: {place}")
+    sys.exit(0 if report.good else FINDINGS)

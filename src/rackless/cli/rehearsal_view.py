@@ -1,0 +1,42 @@
+"""The report of a rehearsal, for people."""
+
+from __future__ import annotations
+
+import click
+
+from rackless.cluster.openshift.report import NOT_PROVEN, LineVerdict, Report
+
+_MARKS = {
+    LineVerdict.PROVEN: ("✓", "green"),
+    LineVerdict.FAILED: ("✗", "red"),
+    LineVerdict.NOT_REACHED: ("–", "yellow"),
+}
+
+
+def show(report: Report) -> None:
+    click.echo()
+    click.secho(f"rehearsal of {report.cluster}", bold=True)
+    for finding in report.findings:
+        mark, colour = _MARKS[finding.verdict]
+        click.echo(f"  {click.style(mark, fg=colour)} {finding.subject:<22} {finding.saw}")
+        if finding.remedy and finding.verdict is LineVerdict.FAILED:
+            click.echo(f"    {'':<22} do: {finding.remedy}")
+    click.echo("not proven by a quick rehearsal:")
+    for words in NOT_PROVEN:
+        click.echo(f"  · {words}")
+    if report.deviations:
+        click.echo("otherwise than at the site:")
+        for words in report.deviations:
+            click.echo(f"  · {words}")
+    click.echo("times: " + ", ".join(f"{name} {seconds:.0f} s" for name, seconds in report.durations().items()))
+    click.secho(_verdict(report), fg="green" if report.good else "red", bold=True)
+
+
+def _verdict(report: Report) -> str:
+    took = f"after {report.seconds:.0f} s"
+    if report.fault:
+        as_expected = "as it does at a site" if report.good else f"where {report.expected} was expected"
+        return f"{report.fault}: the installer ended with {report.exit_code} {took}, {as_expected}"
+    if report.good:
+        return f"the installer came to its end {took}: all that a quick rehearsal can prove was proven"
+    return f"not ready, {took}: see above"

@@ -1,0 +1,71 @@
+"""Between an installer and libvirtd, where there is no KVM: domains that want the host's own processors get one that is emulated.
+
+Passes libvirt's messages on between two sockets and rewrites one thing in the definitions.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import struct
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+REMOTE = 0x20008086
+"""The program number of libvirt's own protocol."""
+DEFINITIONS = (11, 350)
+"""Calls that define a domain; the definition is their first argument."""
+EMULATED = {
+    rb'<cpu mode="host-passthrough"\s*(/>|></cpu>)': (
+        b"<cpu mode='custom' match='exact' check='none'><model fallback='forbid'>Nehalem</model></cpu>"
+    ),
+    rb"<vcpu[^>]*>\d+</vcpu>": b"<vcpu>1</vcpu>",  # emulated ones wait for each other
+}
+_HEAD = struct.Struct(">IIIIII")
+
+
+def rewrite(body: bytes) -> bytes:
+    """A message without its length: a head, then the arguments, each padded to four bytes."""
+    program, _, procedure, kind, _, _ = _HEAD.unpack_from(body)
+    if program != REMOTE or kind != 0 or procedure not in DEFINITIONS:
+        return body
+    (length,) = struct.unpack_from(">I", body, _HEAD.size)
+    start = _HEAD.size + 4
+    rest = body[start + length + -length % 4 :]
+    xml = body[start : start + length]
+    for wanted, emulated in EMULATED.items():
+        xml = re.sub(wanted, emulated, xml)
+    return body[: _HEAD.size] + struct.pack(">I", len(xml)) + xml + bytes(-len(xml) % 4) + rest
+
+
+async def _pass_on(source: asyncio.StreamReader, sink: asyncio.StreamWriter, *, rewritten: bool) -> None:
+    with suppress(asyncio.IncompleteReadError, ConnectionError):
+        while True:
+            (length,) = struct.unpack(">I", await source.readexactly(4))
+            body = await source.readexactly(length - 4)
+            body = rewrite(body) if rewritten else body
+            sink.write(struct.pack(">I", len(body) + 4) + body)
+            await sink.drain()
+    sink.close()
+
+
+async def listen(place: str, target: str) -> asyncio.Server:
+    """Pass on what comes to a socket at `place`; open when this returns."""
+
+    async def client(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        from_daemon, to_daemon = await asyncio.open_unix_connection(target)
+        await asyncio.gather(
+            _pass_on(reader, to_daemon, rewritten=True), _pass_on(from_daemon, writer, rewritten=False)
+        )
+
+    Path(place).unlink(missing_ok=True)
+    return await asyncio.start_unix_server(client, place)
+
+
+async def _serve(place: str, target: str) -> None:
+    await (await listen(place, target)).serve_forever()
+
+
+if __name__ == "__main__":
+    asyncio.run(_serve(*sys.argv[1:3]))

@@ -1,0 +1,121 @@
+"""What a rehearsal has shown: line by line what was proven, what was not, how long each phase took, what differs. Pure values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+from xml.etree import ElementTree
+
+
+class LineVerdict(StrEnum):
+    PROVEN = "proven"
+    FAILED = "failed"
+    NOT_REACHED = "not reached"
+
+
+@dataclass(frozen=True, slots=True)
+class ReportLine:
+    subject: str
+    verdict: LineVerdict
+    saw: str
+    remedy: str = ""
+
+
+NOT_PROVEN = (
+    "image pulls: the release, its mirrors and the pull secret were not used",
+    "proxies: names resolve, nothing went through them",
+    "masters and workers: their part was simulated; no disk was written, no server was started",
+    "virtual media and PXE: BMCs were asked whether they can, and were not told to",
+    "certificates of BMCs: the lab's have their own",
+    "operators, etcd and the speed of disks",
+)
+"""What a quick rehearsal says nothing about."""
+
+SUBJECTS = (
+    "install-config", "installer", "libvirt and bridges", "firmware and live ISO", "MAC and lease", "DNS forward", "DNS back",
+    "API VIP", "certificates", "BMC access", "machine-config server", "hand-over", "exit code", "kubeconfig",
+)  # fmt: skip
+"""The lines of the report, in the order of the run."""
+
+
+@dataclass(slots=True)
+class Report:
+    cluster: str
+    installer: str = ""
+    findings: list[ReportLine] = field(default_factory=list)
+    deviations: list[str] = field(default_factory=list)
+    phases: dict[str, float] = field(default_factory=dict)
+    """Seconds from the beginning to each phase's beginning, in order."""
+    seconds: float = 0.0
+    exit_code: int | None = None
+    fault: str = ""
+    expected: int | None = None
+
+    def add(self, subject: str, good: bool, saw: str, remedy: str = "") -> None:
+        self.findings.append(
+            ReportLine(subject, LineVerdict.PROVEN if good else LineVerdict.FAILED, saw, "" if good else remedy)
+        )
+
+    def close(self) -> None:
+        """What nobody came to is said too."""
+        told = {finding.subject for finding in self.findings}
+        for subject in SUBJECTS:
+            if subject not in told:
+                self.findings.append(ReportLine(subject, LineVerdict.NOT_REACHED, "the run did not come that far"))
+        self.findings.sort(key=lambda finding: SUBJECTS.index(finding.subject) if finding.subject in SUBJECTS else 99)
+
+    @property
+    def good(self) -> bool:
+        if self.fault:
+            return self.exit_code == self.expected
+        return self.exit_code == 0 and all(finding.verdict is LineVerdict.PROVEN for finding in self.findings)
+
+    def durations(self) -> dict[str, float]:
+        """How long each phase took."""
+        names = list(self.phases)
+        ends = [*(self.phases[name] for name in names[1:]), self.seconds]
+        return {name: round(end - self.phases[name], 1) for name, end in zip(names, ends, strict=True)}
+
+    def as_json(self) -> Mapping[str, Any]:
+        return {
+            "cluster": self.cluster,
+            "installer": self.installer,
+            "good": self.good,
+            "exitCode": self.exit_code,
+            "fault": self.fault or None,
+            "seconds": round(self.seconds, 1),
+            "phases": self.durations(),
+            "proven": [_object(one) for one in self.findings if one.verdict is LineVerdict.PROVEN],
+            "failed": [_object(one) for one in self.findings if one.verdict is LineVerdict.FAILED],
+            "notReached": [one.subject for one in self.findings if one.verdict is LineVerdict.NOT_REACHED],
+            "notProven": list(NOT_PROVEN),
+            "deviations": list(self.deviations),
+        }
+
+    def as_junit(self) -> str:
+        bad = [one for one in self.findings if one.verdict is LineVerdict.FAILED]
+        skipped = [one for one in self.findings if one.verdict is LineVerdict.NOT_REACHED]
+        suite = ElementTree.Element(
+            "testsuite", name=f"rehearsal of {self.cluster}", tests=str(len(self.findings) + len(NOT_PROVEN)),
+            failures=str(len(bad)), errors="0", skipped=str(len(skipped) + len(NOT_PROVEN)), time=f"{self.seconds:.1f}",
+        )  # fmt: skip
+        for number, one in enumerate(self.findings, 1):
+            case = ElementTree.SubElement(suite, "testcase", classname="rehearsal", name=f"{number:02} {one.subject}")
+            if one.verdict is LineVerdict.FAILED:
+                ElementTree.SubElement(case, "failure", message=one.saw).text = one.remedy
+            elif one.verdict is LineVerdict.NOT_REACHED:
+                ElementTree.SubElement(case, "skipped", message=one.saw)
+            else:
+                ElementTree.SubElement(case, "system-out").text = one.saw
+        for words in NOT_PROVEN:
+            case = ElementTree.SubElement(suite, "testcase", classname="not proven", name=words.partition(":")[0])
+            ElementTree.SubElement(case, "skipped", message=words)
+        ElementTree.indent(suite)
+        return ElementTree.tostring(suite, encoding="unicode", xml_declaration=True) + "\n"
+
+
+def _object(finding: ReportLine) -> dict[str, str]:
+    found = {"subject": finding.subject, "saw": finding.saw}
+    return {**found, "remedy": finding.remedy} if finding.remedy else found

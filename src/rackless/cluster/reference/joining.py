@@ -1,0 +1,147 @@
+"""What a node is given so that it joins the cluster's API by itself: who it may ask, with which token, as what. Pure.
+
+Every server has a token of its own, and the API puts whoever uses it into a group with the server's name: which node asks
+for its first certificate is known from the token, not from what the request says.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from rackless.api.access import signing
+from rackless.installer.assets.ignition.front import API_PORT
+from rackless.installer.assets.ignition.parts import file, unit
+from rackless.plan.model import LabPlan, PlannedServer
+from rackless.ports.nodes import Admission
+from rackless.spec.lab import Role
+from rackless.trust.requests import Asked, read_request
+
+KUBECONFIG = "/etc/kubernetes/bootstrap-kubeconfig"
+SETTINGS = "/etc/rackless/node.json"
+UNIT = "rackless-node.service"
+GROUP = "system:bootstrappers:rackless:"
+"""With the server's name behind it."""
+_CONTROL_PLANE = {"key": "node-role.kubernetes.io/control-plane", "effect": "NoSchedule"}
+
+
+@dataclass(frozen=True, slots=True)
+class Invitation:
+    """What one node is given to join with."""
+
+    ca: str
+    token: str = field(repr=False)
+
+
+def files(server: PlannedServer, plan: LabPlan, invitation: Invitation) -> list[dict[str, Any]]:
+    taints = [_CONTROL_PLANE] if server.role is Role.CONTROL_PLANE else []
+    return [
+        file(KUBECONFIG, kubeconfig(plan, invitation), mode=0o600),
+        file(SETTINGS, json.dumps({"taints": taints}) + "\n"),
+    ]
+
+
+def kubeconfig(plan: LabPlan, invitation: Invitation) -> str:
+    """By the VIP's address, not its name: a node that knows no name server is a node all the same."""
+    host = f"[{plan.api_vip}]" if plan.api_vip.version == 6 else str(plan.api_vip)
+    cluster = {
+        "server": f"https://{host}:{API_PORT}",
+        "certificate-authority-data": base64.b64encode(invitation.ca.encode()).decode(),
+    }
+    config = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": plan.name, "cluster": cluster}],
+        "users": [{"name": "bootstrap", "user": {"token": invitation.token}}],
+        "contexts": [{"name": "bootstrap", "context": {"cluster": plan.name, "user": "bootstrap"}}],
+        "current-context": "bootstrap",
+    }
+    return json.dumps(config, indent=2) + "\n"
+
+
+def units() -> list[dict[str, Any]]:
+    return [unit(UNIT, _UNIT)]
+
+
+_UNIT = f"""\
+[Unit]
+Description=Node agent: certificates, Lease and status of this node
+Wants=network-online.target
+After=network-online.target
+StartLimitIntervalSec=0
+
+[Service]
+ExecStart=/usr/bin/rackless-node
+# a user of its own, who owns its keys and nothing else; what only root may read it is handed
+DynamicUser=yes
+StateDirectory=rackless-node
+StateDirectoryMode=0700
+LoadCredential=bootstrap-kubeconfig:{KUBECONFIG}
+LoadCredential=system-uuid:/sys/class/dmi/id/product_uuid
+CapabilityBoundingSet=
+Restart=always
+RestartSec=2
+TimerSlackNSec=100ms
+
+[Install]
+WantedBy=multi-user.target
+"""
+
+
+def admission(server: PlannedServer, token: str) -> Admission:
+    return Admission(
+        name=server.name,
+        token=token,
+        group=f"{GROUP}{server.name}",
+        labels={f"node-role.kubernetes.io/{server.role.value}": ""},
+    )
+
+
+def approves(request: dict[str, Any], servers: Iterable[PlannedServer]) -> bool:
+    """Whether a request for a certificate is made by the node that it is for, about nothing but itself.
+
+    A first one comes with that server's token; later ones with the node's own certificate.
+    """
+    spec = request.get("spec") or {}
+    try:
+        asked = read_request(spec.get("request", ""))
+    except ValueError:
+        return False
+    signer, usages = spec.get("signerName", ""), spec.get("usages") or []
+    if signer not in signing.NODE_SIGNERS or signing.refusal(signer, asked, usages):
+        return False
+    server = next((each for each in servers if asked.name == f"system:node:{each.name}"), None)
+    if server is None:
+        return False
+    if signer == signing.KUBELET_CLIENT:
+        return spec.get("username") == asked.name or f"{GROUP}{server.name}" in (spec.get("groups") or ())
+    return spec.get("username") == asked.name and _names(asked) <= _own_names(server)
+
+
+def _names(asked: Asked) -> set[str]:
+    return {str(each.value) for each in asked.alternatives or ()}
+
+
+def _own_names(server: PlannedServer) -> set[str]:
+    return {server.name, server.fqdn, *(str(nic.address) for nic in server.nics if nic.address is not None)}
+
+
+def lacking(objects: Sequence[dict[str, Any]], names: Iterable[str]) -> str:
+    """Which of these nodes are not ready, in the cluster's own words; empty when all are."""
+    found = {each["metadata"]["name"]: each for each in objects}
+    words = [f"{name} {why}" for name in names if (why := _unready(found.get(name)))]
+    return ", ".join(words)
+
+
+def _unready(node: dict[str, Any] | None) -> str:
+    if node is None:
+        return "has not joined"
+    status = node.get("status") or {}
+    ready: dict[str, Any] = next((each for each in status.get("conditions") or () if each.get("type") == "Ready"), {})
+    if ready.get("status") != "True":
+        return f"is not ready ({ready.get('message') or 'it has not said so'})"
+    endpoint = (status.get("daemonEndpoints") or {}).get("kubeletEndpoint") or {}
+    return "" if endpoint.get("Port") else "has no certificate to serve with"

@@ -1,0 +1,334 @@
+"""BareMetalHosts are brought to what their records want, one small step at a look.
+
+Everything needed to go on stands in the records and in the provisioner: a controller that starts anew takes up where
+the last one ended. A host is looked at when its step wants another look, and when its record or a Secret that it
+names changes.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from rackless.controllers.host_annotations import brought_along, detach, waits_with_its_end, wants_detached
+from rackless.controllers.runtime.cache import Cache, CachedReader
+from rackless.controllers.runtime.controller import Happened, Result, Wake, own
+from rackless.controllers.runtime.recorder import wall_clock
+from rackless.controllers.runtime.runtime import Runtime
+from rackless.errors import RacklessError
+from rackless.events import Bus
+from rackless.ports.clock import Clock
+from rackless.ports.provisioner import Again, ErrorKind, Failed, HostAccess, Provisioner
+from rackless.ports.resources import Conflict, Key, Record, Resources, key_of
+from rackless.provisioning.baremetalhost import (
+    FINALIZER,
+    HARDWARE_DATA,
+    KIND,
+    PAUSED,
+    RETRY,
+    BadRecord,
+    Host,
+    Operational,
+    State,
+    Status,
+    hardware_data,
+    read,
+    secrets_of,
+    status_record,
+)
+from rackless.provisioning.credentials import Incomplete, host_access
+from rackless.provisioning.progress import Progress
+from rackless.provisioning.settle import BackOff, settle
+from rackless.provisioning.states import (
+    DEADLINES,
+    OTHERWISE,
+    STEPS,
+    UNREGISTERED,
+    WHEN_DELETED,
+    Gone,
+    Move,
+    Outcome,
+    Stay,
+    Turn,
+    escape,
+)
+
+SECRETS = "secrets"
+"""The index of hosts by the Secrets they name."""
+PHASE_ERRORS: Mapping[State, ErrorKind] = {
+    State.INSPECTING: ErrorKind.INSPECTION,
+    State.PREPARING: ErrorKind.PREPARATION,
+    State.PROVISIONING: ErrorKind.PROVISIONING,
+    State.DEPROVISIONING: ErrorKind.PROVISIONING,
+    State.AVAILABLE: ErrorKind.POWER,
+    State.PROVISIONED: ErrorKind.POWER,
+    State.EXTERNALLY_PROVISIONED: ErrorKind.POWER,
+    State.POWERING_OFF: ErrorKind.POWER,
+}
+"""What an error that nobody expected is called in each state; elsewhere it is one of registration."""
+
+
+@dataclass
+class _Known:
+    """What is remembered of a host between two looks, none of it needed after a restart."""
+
+    progress: Progress
+    access: tuple[HostAccess, str] | None = None
+    """With this access the provisioner has confirmed the host."""
+    waiting: tuple[State, ErrorKind, float] | None = None
+    """What is waited for, and since when."""
+
+
+@dataclass
+class HostController:
+    """One of the runtime's controllers; `host_controller` puts it into one."""
+
+    cache: Cache
+    secrets: Cache
+    provisioner: Provisioner
+    clock: Clock
+    bus: Bus
+    bmc_ca: Path | None = None
+    """Whom to trust at the BMCs' end."""
+    evidence: Callable[[str], str] = lambda _: ""
+    """What can be seen of a host from outside the provisioner, for the message of a failure."""
+    lost: Callable[[str], str] = lambda _: ""
+    """Why a host that should call will not; empty while it may. Asked so that nobody waits out the agent's patience."""
+    back_off: BackOff = field(default_factory=BackOff)
+    now: Callable[[], str] = wall_clock
+    chance: Callable[[], float] = random.random
+    name: str = "baremetal-host"
+    wakes: Sequence[Wake] = field(init=False)
+    _hosts: dict[Key, _Known] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.cache.index(SECRETS, secrets_of)
+        self.wakes = (own(self.cache, _wants_other), Wake(self.secrets, self._naming))
+        self._reader = CachedReader(self.cache.resources, self.secrets)
+
+    @property
+    def _resources(self) -> Resources:
+        return self.cache.resources
+
+    def _naming(self, before: Record | None, after: Record | None) -> Iterable[Key]:
+        """The hosts that name a Secret."""
+        metadata = (after or before or {})["metadata"]
+        return self.cache.having(SECRETS, f"{metadata['namespace']}/{metadata['name']}")
+
+    async def reconcile(self, key: Key, record: Record | None) -> Result:
+        """One look at one host, one step, and what comes of it."""
+        if record is None:
+            self._forget(key)
+            return Result()
+        known = self._hosts.setdefault(key, _Known(Progress(self.bus, key.name)))
+        try:
+            host = read(record)
+        except BadRecord as error:
+            self.bus.tell("record-unreadable", subject=f"host/{key.name}", name=key.name, why=str(error))
+            return Result(events=(Happened("Unreadable", str(error), "Warning"),))
+        if PAUSED in host.annotations:
+            return Result()
+        if FINALIZER not in host.finalizers and not host.deleting:
+            return Result(0.0, change={"metadata": {"finalizers": [*host.finalizers, FINALIZER]}})
+        if (brought := brought_along(record, host)) is not None:
+            return brought
+        if host.status.operational is Operational.DETACHED or wants_detached(host):
+            return await self._apart(host, known)
+        if host.status.operational is not Operational.ERROR:
+            known.progress.at(host.status.state)
+        if RETRY in host.annotations:
+            return _forgiven(host)
+        outcome, version = await self._step(host, known)
+        outcome = escape(host, self._in_time(host, known, outcome))
+        if isinstance(outcome, Failed) and (seen := self.evidence(host.name)):
+            outcome = Failed(outcome.kind, f"{outcome.message}\n{seen}")
+        if isinstance(outcome, Gone):
+            await self._resources.delete(HARDWARE_DATA, host.name, namespace=key.namespace)
+            kept = [name for name in host.finalizers if name != FINALIZER]
+            return Result(
+                change={"metadata": {"finalizers": kept}}, events=(Happened("Deleted", "nothing of it is left"),)
+            )
+        return await self._settled(host, record, outcome, version, known)
+
+    async def _apart(self, host: Host, known: _Known) -> Result:
+        """A host that the provisioner does not look after, until the annotation is gone, or the host."""
+        known.access = None
+        if wants_detached(host) and (not host.deleting or waits_with_its_end(host)):
+            access, _ = await host_access(self._reader, host, self.bmc_ca)
+            return await detach(host, access, self.provisioner, self.now())
+        if host.deleting:  # nothing is taken off, and nothing is switched off
+            kept = [name for name in host.finalizers if name != FINALIZER]
+            await self._resources.delete(HARDWARE_DATA, host.name, namespace=self.cache.resources.namespace)
+            told = Happened("Deleted", "it was detached: what runs there runs on")
+            return Result(change={"metadata": {"finalizers": kept}}, events=(told,))
+        status = replace(host.status, operational=Operational.OK, last_updated=self.now())
+        told = Happened("Attached", "the provisioner learns of it again")
+        return Result(0.0, status=status_record(status, host.spec.credentials_name), events=(told,))
+
+    def troubled(self, record: Record, error: Exception) -> Mapping[str, Any] | None:
+        """An error nobody expected is the host's like any other; a second one of the same kind changes nothing."""
+        try:
+            host = read(record)
+        except BadRecord:
+            return None
+        if isinstance(error, RacklessError):
+            message = str(error)
+        else:
+            message = f"rackless met an error of its own, {type(error).__name__}: {error}"
+        if host.status.error_message == message:
+            return None
+        if known := self._hosts.get(key_of(record)):
+            known.access = None
+        failed = Failed(PHASE_ERRORS.get(host.status.state, ErrorKind.REGISTRATION), message)
+        status, _ = settle(host.status, failed, self.now(), self.back_off, self.chance)
+        return status_record(status, host.spec.credentials_name)
+
+    def stopped(self, key: Key) -> None:
+        if (known := self._hosts.pop(key, None)) is not None:
+            known.progress.abandon()
+
+    def _forget(self, key: Key) -> None:
+        if (known := self._hosts.pop(key, None)) is not None:
+            known.progress.close()
+
+    def _in_time(self, host: Host, known: _Known, outcome: Outcome) -> Outcome:
+        """What has been waited for too long has failed; what the provisioner was at last is part of the message."""
+        if not isinstance(outcome, Stay) or outcome.waits is None:
+            known.waiting = None
+            return outcome
+        state, now = host.status.state, self.clock.now()
+        if outcome.agent and (why := self.lost(host.name)):
+            known.waiting = None
+            return Failed(outcome.waits, f"{why}, while {outcome.doing or 'it was waited for'}")
+        if known.waiting is None or known.waiting[:2] != (state, outcome.waits):
+            known.waiting = (state, outcome.waits, now)
+        limit = DEADLINES.get(state, OTHERWISE)
+        left = known.waiting[2] + limit - now
+        if left > 0:
+            return replace(outcome, after=min(outcome.after or 0.0, left))
+        known.waiting = None
+        last = f", which was last at: {outcome.doing}" if outcome.doing else ""
+        return Failed(outcome.waits, f"{limit / 60:.0f} minutes were not enough for the engine{last}")
+
+    async def _step(self, host: Host, known: _Known) -> tuple[Outcome, str]:
+        state = host.status.state
+        if host.deleting and state in WHEN_DELETED:
+            return Move(WHEN_DELETED[state]), ""
+        try:
+            access = await host_access(self._reader, host, self.bmc_ca)
+        except Incomplete as incomplete:
+            if host.status.error_message == str(incomplete):
+                return Stay(None, cleared=False), ""
+            return incomplete.failed, ""
+        turn = Turn(host, access[0], self.provisioner, self._reader)
+        if state not in UNREGISTERED and known.access != access:
+            unregistered = await self._registered(turn)
+            if unregistered is not None:
+                return unregistered, ""
+            known.access = access
+        outcome = await STEPS[state](turn)
+        if isinstance(outcome, Failed):
+            known.access = None  # the provisioner may have lost it: confirm before the next try
+        elif state is State.REGISTERING and isinstance(outcome, Move):
+            known.access = access
+        return outcome, access[1] if known.access else ""
+
+    async def _registered(self, turn: Turn) -> Outcome | None:
+        """None when the provisioner knows the host, with this access; after a restart of either it may not."""
+        result = await self.provisioner.register(turn.access, restart=turn.failed_before(ErrorKind.REGISTRATION))
+        match result:
+            case Again(after, doing, busy):
+                over = not busy and turn.failed_before(ErrorKind.REGISTRATION)
+                return Stay(after, doing, cleared=over, waits=ErrorKind.REGISTRATION)
+            case Failed():
+                return result
+        return None
+
+    async def _settled(
+        self, host: Host, record: Record, outcome: Stay | Move | Failed, version: str, known: _Known
+    ) -> Result:
+        before = replace(host.status, good_credentials=version or host.status.good_credentials)
+        status, after = settle(before, outcome, self.now(), self.back_off, self.chance)
+        # told before it is stored: whoever waits for the stored state has then already heard how it was reached
+        if isinstance(outcome, Failed):
+            known.progress.failed(outcome.kind.value, outcome.message)
+        elif status.operational is not Operational.ERROR:
+            known.progress.at(status.state)
+        if isinstance(outcome, Stay):
+            known.progress.doing(outcome.doing)
+        if isinstance(outcome, Move) and status.hardware is not None and "hardware" in outcome.changes:
+            await self._keep_hardware(host, record, status.hardware)
+        answered = outcome.answered if isinstance(outcome, Move | Stay) else ""
+        return Result(
+            after,
+            status=status_record(status, host.spec.credentials_name) if status != host.status else None,
+            change=_without(answered) if answered in host.annotations else None,
+            events=_events(host.status, status, outcome),
+        )
+
+    async def _keep_hardware(self, host: Host, record: Record, hardware: Mapping[str, Any]) -> None:
+        """What was found, beside the host; what an earlier inspection found is replaced."""
+        found = hardware_data(host, hardware)
+        found["metadata"]["namespace"] = record["metadata"]["namespace"]
+        try:
+            await self._resources.create(found)
+        except Conflict:
+            await self._resources.apply(found)
+
+
+def host_controller(runtime: Runtime, resources: Resources, provisioner: Provisioner, **more: Any) -> HostController:
+    """The controller of the BareMetalHosts of this connection, in a runtime that is run afterwards."""
+    controller = HostController(
+        runtime.cache(resources, KIND),
+        runtime.cache(resources, "Secret"),
+        provisioner,
+        runtime.clock,
+        runtime.bus,
+        **more,
+    )
+    runtime.add(controller)
+    return controller
+
+
+def _forgiven(host: Host) -> Result:
+    """Forget how often it has failed, not that it has: the next step begins anew, at once."""
+    status = replace(host.status, error_count=0, provisioning_fail_count=0)
+    return Result(
+        0.0,
+        status=status_record(status, host.spec.credentials_name) if status != host.status else None,
+        change=_without(RETRY),
+    )
+
+
+def _without(annotation: str) -> dict[str, Any]:
+    return {"metadata": {"annotations": {annotation: None}}}
+
+
+def _events(before: Status, after: Status, outcome: Stay | Move | Failed) -> tuple[Happened, ...]:
+    if isinstance(outcome, Failed):
+        return (Happened(_camel(outcome.kind.value), outcome.message, "Warning"),)
+    if after.state is not before.state:
+        return (Happened(_camel(after.state.value), f"from {before.state.value or 'new'} to {after.state.value}"),)
+    return ()
+
+
+def _camel(words: str) -> str:
+    return "".join(word.capitalize() for word in words.split())
+
+
+def _wants_other(before: Record, after: Record) -> bool:
+    """Whether more has changed than a status, which is our own writing."""
+    return _wanted(before) != _wanted(after)
+
+
+def _wanted(record: Record) -> tuple[Any, ...]:
+    metadata = record["metadata"]
+    return (
+        metadata["uid"],
+        metadata["generation"],
+        metadata.get("annotations") or {},
+        metadata.get("deletionTimestamp"),
+    )

@@ -1,0 +1,112 @@
+"""What annotations of a host ask for beside its way through the states: a status or hardware brought along, and being let go.
+
+`baremetalhost.metal3.io/status`: a host that was moved from another API, or restored, goes on from this status.
+`inspect.metal3.io/hardwaredetails`: what is in it, where nobody is to look.
+`baremetalhost.metal3.io/detached`: the provisioner forgets it; what runs there runs on, and nobody switches it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from rackless.controllers.runtime.controller import Happened, Result
+from rackless.ports.provisioner import Done, HostAccess, Provisioner
+from rackless.ports.resources import Record
+from rackless.provisioning.baremetalhost import BadRecord, Host, Operational, State, read, status_record
+
+STATUS = "baremetalhost.metal3.io/status"
+HARDWARE = "inspect.metal3.io/hardwaredetails"
+DETACHED = "baremetalhost.metal3.io/detached"
+DETACHABLE = (State.PROVISIONED, State.EXTERNALLY_PROVISIONED, State.AVAILABLE)
+DETACHED_POLL = 600.0
+TRY_AGAIN = 10.0
+
+
+def brought_along(record: Record, host: Host) -> Result | None:
+    """A status or hardware that an annotation brings, for a host that has none yet; None when there is nothing to do."""
+    if STATUS in host.annotations:
+        return _status(record, host)
+    if HARDWARE in host.annotations:
+        return _hardware(host)
+    return None
+
+
+def _status(record: Record, host: Host) -> Result:
+    gone = {"metadata": {"annotations": {STATUS: None}}}
+    if (record.get("status") or {}).get("lastUpdated"):
+        return Result(0.0, change=gone)  # it has one of its own, which is newer
+    found = _json(host.annotations[STATUS])
+    try:
+        if found is None:
+            raise BadRecord("it is no JSON object")
+        read({**record, "status": found})
+    except BadRecord as error:
+        return Result(0.0, change=gone, events=(Happened("InvalidAnnotationValue", f"{STATUS}: {error}", "Warning"),))
+    told = Happened(
+        "StatusRestored", f"it goes on from {(found.get('provisioning') or {}).get('state') or 'the beginning'}"
+    )
+    return Result(0.0, status=found, change=gone, events=(told,))
+
+
+def _hardware(host: Host) -> Result | None:
+    gone = {"metadata": {"annotations": {HARDWARE: None}}}
+    if host.status.hardware is not None and host.spec.inspect:
+        return Result(0.0, change=gone)  # somebody has looked
+    found = _json(host.annotations[HARDWARE])
+    if found is None:
+        told = Happened("InvalidAnnotationValue", f"{HARDWARE}: it is no JSON object", "Warning")
+        return Result(0.0, change=gone, events=(told,))
+    status = status_record(replace(host.status, hardware=found), host.spec.credentials_name)
+    return Result(
+        0.0, status=status, change=gone, events=(Happened("UpdateHardwareDetails", "as the annotation says"),)
+    )
+
+
+def wants_detached(host: Host) -> bool:
+    """Whether it is to be let go, and is where it can be."""
+    if DETACHED not in host.annotations:
+        return False
+    return (
+        host.status.operational is Operational.DETACHED
+        or host.status.state in DETACHABLE
+        or _asks(host, "force") is True
+    )
+
+
+async def detach(host: Host, access: HostAccess, provisioner: Provisioner, now: str) -> Result:
+    if host.deleting and _asks(host, "deleteAction") == "delay":
+        return Result(DETACHED_POLL)  # until the annotation is taken away
+    if host.status.operational is Operational.DETACHED:
+        return Result(DETACHED_POLL)
+    outcome = await provisioner.delete(access)
+    if not isinstance(outcome, Done):
+        return Result(TRY_AGAIN)
+    status = replace(
+        host.status,
+        operational=Operational.DETACHED,
+        error_type=None,
+        error_message="",
+        error_count=0,
+        last_updated=now,
+    )
+    told = Happened("Detached", "the provisioner has forgotten it; what runs there runs on")
+    return Result(DETACHED_POLL, status=status_record(status, host.spec.credentials_name), events=(told,))
+
+
+def waits_with_its_end(host: Host) -> bool:
+    return DETACHED in host.annotations and _asks(host, "deleteAction") == "delay"
+
+
+def _asks(host: Host, name: str) -> Any:
+    return (_json(host.annotations.get(DETACHED, "")) or {}).get(name)
+
+
+def _json(text: str) -> dict[str, Any] | None:
+    try:
+        found = json.loads(text)
+    except ValueError:
+        return None
+    return dict(found) if isinstance(found, Mapping) else None

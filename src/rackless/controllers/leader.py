@@ -1,0 +1,151 @@
+"""One of several: who holds the Lease leads, and lets go of it at the end. As client-go elects, with its times.
+
+When a Lease expires is measured by our own clock, from when we last saw it change: clocks of different computers disagree.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from rackless.errors import LabError, RacklessError
+from rackless.ports.clock import Clock
+from rackless.ports.resources import Conflict, Record, Resources
+
+DURATION, RENEW_WITHIN, EVERY = 15.0, 10.0, 2.0
+"""Seconds: others wait so long for a silent leader, who gives up earlier, having tried so often."""
+
+
+class LostLeadership(LabError):
+    """Somebody else may lead by now: whoever did must end."""
+
+
+def _wall_clock() -> str:
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+@dataclass
+class Leader:
+    resources: Resources
+    name: str
+    """Of the Lease, in the connection's own namespace."""
+    identity: str
+    clock: Clock
+    now: Callable[[], str] = _wall_clock
+    told: Callable[[str], None] = lambda _: None
+    """Hears who leads when that changes."""
+    leading: bool = False
+    _seen: tuple[Any, float] = (None, 0.0)
+    _holder: str = field(default="", init=False)
+
+    async def lead(self, work: Callable[[], Awaitable[None]]) -> None:
+        """Wait until it is our turn, and do the work for as long as it is. Raises LostLeadership."""
+        version = await self._acquire()
+        self.leading = True
+        task = asyncio.ensure_future(work())
+        renewing = asyncio.create_task(self._renew(version), name="leader")
+        try:
+            await asyncio.wait((task, renewing), return_when=asyncio.FIRST_COMPLETED)
+            if renewing.done() and not task.done():
+                await renewing  # raises
+            await task
+        finally:
+            self.leading = False
+            for each in (task, renewing):
+                each.cancel()
+            await asyncio.gather(task, renewing, return_exceptions=True)
+            with suppress(RacklessError, Conflict):
+                await self._release()
+
+    async def _acquire(self) -> str:
+        while True:
+            with suppress(RacklessError, Conflict):
+                if (version := await self._try()) is not None:
+                    return version
+            await self.clock.sleep(EVERY)
+
+    async def _try(self) -> str | None:
+        lease = await self.resources.get("Lease", self.name)
+        if lease is None:
+            made = await self.resources.create(self._lease(transitions=0))
+            self._tell(self.identity)
+            return str(made["metadata"]["resourceVersion"])
+        spec = lease.get("spec") or {}
+        holder = str(spec.get("holderIdentity") or "")
+        mark = (holder, spec.get("renewTime"), lease["metadata"]["resourceVersion"])
+        if mark != self._seen[0]:
+            self._seen = (mark, self.clock.now())
+        self._tell(holder)
+        patience = float(spec.get("leaseDurationSeconds") or DURATION)
+        if holder not in ("", self.identity) and self.clock.now() < self._seen[1] + patience:
+            return None
+        fresh = self._lease(int(spec.get("leaseTransitions") or 0) + (holder != self.identity))
+        version = lease["metadata"]["resourceVersion"]
+        taken = await self.resources.patch("Lease", self.name, {"spec": fresh["spec"]}, resource_version=version)
+        self._tell(self.identity)
+        return str(taken["metadata"]["resourceVersion"])
+
+    async def _renew(self, version: str) -> None:
+        renewed = self.clock.now()
+        while True:
+            await self.clock.sleep(EVERY)
+            left = renewed + RENEW_WITHIN - self.clock.now()
+            try:
+                change = {"spec": {"renewTime": self.now()}}
+                found = await self._in_time(left, change, version)
+                version, renewed = found["metadata"]["resourceVersion"], self.clock.now()
+            except Conflict as conflict:
+                lease = await self.resources.get("Lease", self.name)
+                if lease is None or (lease.get("spec") or {}).get("holderIdentity") != self.identity:
+                    raise self._lost("somebody else holds the Lease") from conflict
+                version = lease["metadata"]["resourceVersion"]
+            except RacklessError as error:
+                if self.clock.now() - renewed >= RENEW_WITHIN:
+                    raise self._lost(str(error)) from error
+
+    async def _in_time(self, left: float, change: Record, version: str) -> Record:
+        """A request that takes longer than we may lead without an answer is a failed one."""
+        asked = asyncio.ensure_future(self.resources.patch("Lease", self.name, change, resource_version=version))
+        limit = asyncio.ensure_future(self.clock.sleep(max(left, 0.0)))
+        try:
+            await asyncio.wait((asked, limit), return_when=asyncio.FIRST_COMPLETED)
+            if not asked.done():
+                raise self._lost(f"the API did not answer for {RENEW_WITHIN:.0f} s")
+            return asked.result()
+        finally:
+            for each in (asked, limit):
+                each.cancel()
+            await asyncio.gather(asked, limit, return_exceptions=True)
+
+    async def _release(self) -> None:
+        lease = await self.resources.get("Lease", self.name)
+        if lease is not None and (lease.get("spec") or {}).get("holderIdentity") == self.identity:
+            version = lease["metadata"]["resourceVersion"]
+            change = {"spec": {"holderIdentity": None, "leaseDurationSeconds": 1}}
+            await self.resources.patch("Lease", self.name, change, resource_version=version)
+
+    def _lease(self, transitions: int) -> Record:
+        now = self.now()
+        return {
+            "apiVersion": "coordination.k8s.io/v1",
+            "kind": "Lease",
+            "metadata": {"name": self.name},
+            "spec": {
+                "holderIdentity": self.identity, "leaseDurationSeconds": int(DURATION), "acquireTime": now,
+                "renewTime": now, "leaseTransitions": transitions,
+            },
+        }  # fmt: skip
+
+    def _tell(self, holder: str) -> None:
+        if holder and holder != self._holder:
+            self._holder = holder
+            self.told(holder)
+
+    def _lost(self, why: str) -> LostLeadership:
+        return LostLeadership(
+            f"{self.identity} no longer leads", why=why, hint="it ends; whoever keeps it running starts it again"
+        )

@@ -1,0 +1,222 @@
+"""The controller of Machines: looks from caches, decides by `living` and `deleting`, carries out in an order that can be cut
+off anywhere. A host is written first, then the Machine: a host that names its Machine is enough to go on from.
+
+Machines and hosts are in one API, Nodes may be in another, which may be away: then everything is done but what needs them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from rackless.controllers.machines import deleting, living
+from rackless.controllers.machines.choosing import Choice, choose, free
+from rackless.controllers.machines.draft import Draft, Seen
+from rackless.controllers.machines.records import HOST, KIND, MACHINE_OF, Machine, consumer_of, read, ready
+from rackless.controllers.runtime.cache import Cache
+from rackless.controllers.runtime.controller import Result, Wake, own
+from rackless.controllers.runtime.recorder import Recorder, wall_clock
+from rackless.controllers.runtime.runtime import Runtime
+from rackless.errors import RacklessError
+from rackless.ports.resources import Key, Record, Resources, key_of
+
+CONSUMER, FREE, IDENTITY, HOMELESS = "consumer", "free", "identity", "homeless"
+WOKEN = 16
+"""Machines that are woken for a host that became free; more would all ask for the same one."""
+
+
+@dataclass
+class MachineController:
+    cache: Cache
+    hosts: Cache
+    nodes: Cache
+    recorder: Recorder
+    now: Callable[[], str] = wall_clock
+    name: str = "machine"
+    wakes: Sequence[Wake] = field(init=False)
+    _taking: dict[Key, Key] = field(default_factory=dict)
+    """Hosts that are being claimed, and by whom: two looks at once never ask for the same one."""
+
+    def __post_init__(self) -> None:
+        self.hosts.index(CONSUMER, lambda host: [consumer] if (consumer := consumer_of(host)) else [])
+        self.hosts.index(FREE, lambda host: [host["metadata"]["namespace"]] if free(host) else [])
+        self.nodes.index(IDENTITY, _node_identities)
+        self.cache.index(IDENTITY, _machine_identities)
+        self.cache.index(HOMELESS, lambda record: [record["metadata"]["namespace"]] if _homeless(record) else [])
+        self.wakes = (
+            own(self.cache, _wants_other),
+            Wake(self.hosts, self._of_host),
+            Wake(self.nodes, self._of_node, needed=False),
+        )
+
+    def _of_host(self, before: Record | None, after: Record | None) -> Iterator[Key]:
+        for host in (before, after):
+            if host is not None and (consumer := consumer_of(host)):
+                namespace, _, name = consumer.partition("/")
+                yield Key(KIND, namespace, name)
+        if after is not None and free(after) and not (before is not None and free(before)):
+            yield from self.cache.having(HOMELESS, after["metadata"]["namespace"])[:WOKEN]
+
+    def _of_node(self, before: Record | None, after: Record | None) -> Iterable[Key]:
+        if before is not None and after is not None and _identity(before) == _identity(after):
+            return ()
+        found: set[Key] = set()
+        for node in (before, after):
+            for value in _node_identities(node) if node is not None else ():
+                found.update(self.cache.having(IDENTITY, value))
+        return sorted(found)
+
+    async def reconcile(self, key: Key, record: Record | None) -> Result:
+        if record is None:
+            return Result()
+        machine = read(record)
+        seen = Seen(
+            machine,
+            self._host(machine),
+            self._node(machine),
+            self.now(),
+            lambda: self._choose(machine),
+            self.nodes.synced.is_set(),
+        )
+        draft = Draft(seen)
+        for step in deleting.STEPS if machine.deleting else living.STEPS:
+            if not step(draft):
+                break
+        if "errorReason" not in draft.status:
+            draft.status.pop("errorMessage", None)  # of an earlier look that met an error nobody expected
+        await self._carry_out(key, draft)
+        return Result(draft.after, draft.new_status, draft.change or None, tuple(draft.events))
+
+    async def _carry_out(self, key: Key, draft: Draft) -> None:
+        """What is changed besides the Machine, on the versions that were looked at."""
+        host, node = draft.host, draft.seen.node
+        if host is not None and draft.host_change:
+            self._taking[key_of(host)] = key
+            try:
+                self.hosts.put(await _patched(self.hosts, host, draft.host_change))
+            finally:
+                del self._taking[key_of(host)]
+            self.recorder.tell(self.hosts.resources, self.name, host, *draft.host_events)
+        if node is not None and draft.node_change:
+            self.nodes.put(await _patched(self.nodes, node, draft.node_change))
+        if node is not None and draft.forget_node:
+            metadata = node["metadata"]
+            await self.nodes.resources.delete("Node", metadata["name"], uid=metadata["uid"])
+        if draft.delete:
+            machine = draft.seen.machine
+            await self.cache.resources.delete(KIND, machine.name, namespace=machine.namespace, uid=machine.uid)
+
+    def _host(self, machine: Machine) -> Record | None:
+        """The host that names this Machine, or else the one that it names."""
+        for key in self.hosts.having(CONSUMER, machine.key):
+            return self.hosts.get(key)
+        namespace, _, name = machine.host.partition("/")
+        return self.hosts.get(Key(HOST, namespace, name)) if name else None
+
+    def _node(self, machine: Machine) -> Record | None:
+        """By its provider's name first, then by the name that its certificate was given for, then by an address."""
+        wanted = [machine.provider_id, *machine.addresses_of("InternalDNS"), *machine.addresses_of("InternalIP")]
+        for value in filter(None, wanted):
+            for key in self.nodes.having(IDENTITY, value):
+                node = self.nodes.get(key)
+                if (
+                    node is not None
+                    and (node["metadata"].get("annotations") or {}).get(MACHINE_OF, machine.key) == machine.key
+                ):
+                    return node
+        return None
+
+    def _choose(self, machine: Machine) -> Choice:
+        namespace = machine.namespace
+        candidates = [host for key in self.hosts.having(FREE, namespace) if (host := self.hosts.get(key)) is not None]
+        others = (host for host in self.hosts if host["metadata"].get("namespace") == namespace and not free(host))
+        return choose(
+            machine.provider_spec.get("hostSelector") or {},
+            candidates,
+            others,
+            many=len(self.hosts),
+            taken=lambda host: f"Machine {taker.name} takes it" if (taker := self._taking.get(key_of(host))) else "",
+        )
+
+    def troubled(self, record: Record, error: Exception) -> Mapping[str, Any] | None:
+        status = record.get("status") or {}
+        message = str(error) if isinstance(error, RacklessError) else f"{type(error).__name__}: {error}"
+        if status.get("errorMessage") == message:
+            return None
+        return {**status, "errorMessage": message}
+
+    def stopped(self, key: Key) -> None:
+        """Nothing is kept between looks."""
+
+
+def machine_controller(runtime: Runtime, resources: Resources, nodes: Resources, **more: Any) -> MachineController:
+    """The controller of the Machines of one connection, whose Nodes are at the other, in a runtime that is run afterwards."""
+    controller = MachineController(
+        runtime.cache(resources, KIND),
+        runtime.cache(resources, HOST),
+        runtime.cache(nodes, "Node"),
+        runtime.recorder,
+        **more,
+    )
+    runtime.add(controller)
+    return controller
+
+
+async def _patched(cache: Cache, record: Record, change: Mapping[str, Any]) -> Record:
+    metadata = record["metadata"]
+    return await cache.resources.patch(
+        cache.kind,
+        metadata["name"],
+        change,
+        namespace=metadata.get("namespace"),
+        resource_version=metadata["resourceVersion"],
+    )
+
+
+def _node_identities(node: Record) -> list[str]:
+    found = [(node.get("spec") or {}).get("providerID"), node["metadata"]["name"]]
+    for each in (node.get("status") or {}).get("addresses") or ():
+        if each.get("type") == "InternalIP":
+            found.append(each.get("address"))
+    return [value for value in found if value]
+
+
+def _machine_identities(record: Record) -> list[str]:
+    machine = read(record)
+    return [value for value in (machine.provider_id, *machine.addresses_of("InternalIP", "InternalDNS")) if value]
+
+
+def _homeless(record: Record) -> bool:
+    machine = read(record)
+    return not machine.host and not machine.deleting
+
+
+def _identity(node: Record) -> tuple[Any, ...]:
+    """What of a Node concerns its Machine; its heartbeats do not."""
+    metadata, spec = node["metadata"], node.get("spec") or {}
+    return (
+        metadata["uid"],
+        _node_identities(node),
+        metadata.get("labels"),
+        metadata.get("annotations"),
+        spec.get("taints"),
+        spec.get("unschedulable"),
+        ready(node),
+    )
+
+
+def _wants_other(before: Record, after: Record) -> bool:
+    """Whether more has changed than a status, which is our own writing."""
+    return _wanted(before) != _wanted(after)
+
+
+def _wanted(record: Record) -> tuple[Any, ...]:
+    metadata = record["metadata"]
+    return (
+        metadata["uid"],
+        metadata["generation"],
+        metadata.get("annotations"),
+        metadata.get("finalizers"),
+        metadata.get("deletionTimestamp"),
+    )

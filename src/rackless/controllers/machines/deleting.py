@@ -1,0 +1,103 @@
+"""A Machine that is to go, and what it has: the steps in their order, each when those before it are done. Pure.
+
+hooks before drain ─▶ drain ─▶ hooks before the end ─▶ the host is given back, empty ─▶ its Node is gone ─▶ gone
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from rackless.controllers.machines.draft import Draft
+from rackless.controllers.machines.records import FINALIZER, WITHOUT_DRAIN, consumer_of, state_of
+from rackless.controllers.runtime.controller import Happened
+
+OCCUPIED = ("provisioning", "provisioned", "deprovisioning")
+"""States of a host on which something of the Machine still is."""
+ASK_AGAIN = 30.0
+"""Seconds until a Machine asks again for what wakes nobody when it changes: whether the Nodes' API is back."""
+
+
+def end(draft: Draft) -> bool:
+    if FINALIZER not in draft.seen.machine.finalizers:
+        return False  # others hold it; nothing of it is ours
+    draft.phase("Deleting")
+    return True
+
+
+def before_drain(draft: Draft) -> bool:
+    return _hooks(draft, "preDrain", "Drainable", "drained")
+
+
+def drain(draft: Draft) -> bool:
+    """Nothing new comes to the Node, and what is there leaves: on a Node without pods that is the first half."""
+    machine, node = draft.seen.machine, draft.seen.node
+    if WITHOUT_DRAIN in machine.annotations:
+        if draft.condition("Drained", "True", "DrainSkipped", f"annotation {WITHOUT_DRAIN}"):
+            draft.tell("DrainSkipped", f"annotation {WITHOUT_DRAIN}")
+        return True
+    if not draft.seen.nodes_known:
+        why = f"the API that has the Nodes does not answer; the annotation {WITHOUT_DRAIN} goes on without it"
+        if draft.condition("Drained", "False", "NodesUnknown", why):
+            draft.tell("DrainRequeued", why, "Warning")
+        draft.after = ASK_AGAIN
+        return False
+    if node is not None and not (node.get("spec") or {}).get("unschedulable"):
+        draft.node_change = {"spec": {"unschedulable": True}}
+    if draft.condition("Drained", "True", message="" if node else "there is no Node") and node is not None:
+        draft.tell("DrainSucceeded", f"Node {node['metadata']['name']} takes nothing new, and is empty")
+    return True
+
+
+def before_end(draft: Draft) -> bool:
+    return _hooks(draft, "preTerminate", "Terminable", "ended")
+
+
+def give_back(draft: Draft) -> bool:
+    """The host without what the Machine wanted on it; it stays the Machine's until that is off."""
+    machine, host = draft.seen.machine, draft.seen.host
+    if host is None or consumer_of(host) != machine.key:
+        return True
+    spec, status, state = host.get("spec") or {}, host.get("status") or {}, state_of(host)
+    name = host["metadata"]["name"]
+    change = {field: None for field in ("image", "customDeploy", "userData") if spec.get(field) is not None}
+    wanted = {**change, **({"online": False} if spec.get("online") and not spec.get("disablePowerOff") else {})}
+    busy = state in OCCUPIED or (state == "externally provisioned" and bool(status.get("poweredOn")))
+    if host["metadata"].get("deletionTimestamp"):
+        busy = False  # it takes itself down
+    if not busy:
+        wanted["consumerRef"] = None
+        draft.host_events.append(Happened("Released", f"Machine {machine.name} is done with it"))
+    if wanted:
+        draft.host, draft.host_change = host, {"spec": wanted}
+    if not busy:
+        draft.tell("HostReleased", f"host {name} can be had by others")
+        return True
+    said = f"host {name} is {state}"
+    if status.get("errorMessage"):
+        said += f"; {status.get('errorType')}: {status['errorMessage']}"
+    if draft.condition("InstanceExists", "True", "Deprovisioning", said):
+        draft.tell("Deprovisioning", f"what is on host {name} is taken off")
+    return False
+
+
+def let_go(draft: Draft) -> bool:
+    machine = draft.seen.machine
+    draft.forget_node = draft.seen.node is not None
+    draft.change.setdefault("metadata", {})["finalizers"] = [each for each in machine.finalizers if each != FINALIZER]
+    draft.tell("Deleted", "nothing of it is left")
+    return True
+
+
+def _hooks(draft: Draft, moment: str, condition: str, done: str) -> bool:
+    hooks = draft.seen.machine.hooks[moment]
+    if not hooks:
+        draft.condition(condition, "True")
+        return True
+    held = ", ".join(f"{hook.get('name')} of {hook.get('owner')}" for hook in hooks)
+    why = f"it is {done} when spec.lifecycleHooks.{moment} is empty; it is held by {held}"
+    if draft.condition(condition, "False", "HookPresent", why):
+        draft.tell("HookPresent", why, "Warning")
+    return False
+
+
+STEPS: Sequence[Callable[[Draft], bool]] = (end, before_drain, drain, before_end, give_back, let_go)

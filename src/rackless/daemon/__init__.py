@@ -1,1 +1,0 @@
-"""labd: opens the drivers, supervises, serves the control socket."""

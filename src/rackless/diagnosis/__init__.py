@@ -1,0 +1,1 @@
+"""Why: evidence of what happened to a host, and how long each phase took."""

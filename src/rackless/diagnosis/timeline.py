@@ -1,0 +1,54 @@
+"""How long each phase of each host took, read from the lab's events.
+
+A phase counts from its first beginning to its end: when labd was started again, or the phase failed and was tried again,
+that is part of it. What is told is the last way of a host through its phases, from its last registration on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from rackless.events import Event, StepFinished, StepStarted
+
+
+@dataclass(slots=True)
+class Phase:
+    name: str
+    began: float
+    """Seconds since the epoch."""
+    seconds: float | None = None
+    """None while it goes on."""
+    outcome: str = "running"
+    tries: int = 1
+
+
+def timeline(told: Iterable[Event], hosts: Collection[str]) -> dict[str, list[Phase]]:
+    found: dict[str, list[Phase]] = {host: [] for host in hosts}
+    open_steps: dict[str, Phase] = {}
+    for event in told:
+        match event:
+            case StepStarted():
+                kind, _, host = event.subject.partition("/")
+                if kind == "host" and host in found:
+                    open_steps[event.step] = _begin(found[host], event.phase, event.at)
+            case StepFinished() if event.step in open_steps:
+                phase = open_steps.pop(event.step)
+                phase.seconds, phase.outcome = event.at - phase.began, event.outcome
+    return found
+
+
+def _begin(phases: list[Phase], name: str, at: float) -> Phase:
+    if phases and phases[-1].name == name:
+        last = phases[-1]
+        last.seconds, last.outcome, last.tries = None, "running", last.tries + 1
+        return last
+    if name == "registering":
+        phases.clear()
+    phases.append(Phase(name, at))
+    return phases[-1]
+
+
+def to_json(found: dict[str, list[Phase]]) -> dict[str, list[dict[str, Any]]]:
+    return {host: [asdict(phase) for phase in phases] for host, phases in found.items()}

@@ -1,0 +1,264 @@
+"""An event loop whose time passes only when everyone waits, whose network is memory, and whose processes can be killed.
+
+asyncio's own calls are what programs use for time, threads and sockets, so this is where they are replaced: an hour takes
+milliseconds, work for a thread is done at once, a server is found by who connects in the same loop. What belongs to a process
+(by the context it runs in) is dropped from the moment it is dead: no `finally` and no `except` of it is run any more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import itertools
+import random
+import selectors
+import socket
+from collections import deque
+from collections.abc import Callable
+from contextvars import Context, ContextVar, copy_context
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+
+from rackless.drivers.fake.wires import FakeSocket, MemoryServer, MemoryTransport, Place, connect
+
+T = TypeVar("T")
+LONGEST = 1e8
+"""Virtual seconds after which somebody waits for what does not come."""
+
+
+class Owner(Protocol):
+    """A process, to the loop."""
+
+    pid: int
+    alive: bool
+    network: object
+    tasks: set[asyncio.Task[Any]]
+    sockets: list[FakeSocket]
+    servers: list[MemoryServer]
+    connections: list[MemoryTransport]
+    handlers: dict[int, Callable[[], object]]
+
+
+class Dead(BaseException):
+    """Whoever does this was killed meanwhile: nothing it does has an effect any more."""
+
+
+PROCESS: ContextVar[Owner | None] = ContextVar("rackless_fake_process", default=None)
+
+
+class _Selector(selectors.DefaultSelector):
+    """Never waits: passes the time instead."""
+
+    passed: Callable[[float | None], None]
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        found = super().select(0)
+        if not found and timeout != 0:
+            self.passed(timeout)
+        return found
+
+
+class VirtualLoop(asyncio.SelectorEventLoop):
+    """With `chance`, who of several processes goes on first and how long a message is under way is left to that."""
+
+    _ready: deque[asyncio.Handle]
+
+    def __init__(self, chance: random.Random | None = None) -> None:
+        self.chance = chance
+        self.numbers = itertools.count()
+        self._virtual = 0.0
+        self.places: dict[Place, MemoryServer] = {}
+        self.taken: set[Place] = set()
+        selector = _Selector()
+        selector.passed = self._pass
+        super().__init__(selector)
+        self._clock_resolution = 1e-6
+        self.set_task_factory(_make_task)
+
+    # time
+
+    def time(self) -> float:
+        return self._virtual
+
+    def _pass(self, seconds: float | None) -> None:
+        if seconds is None:
+            raise TimeoutError("everyone waits, and nobody for time")
+        self._virtual += seconds
+        if self._virtual > LONGEST:
+            raise TimeoutError(f"not done within {LONGEST} s")
+
+    def stall(self, seconds: float) -> None:
+        """Time passes in which nobody comes to do anything, as on a computer whose disk does not answer."""
+        self._virtual += seconds
+
+    # who goes on first
+
+    def _run_once(self) -> None:
+        if self.chance is not None and len(self._ready) > 1:
+            self._shuffle(self.chance)
+        super()._run_once()  # type: ignore[misc]
+
+    def _shuffle(self, chance: random.Random) -> None:
+        """Interleave the processes in another way; within one, asyncio promises that first come is first served."""
+        turns: dict[int, deque[asyncio.Handle]] = {}
+        for handle in self._ready:
+            turns.setdefault(_owner_of(handle), deque()).append(handle)
+        if len(turns) > 1:
+            self._ready.clear()
+            waiting = list(turns.values())
+            while waiting:
+                index = chance.randrange(len(waiting))
+                self._ready.append(waiting[index].popleft())
+                if not waiting[index]:
+                    del waiting[index]
+
+    def latency(self) -> float:
+        """Seconds that a message is under way."""
+        return 0.0 if self.chance is None else self.chance.random() * 0.002
+
+    # the dead do nothing
+
+    def call_soon(  # type: ignore[override]
+        self, callback: Callable[..., object], *args: Any, context: Context | None = None
+    ) -> asyncio.Handle:
+        context = copy_context() if context is None else context
+        owner = context.get(PROCESS)
+        if owner is None:
+            return super().call_soon(callback, *args, context=context)
+        return super().call_soon(_while_alive, owner, callback, args, context=context)
+
+    def call_at(  # type: ignore[override]
+        self, when: float, callback: Callable[..., object], *args: Any, context: Context | None = None
+    ) -> asyncio.TimerHandle:
+        context = copy_context() if context is None else context
+        owner = context.get(PROCESS)
+        if owner is None:
+            return super().call_at(when, callback, *args, context=context)
+        return super().call_at(when, _while_alive, owner, callback, args, context=context)
+
+    # threads
+
+    def run_in_executor(self, executor: Any, func: Callable[..., T], *args: Any) -> asyncio.Future[T]:  # type: ignore[override]
+        done: asyncio.Future[T] = self.create_future()
+        try:
+            done.set_result(func(*args))
+        except Exception as error:
+            done.set_exception(error)
+        return done
+
+    # signals
+
+    def add_signal_handler(self, sig: int, callback: Callable[..., object], *args: Any) -> None:  # type: ignore[override]
+        if (owner := PROCESS.get()) is not None:
+            context = copy_context()
+            owner.handlers[sig] = lambda: self.call_soon(callback, *args, context=context)
+
+    def remove_signal_handler(self, sig: int) -> bool:
+        owner = PROCESS.get()
+        return owner is not None and owner.handlers.pop(sig, None) is not None
+
+    # the network
+
+    async def create_server(self, factory: Any, host: Any = None, port: Any = None, **more: Any) -> Any:  # type: ignore[override]
+        sock = more.get("sock")
+        address = sock.getsockname() if sock is not None else (host, port)
+        return self._listen((_network(), *address[:2]), factory)
+
+    async def create_unix_server(self, factory: Any, path: Any = None, **_: Any) -> Any:  # type: ignore[override]
+        Path(path).touch(exist_ok=False)
+        return self._listen(("unix", str(path)), factory)
+
+    async def create_connection(self, factory: Any, host: Any = None, port: Any = None, **_: Any) -> Any:  # type: ignore[override]
+        return self._connect((_network(), host, port), factory)
+
+    async def create_unix_connection(self, factory: Any, path: Any = None, **_: Any) -> Any:  # type: ignore[override]
+        return self._connect(("unix", str(path)), factory)
+
+    async def create_datagram_endpoint(self, factory: Any, *_: Any, sock: Any = None, **__: Any) -> Any:  # type: ignore[override]
+        protocol, transport = factory(), MemoryTransport(self, sock.getsockname(), None)
+        transport.begin(protocol, copy_context())
+        protocol.connection_made(transport)
+        return transport, protocol
+
+    async def sock_accept(self, sock: Any) -> Any:
+        await self.create_future()
+
+    def add_reader(self, fd: Any, callback: Callable[..., object], *args: Any) -> None:  # type: ignore[override]
+        if not isinstance(fd, FakeSocket):
+            super().add_reader(fd, callback, *args)
+
+    def remove_reader(self, fd: Any) -> bool:
+        return True if isinstance(fd, FakeSocket) else super().remove_reader(fd)
+
+    def make_socket(self, family: int, kind: int, bound: Callable[[str], None] = lambda _: None) -> socket.socket:
+        made = FakeSocket(self.taken, _network(), family, kind, bound)
+        if (owner := PROCESS.get()) is not None:
+            owner.sockets.append(made)
+        return made  # type: ignore[return-value]
+
+    def _listen(self, place: Place, factory: Callable[[], asyncio.BaseProtocol]) -> MemoryServer:
+        server = MemoryServer(self.places, place, factory)
+        if (owner := PROCESS.get()) is not None:
+            owner.servers.append(server)
+        return server
+
+    def _connect(
+        self, place: Place, factory: Callable[[], asyncio.BaseProtocol]
+    ) -> tuple[MemoryTransport, asyncio.BaseProtocol]:
+        server = self.places.get(place)
+        if server is None:
+            raise ConnectionRefusedError(f"nobody listens at {place}")
+        near, far = MemoryTransport(self, "", place, self.latency), MemoryTransport(self, place, "", self.latency)
+        connect(near, far)
+        protocol = factory()
+        near.begin(protocol, copy_context())
+        served = server.context.copy().run(server.factory)
+        far.begin(served, server.context.copy())
+        for context, end in ((copy_context(), near), (server.context, far)):
+            if (owner := context.get(PROCESS)) is not None:
+                owner.connections.append(end)
+        server.context.copy().run(served.connection_made, far)
+        protocol.connection_made(near)
+        return near, protocol
+
+
+def _while_alive(owner: Owner, callback: Callable[..., object], args: tuple[Any, ...]) -> None:
+    if owner.alive:
+        callback(*args)
+
+
+def _owner_of(handle: asyncio.Handle) -> int:
+    """The process whose turn this is; 0 is nobody's."""
+    return handle._args[0].pid if handle._callback is _while_alive else 0  # type: ignore[attr-defined]
+
+
+def _network() -> object:
+    owner = PROCESS.get()
+    return owner.network if owner is not None else None
+
+
+class _Task(asyncio.Task[Any]):
+    """In a set, tasks stand by when they were made, not by where in memory: a run can be repeated."""
+
+    def __init__(self, work: Any, number: int, **more: Any) -> None:
+        self._number = number
+        super().__init__(work, **more)
+
+    def __hash__(self) -> int:
+        return self._number
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+
+def _make_task(
+    loop: asyncio.AbstractEventLoop, work: Any, context: contextvars.Context | None = None
+) -> asyncio.Task[Any]:
+    """A task is kept by its process: one of a dead process must not be collected, which would run its `finally`."""
+    assert isinstance(loop, VirtualLoop)
+    task = _Task(work, next(loop.numbers), loop=loop, context=context)
+    owner = (context or copy_context()).get(PROCESS)
+    if owner is not None:
+        owner.tasks.add(task)
+        task.add_done_callback(owner.tasks.discard)
+    return task

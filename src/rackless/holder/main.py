@@ -1,0 +1,118 @@
+"""The holder: a small process that owns a lab's namespaces and its doors on the host, and keeps labd running in them.
+
+`python -m rackless.holder.main LAB`, started by `up` and detached. It ends when labd ends by itself (asked to stop), or on
+SIGTERM. When it is killed, labd ends with it; the servers run on, and the next `up` starts a new holder around them.
+
+libvirtd does not reap its QEMUs: the process that adopts orphans does, and libvirtd reports a server as off only after that.
+In a container that may be nobody, or somebody slow: so the holder adopts them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+import sys
+from collections.abc import Sequence
+
+from rackless.drivers import open_drivers
+from rackless.holder.mounts import furnish
+from rackless.lab.api_forward import API_PORT, Doorkeeper, open_door
+from rackless.lab.mark import render_mark
+from rackless.lab.servers import mounts as shown_folders
+from rackless.plan.addressing import plan_lab
+from rackless.ports.drivers import Drivers
+from rackless.ports.mounts import Mounts
+from rackless.run.files import write
+from rackless.run.paths import LabPaths, Roots
+from rackless.run.supervise import ENDED
+from rackless.spec.lab import LabSpec
+
+FIRST_PAUSE = 0.5
+LONGEST_PAUSE = 30.0
+STEADY = 60.0
+"""After this many seconds labd counts as having started well, and the pause starts small again."""
+
+
+def main() -> None:
+    os.umask(0o022)
+    paths, drivers = LabPaths(Roots.from_environment(), sys.argv[1]), open_drivers()
+    doors = enter(paths, drivers)
+    sys.exit(asyncio.run(keep_open(paths, doors, drivers)))
+
+
+Doors = Sequence[tuple[socket.socket | None, str]]
+"""Ports on the host's side, each with the address inside that it leads to."""
+
+
+def enter(paths: LabPaths, drivers: Drivers) -> Doors:
+    """Open the lab's doors, then go into its namespaces and say that we are there."""
+    plan = plan_lab(LabSpec.model_validate_json(paths.spec.read_text()))
+    make = drivers.namespaces.socket
+    # on the host's side, so before we leave it
+    doors = [(open_door(paths, paths.api_port, make), str(plan.gateway.ip))]
+    if plan.control_planes:
+        doors.append((open_door(paths, paths.cluster_port, make), str(plan.api_vip)))
+    namespaces = drivers.namespaces
+    home = namespaces.home()
+
+    def fit_out(mounts: Mounts) -> None:
+        furnish(mounts, paths, str(plan.gateway.ip), plan.domain, shown_folders(plan, paths))
+        if (mark := render_mark(paths, home, namespaces.home().mnt)) is not None:
+            namespaces.write_mark(mark)
+
+    namespaces.enter(paths.netns, fit_out)
+    write(paths.holder_pid, drivers.processes.identity(drivers.processes.own))
+    drivers.processes.adopt_orphans()
+    return doors
+
+
+async def keep_open(paths: LabPaths, doors: Doors, drivers: Drivers) -> int:
+    """Keep labd running, and the doors to the APIs open; each with the address that it leads to."""
+    keepers = [Doorkeeper(door, address, API_PORT) for door, address in doors if door is not None]
+    for keeper in keepers:
+        keeper.start()
+    try:
+        return await keep(paths, drivers)
+    finally:
+        for keeper in keepers:
+            await keeper.close()
+
+
+async def keep(paths: LabPaths, drivers: Drivers) -> int:
+    """Run labd, and run it again when it dies."""
+    stopping = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stopping.set)
+    pause = FIRST_PAUSE
+    while True:
+        started = loop.time()
+        labd = await drivers.processes.start(
+            [sys.executable, "-P", "-m", "rackless.labd.main", paths.name],
+            log=paths.logs / "labd.log",
+            env=paths.roots.as_environment(),
+        )
+        loop.add_signal_handler(signal.SIGCHLD, drivers.processes.bury, labd.pid)
+        drivers.processes.bury(labd.pid)
+        ended = asyncio.create_task(labd.wait())
+        asked = asyncio.create_task(stopping.wait())
+        await asyncio.wait({ended, asked}, return_when=asyncio.FIRST_COMPLETED)
+        asked.cancel()
+        loop.remove_signal_handler(signal.SIGCHLD)
+        if stopping.is_set():
+            await labd.stop(within=30)
+            return 0
+        if (code := ended.result()) == 0:
+            return 0
+        with (paths.logs / "holder.log").open("a") as log:
+            log.write(f"{ENDED} with {code}\n")
+        if loop.time() - started > STEADY:
+            pause = FIRST_PAUSE
+        await drivers.clock.sleep(pause)
+        pause = min(pause * 2, LONGEST_PAUSE)
+
+
+if __name__ == "__main__":
+    main()

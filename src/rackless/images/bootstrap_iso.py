@@ -1,0 +1,71 @@
+"""The live ISO that the OpenShift installer is given for its bootstrap machine: with room for the Ignition config it embeds.
+
+The installer writes its config into `images/ignition.img`, a file of zeros, and wants to find the places of kernel arguments in
+grub.cfg. The kernel reads three archives: that one, our wheel, and the initramfs, which is lz4 and so comes last.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+from rackless.errors import RacklessError
+from rackless.images import bootstrap_root, cpio, wheel
+from rackless.images.cache import Workspace
+from rackless.images.files import read
+from rackless.ports.process import Processes
+
+ISO, LAYOUT = "bootstrap.iso", "layout.json"
+IGNITION_AREA_BYTES = 4 << 20
+"""A config of five hosts is 140 kB, packed; the installer refuses an ISO whose area is too small."""
+_KARGS_AREA = "#" * 1024 + "# COREOS_KARG_EMBED_AREA\n"
+NO_FAULT = "none--------------------"
+"""On the kernel's command line; whoever serves the ISO may write another word of this length there."""
+_GRUB_PLACE = "EFI/redhat/grub.cfg"
+_WHEEL = "/opt/rackless/rackless.whl"
+
+
+async def build(processes: Processes, base: Path, sources: dict[str, bytes], work: Workspace) -> None:
+    """`base` is the entry made by `bootstrap_root`."""
+    tree, small, python = work.scratch / "iso", work.scratch / "small", work.scratch / "python"
+    python.mkdir()
+    await processes.run(["tar", "-C", python, "-xf", base / bootstrap_root.PYTHON_TREE])
+    for name in ("images/pxeboot", "EFI/redhat", "coreos", ".disk", "boot/grub"):
+        (tree / name).mkdir(parents=True)
+    (tree / "images/pxeboot/vmlinuz").hardlink_to(base / bootstrap_root.KERNEL)
+    (tree / "images/pxeboot/initrd.img").hardlink_to(base / bootstrap_root.INITRAMFS)
+    (tree / "images/efiboot.img").hardlink_to(base / bootstrap_root.ESP)
+    (tree / "images/ignition.img").write_bytes(bytes(IGNITION_AREA_BYTES))
+    place = small / _WHEEL.lstrip("/")
+    place.parent.mkdir(parents=True)
+    await wheel.build(processes, python, sources, _WHEEL, work.scratch, place)
+    cpio.write(small, tree / "images/rackless.img")
+    grub = read("bootstrap/grub.cfg").decode().replace("@AREA@", _KARGS_AREA).replace("@FAULT@", NO_FAULT)
+    (tree / _GRUB_PLACE).write_text(grub)
+    (tree / "coreos/igninfo.json").write_text(json.dumps({"file": "images/ignition.img"}))
+    (tree / "coreos/kargs.json").write_text(json.dumps(_kargs(grub)))
+    # the signed GRUB looks for these on whatever it was started from
+    (tree / ".disk/info").write_text("rehearsal\n")
+    (tree / "boot/grub/grub.cfg").write_bytes(read("bootstrap/start.cfg"))
+    await processes.run(
+        ["xorriso", "-as", "mkisofs", "-quiet", "-R", "-J", "-V", "rehearsal", "-o", work.out / ISO,
+         "-e", "images/efiboot.img", "-no-emul-boot", tree],
+    )  # fmt: skip
+    layout = {"ignition_offset": await _offset(processes, work.out / ISO), "ignition_bytes": IGNITION_AREA_BYTES}
+    (work.out / LAYOUT).write_text(json.dumps(layout) + "\n")
+
+
+def _kargs(grub: str) -> dict[str, object]:
+    (arguments,) = re.findall(r"vmlinuz (.*)$", grub, re.MULTILINE)
+    where = {"path": _GRUB_PLACE, "offset": grub.index("\n#"), "end": "\n", "pad": "#"}
+    return {"default": arguments, "files": [where], "size": 1025}
+
+
+async def _offset(processes: Processes, iso: Path) -> int:
+    """Where the area begins in the ISO: the installer's copy has it at the same place."""
+    done = await processes.run(["xorriso", "-indev", iso, "-find", "/images/ignition.img", "-exec", "report_lba", "--"])
+    found = re.findall(r"File data lba:\s*\d+\s*,\s*(\d+)\s*,", done.stdout)
+    if len(found) != 1:
+        raise RacklessError("xorriso does not say where the ISO's Ignition area is", why=done.stdout.strip()[-300:])
+    return int(found[0]) * 2048

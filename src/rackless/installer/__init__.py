@@ -1,0 +1,1 @@
+"""What is installed: install-configs, checked and written as the installer would."""

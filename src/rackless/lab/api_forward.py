@@ -1,0 +1,124 @@
+"""A lab's doors on the host's side: ports on the host's loopback that lead to Kubernetes APIs inside the lab.
+
+One leads to the lab's own API, one to the cluster's, where there are control planes. The holder opens the ports before
+it enters the lab's network namespace and keeps them as long as it lives, so they outlast restarts of labd and of the
+APIs, and go with the lab. Bytes are passed on as they are: TLS, and who may do what, is
+between the client and the API. A port is remembered, so that a kubeconfig stays good.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+from rackless.run.files import write
+from rackless.run.paths import LabPaths
+
+API_PORT = 6443
+"""Of the lab's API on the gateway's address, and of the cluster's at its VIP."""
+LOOPBACK = "127.0.0.1"
+FIRST_PORT = 16443
+"""Below what the kernel gives to outgoing connections, so that nobody has it by chance when the lab comes back."""
+PORTS = range(FIRST_PORT, FIRST_PORT + 1000)
+MOST = 512
+"""Connections at once: anybody on the host can knock, and the holder has other duties."""
+_PIECE = 65536
+MakeSocket = Callable[[int, int, int], socket.socket]
+
+
+def open_door(paths: LabPaths, record: Path, make: MakeSocket = socket.socket) -> socket.socket | None:
+    """Listen where the lab listened before, else on the first port that no lab has. None when all are taken."""
+    mine = read_port(record)
+    others = {read_port(door) for name in paths.roots.labs() for door in LabPaths(paths.roots, name).doors}
+    free = (port for port in PORTS if port not in others)
+    for port in [*([mine] if mine else []), *free]:
+        listener = make(socket.AF_INET, socket.SOCK_STREAM, 0)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind((LOOPBACK, port))
+            listener.listen(128)
+        except OSError:
+            listener.close()
+            continue
+        write(record, str(port))
+        return listener
+    record.unlink(missing_ok=True)
+    return None
+
+
+def read_port(record: Path) -> int | None:
+    """The port on the host's loopback that is written there."""
+    with suppress(FileNotFoundError, ValueError):
+        return int(record.read_text())
+    return None
+
+
+def host_url(record: Path) -> str | None:
+    """Where the API behind that door is for the host."""
+    port = read_port(record)
+    return f"https://{LOOPBACK}:{port}" if port is not None else None
+
+
+class Doorkeeper:
+    """Passes on what comes through the door to `address`, until closed."""
+
+    def __init__(self, listener: socket.socket, address: str, port: int) -> None:
+        self._listener = listener
+        self._target = address, port
+        self._guests: set[asyncio.Task[None]] = set()
+        self._listening: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        self._listener.setblocking(False)
+        self._listening = asyncio.create_task(self._listen(), name="door")
+
+    async def close(self) -> None:
+        tasks = [task for task in (self._listening, *self._guests) if task is not None]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        self._listener.close()
+
+    async def _listen(self) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            try:
+                guest, _ = await loop.sock_accept(self._listener)
+            except OSError:  # out of descriptors: those who are here will go
+                await asyncio.sleep(0.2)
+                continue
+            if len(self._guests) >= MOST:
+                guest.close()
+                continue
+            task = asyncio.create_task(self._lead(guest))
+            self._guests.add(task)
+            task.add_done_callback(self._guests.discard)
+
+    async def _lead(self, guest: socket.socket) -> None:
+        """One connection; when the API is not there, the guest is sent away and may knock again."""
+        loop = asyncio.get_running_loop()
+        with guest, socket.socket(socket.AF_INET, socket.SOCK_STREAM) as inner:
+            guest.setblocking(False)
+            inner.setblocking(False)
+            for end in (guest, inner):
+                end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            with suppress(OSError, TimeoutError):
+                async with asyncio.timeout(10):
+                    await loop.sock_connect(inner, self._target)
+                ways = [asyncio.create_task(_carry(guest, inner)), asyncio.create_task(_carry(inner, guest))]
+                try:
+                    await asyncio.gather(*ways)
+                finally:
+                    for way in ways:
+                        way.cancel()
+                    await asyncio.gather(*ways, return_exceptions=True)
+
+
+async def _carry(source: socket.socket, target: socket.socket) -> None:
+    loop = asyncio.get_running_loop()
+    while piece := await loop.sock_recv(source, _PIECE):
+        await loop.sock_sendall(target, piece)
+    target.shutdown(socket.SHUT_WR)

@@ -1,0 +1,24 @@
+"""The hypervisor as it is: memory, CPUs, free disk, how fast a sync is. Only looks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rackless.plan.budget import Capacity
+from rackless.ports.computer import Computer
+
+
+def observe_capacity(
+    computer: Computer, folder: Path, *, kvm: bool | None = None, promised: int = 0, syncs: bool = False
+) -> Capacity:
+    """`folder` is where the disks will be; it need not exist yet."""
+    memory = computer.memory()
+    return Capacity(
+        memory=memory.total,
+        available=memory.available,
+        cpus=computer.cpus(),
+        free_disk=computer.free_bytes(folder),
+        kvm=kvm,
+        fsync=computer.fsync_seconds(folder) if syncs else None,
+        promised=promised,
+    )

@@ -1,0 +1,51 @@
+"""Room for the servers' disks: said while there is still time, and when there is some again, servers go on.
+
+QEMU stops a server that cannot write, and does not look whether it could by now.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+
+from rackless.errors import LabError
+from rackless.events import Bus
+from rackless.ports.clock import Clock
+
+LOOK = 10.0
+TELL = 100.0
+"""Seconds between two words about it."""
+LOW = 2 << 30
+ENOUGH = 256 << 20
+"""Bytes with which it is worth going on."""
+
+
+@dataclass(slots=True)
+class DiskWatch:
+    room: Callable[[], int]
+    go_on: Callable[[], Awaitable[list[str]]]
+    """Let the servers go on that were stopped because they could not write; gives their names."""
+    clock: Clock
+    bus: Bus
+    warnings: list[str] = field(default_factory=list)
+
+    async def watch(self) -> None:
+        """Until cancelled."""
+        told = -math.inf
+        while True:
+            free = self.room()
+            self.warnings = [f"only {free >> 20} MiB are free for the disks"] if free < LOW else []
+            if self.warnings and self.clock.now() >= told + TELL:
+                told = self.clock.now()
+                self.bus.tell("disk-low", free_mib=free >> 20)
+            if free >= ENOUGH:
+                await self._go_on()
+            await self.clock.sleep(LOOK)
+
+    async def _go_on(self) -> None:
+        try:
+            for name in await self.go_on():
+                self.bus.tell("server-resumed", level="info", subject=f"server/{name}", server=name)
+        except LabError:  # the hypervisor is away; the next look is soon
+            return

@@ -1,0 +1,165 @@
+"""Images of a person's own: a URL as it is, a file on this computer offered on the lab's file server.
+
+Files are offered from the host's side, which sees all of them; labd, which does not, reads what was offered. A file is
+put there by its checksum, which is computed once for as long as the file stays the same. It is looked into first: what
+cannot be the image it is said to be is refused before a server is touched.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rackless.errors import InputError, LabError
+from rackless.ports.provisioner import Image
+from rackless.run.files import write, write_secret
+from rackless.run.paths import LabPaths
+from rackless.spec.images import ImageFormat, ImageSpec, checksum_type, guessed_format
+
+_QCOW2 = b"QFI\xfb"
+_ISO_AT, _ISO = 0x8001, b"CD001"
+
+
+@dataclass(frozen=True, slots=True)
+class UserImages:
+    paths: LabPaths
+
+    # on the host's side
+
+    async def offer(self, wanted: ImageSpec) -> None:
+        """Have the lab's file server offer it, and keep its user data for labd. Raises InputError."""
+        if wanted.is_path:
+            await asyncio.to_thread(self._offer, Path(wanted.url), wanted)
+        if wanted.user_data is not None:
+            write_secret(self._user_data(wanted.user_data), read_user_data(wanted.user_data))
+
+    def _offer(self, path: Path, wanted: ImageSpec) -> None:
+        try:
+            form = look_into(path, wanted.format)
+            checksum = self._checksum(path)
+            _compare(path, checksum, wanted.checksum)
+            name = f"image-{checksum[:16]}.{'iso' if form is ImageFormat.LIVE_ISO else form.value}"
+            _place(path, self.paths.files / name)
+        except OSError as error:
+            raise _unreadable(path, error) from error
+        known = self._known()
+        known[str(path)] |= {"name": name, "format": form.value}
+        write(self.paths.offered, json.dumps(known, indent=1) + "\n")
+
+    def _checksum(self, path: Path) -> str:
+        found = path.stat()
+        identity = [found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns]
+        known = self._known()
+        if known.get(str(path), {}).get("identity") != identity:
+            known[str(path)] = {"identity": identity, "sha256": digest(path)}
+            write(self.paths.offered, json.dumps(known, indent=1) + "\n")
+        return str(known[str(path)]["sha256"])
+
+    # in labd
+
+    def resolve(self, wanted: ImageSpec, server: str) -> Image:
+        """The image as a host's record names it; `server` is the URL of the file server."""
+        if not wanted.is_path:
+            form = wanted.format or guessed_format(wanted.url)
+            kind = checksum_type(wanted.checksum) if wanted.checksum else "auto"
+            return Image(wanted.url, wanted.checksum, kind, form.value)
+        found = self._known().get(wanted.url, {})
+        if "name" not in found:
+            raise LabError(f"the image {wanted.url} is not offered to the lab", hint="`rackless up` offers it")
+        return Image(f"{server}/{found['name']}", found["sha256"], "sha256", found["format"])
+
+    def user_data(self, wanted: ImageSpec) -> str:
+        return self._user_data(wanted.user_data).read_text() if wanted.user_data is not None else ""
+
+    def _user_data(self, path: Path) -> Path:
+        return self.paths.secrets / "user-data" / hashlib.sha256(str(path).encode()).hexdigest()[:16]
+
+    def _known(self) -> dict[str, dict[str, Any]]:
+        try:
+            found: dict[str, dict[str, Any]] = json.loads(self.paths.offered.read_text())
+        except (OSError, ValueError):
+            return {}
+        return found
+
+
+def check_readable(images: Sequence[ImageSpec]) -> None:
+    """Before anything is made: files that are missing or are something else. Raises InputError."""
+    for image in images:
+        if image.is_path:
+            try:
+                look_into(Path(image.url), image.format)
+            except OSError as error:
+                raise _unreadable(Path(image.url), error) from error
+        if image.user_data is not None:
+            read_user_data(image.user_data)
+
+
+def _unreadable(path: Path, error: OSError) -> InputError:
+    return InputError(f"the image {path} cannot be read", why=error.strerror or str(error), hint="name a file or a URL")
+
+
+def read_user_data(path: Path) -> str:
+    """Raises InputError."""
+    try:
+        return path.read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"the user data {path} cannot be read", why=str(error)) from error
+
+
+def _place(path: Path, place: Path) -> None:
+    """The same file under another name where that is possible; a lab does not see all places of the host."""
+    if place.exists() and place.samefile(path):
+        return
+    place.parent.mkdir(parents=True, exist_ok=True)
+    place.unlink(missing_ok=True)
+    try:
+        os.link(path.resolve(), place)
+    except OSError:  # another file system
+        scratch = place.with_suffix(".new")
+        shutil.copyfile(path, scratch)
+        scratch.rename(place)
+
+
+def look_into(path: Path, said: ImageFormat | None) -> ImageFormat:
+    """The format of the file; raises InputError when it is another than said."""
+    with path.open("rb") as file:
+        qcow2 = file.read(4) == _QCOW2
+        file.seek(_ISO_AT)
+        iso = file.read(5) == _ISO
+    size = path.stat().st_size
+    if size == 0:
+        raise InputError(f"{path} is empty", hint="name an image")
+    found = ImageFormat.QCOW2 if qcow2 else ImageFormat.LIVE_ISO if iso else ImageFormat.RAW
+    if said in (None, found) or (said is ImageFormat.RAW and iso):  # a hybrid ISO may be meant for a disk
+        return said or found
+    raise InputError(
+        f"{path} is not {said}",
+        why=f"it looks like {'a raw disk' if found is ImageFormat.RAW else found.value}",
+        hint="`qemu-img info` tells what it is; leave `format` out to have it found",
+    )
+
+
+def digest(path: Path, algorithm: str = "sha256") -> str:
+    with path.open("rb") as source:
+        return hashlib.file_digest(source, algorithm).hexdigest()
+
+
+def _compare(path: Path, sha256: str, given: str) -> None:
+    """A checksum that was given besides must be right; one at a URL is for whoever fetches it."""
+    if not given or "://" in given:
+        return
+    kind = checksum_type(given)
+    actual = sha256 if kind == "sha256" else digest(path, kind)
+    if actual != given.lower():
+        raise InputError(
+            f"{path} is not the image its checksum says",
+            why=f"its {kind} is {actual}, given was {given}",
+            hint="fetch it again, or leave the checksum of a local file out: it is computed",
+        )

@@ -1,0 +1,102 @@
+"""What labd answers at its control socket: every exchange of `protocol/messages.py`, and which part of the lab does it."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+
+from rackless import __version__
+from rackless.lab.folder_watch import FolderWatch
+from rackless.labd.running_lab import RunningLab
+from rackless.plan.actions import Action, Verb
+from rackless.protocol import messages as say
+from rackless.protocol.build import fingerprint
+from rackless.protocol.exchange import Nothing, Served
+
+
+def answers(
+    lab: RunningLab, folders: Callable[[], FolderWatch], own: int, stop: Callable[[], Awaitable[None]]
+) -> list[Served]:
+    """`own` is labd's process id."""
+    return [*_looks(lab, folders, own), *_works(lab, stop), *_faults(lab)]
+
+
+def _looks(lab: RunningLab, folders: Callable[[], FolderWatch], own: int) -> list[Served]:
+    daemon = say.Daemon(own, __version__, fingerprint())
+
+    async def health(_: Nothing) -> say.Daemon:
+        return daemon
+
+    async def status(_: Nothing) -> say.LabStatus:
+        found = await lab.status()
+        return replace(found, warnings=(*found.warnings, *folders().warnings))
+
+    async def hosts(_: Nothing) -> say.HostList:
+        return say.HostList(tuple(await lab.hosts.records()))
+
+    async def observe(_: Nothing) -> say.LabSeen:
+        return await lab.observe()
+
+    async def observe_all(_: Nothing) -> say.LabSeen:
+        return await lab.observe(costly=True)
+
+    return [
+        say.HEALTH.by(health),
+        say.STATUS.by(status),
+        say.HOSTS.by(hosts),
+        say.OBSERVE.by(observe),
+        say.OBSERVE_ALL.by(observe_all),
+    ]
+
+
+def _works(lab: RunningLab, stop: Callable[[], Awaitable[None]]) -> list[Served]:
+    async def stage(asked: say.RunStage) -> Nothing:
+        await lab.run_stage(asked.stage)
+        return Nothing()
+
+    async def host(asked: say.HostWish) -> say.HostDone:
+        return await lab.hosts.wish(asked)
+
+    async def forget_nodes(_: Nothing) -> say.NodeList:
+        return say.NodeList(tuple(await lab.hosts.forget_nodes()))
+
+    async def rest(asked: say.RestServers) -> say.ServerList:
+        return say.ServerList(tuple(await lab.rest(force=asked.force)))
+
+    async def remove(asked: say.CarryOutLosses) -> Nothing:
+        await lab.remove([Action(loss.subject, Verb(loss.verb), loss.reason) for loss in asked.losses])
+        return Nothing()
+
+    async def power(asked: say.PressPower) -> say.PowerState:
+        return await lab.power(asked.server, asked.action)
+
+    async def scale(asked: say.ScaleWorkers) -> say.Scaled:
+        return await lab.machines.scale(asked.wanted)
+
+    async def end(_: Nothing) -> Nothing:
+        await stop()
+        return Nothing()
+
+    return [
+        say.STAGE.by(stage),
+        say.HOST.by(host),
+        say.FORGET_NODES.by(forget_nodes),
+        say.REST.by(rest),
+        say.REMOVE.by(remove),
+        say.POWER.by(power),
+        say.SCALE.by(scale),
+        say.STOP.by(end),
+    ]
+
+
+def _faults(lab: RunningLab) -> list[Served]:
+    async def faults(_: Nothing) -> say.FaultList:
+        return say.FaultList(lab.bmcs.faults())
+
+    async def add_fault(asked: say.FaultWish) -> say.FaultStatus:
+        return lab.bmcs.add_fault(asked)
+
+    async def clear_faults(asked: say.ClearFaults) -> say.ClearedFaults:
+        return say.ClearedFaults(lab.bmcs.clear_faults(asked.ids))
+
+    return [say.FAULTS.by(faults), say.ADD_FAULT.by(add_fault), say.CLEAR_FAULTS.by(clear_faults)]

@@ -1,0 +1,139 @@
+"""The BMCs of a lab as labd runs them: the fleet with the lab's certificate, and what goes wrong with it on demand."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Collection
+
+from rackless.bmc.core.accounts import Account
+from rackless.bmc.core.sockets import not_of_a_lab
+from rackless.bmc.core.start_limit import Starts, default_limit
+from rackless.bmc.fault_desk import FaultDesk
+from rackless.bmc.fleet import Bmc, BmcState, Fleet
+from rackless.bmc.ipmi.server import PORT as IPMI_PORT
+from rackless.bmc.ipmi.sites import Ipmi
+from rackless.errors import LabError
+from rackless.events import Bus
+from rackless.lab.bmc_network import BmcWiring
+from rackless.plan.model import LabPlan, PlannedServer
+from rackless.ports.clock import Clock
+from rackless.ports.console import Consoles
+from rackless.ports.hypervisor import Hypervisor
+from rackless.protocol.messages import FaultStatus, FaultWish
+from rackless.run.paths import LabPaths
+from rackless.spec.servers import BmcScheme
+from rackless.trust.authority import Use
+from rackless.trust.bmc_passwords import secret_of
+from rackless.trust.identity import USERNAME, Identity
+
+
+class LabBmcs:
+    def __init__(
+        self,
+        plan: LabPlan,
+        paths: LabPaths,
+        identity: Identity,
+        site: BmcWiring,
+        hypervisor: Hypervisor,
+        consoles: Consoles,
+        clock: Clock,
+        bus: Bus,
+    ) -> None:
+        self._plan = plan
+        self._paths = paths
+        self._identity = identity
+        self._site = site
+        self._hypervisor = hypervisor
+        self._consoles = consoles
+        self._clock = clock
+        self._bus = bus
+        self._fleet: Fleet | None = None
+
+    async def ensure(self) -> None:
+        with self._bus.step("BMCs", BMCs=len(self._plan.servers)) as step:
+            if self._fleet is not None:
+                step.unchanged()
+                return
+            fleet = self._make()
+            await fleet.start()
+            self._fleet = fleet
+
+    @property
+    def running(self) -> bool:
+        return self._fleet is not None
+
+    async def stop(self) -> None:
+        if self._fleet is not None:
+            await self._fleet.stop()
+            self._fleet = None
+
+    async def power_returned(self, were_on: Collection[str]) -> None:
+        if self._fleet is not None:
+            await self._fleet.power_returned(were_on)
+
+    def observe(self) -> dict[str, BmcState]:
+        """By server; empty while there are none."""
+        return {bmc.server: bmc for bmc in self._fleet.observe()} if self._fleet else {}
+
+    def fetches(self, address: str, path: str) -> bool:
+        """Whether the BMC at this address fetches media from this path of a URL now."""
+        return self._fleet is not None and self._fleet.fetches(address, path)
+
+    def faults(self) -> tuple[FaultStatus, ...]:
+        """What goes wrong because somebody asked for it."""
+        return self._desk(self._fleet).list() if self._fleet else ()
+
+    def add_fault(self, wish: FaultWish) -> FaultStatus:
+        if self._fleet is None:
+            raise LabError("the lab has no BMCs yet", hint="`rackless up --until bmc` makes them")
+        return self._desk(self._fleet).add(wish)
+
+    def clear_faults(self, ids: Collection[int]) -> int:
+        return self._desk(self._fleet).clear(ids) if self._fleet else 0
+
+    def _desk(self, fleet: Fleet) -> FaultDesk:
+        return FaultDesk(fleet.faults, lambda: (server.name for server in self._plan.servers), self._bus)
+
+    def _make(self) -> Fleet:
+        authority = self._identity.authority()
+        hosts = dict.fromkeys(str(server.bmc_address) for server in self._plan.servers)
+        leaf = authority.ensure_leaf("bmc", list(hosts), uses=(Use.SERVER,))
+        tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        tls.load_cert_chain(leaf.certificate, leaf.key)
+        return Fleet(
+            [self._bmc(server) for server in self._plan.servers],
+            self._hypervisor,
+            [Account(USERNAME, self._identity.password("bmc"))],
+            state=self._paths.bmc,
+            media=self._paths.media,
+            bus=self._bus,
+            tls=tls,
+            media_ca=ssl.create_default_context(cafile=authority.certificate),
+            ipmi=Ipmi(
+                mask=str(self._plan.bmc_site.network.netmask),
+                gateway=str(self._plan.bmc_site.network[1]),
+                consoles=self._consoles,
+            ),
+            starts=Starts(default_limit(), self._clock, self._hypervisor.processor_seconds),
+            audit=self._paths.logs / "bmc-audit.jsonl",
+            sockets=self._site.make_socket,
+            forbids=not_of_a_lab,
+            shared=[str(self._plan.gateway.ip)],
+        )
+
+    def _bmc(self, server: PlannedServer) -> Bmc:
+        own, address = server.bmc, str(server.bmc_address)
+        if own is None:
+            return Bmc(server.name, address)
+        ipmi = server.bmc_scheme is BmcScheme.IPMI
+        password = self._identity.password(secret_of(server.name) if own.own_password else "bmc")
+        return Bmc(
+            server.name,
+            address,
+            port=None if ipmi else own.port,
+            http=own.http,
+            system=own.system,
+            account=Account(own.username, password),
+            redfish=own.alone or not ipmi,
+            ipmi=own.port if ipmi else IPMI_PORT if own.alone else None,
+        )

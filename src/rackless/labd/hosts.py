@@ -1,0 +1,312 @@
+"""The hosts of a lab as labd looks after them: Ironic, the files it serves, and the controller of the BareMetalHosts."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+from rackless.codec import encode
+from rackless.controllers.host import host_controller
+from rackless.controllers.runtime.runtime import Runtime
+from rackless.errors import InputError, LabError, RacklessError
+from rackless.events import Bus
+from rackless.images.trust import write_trusting
+from rackless.lab.files import FileServer
+from rackless.lab.network_boot import Answered, NetworkBoot
+from rackless.lab.user_images import UserImages
+from rackless.labd.api import LabApi
+from rackless.plan.model import LabPlan, PlannedServer
+from rackless.ports.api import ApiConnection, ApiUnreachable
+from rackless.ports.drivers import Drivers
+from rackless.ports.ironic import Guest, IronicSite, OpenProvisioner, ProvisioningService
+from rackless.ports.provisioner import Image
+from rackless.ports.resources import Conflict, Record
+from rackless.protocol.messages import HostDone, HostWish, WishedImage
+from rackless.provisioning import external_ironic
+from rackless.provisioning.baremetalhost import KIND, Operational, State, System, read
+from rackless.provisioning.wishes import Granted, HostWishes
+from rackless.run.paths import LabPaths
+from rackless.run.supervise import KeptProcesses
+from rackless.run.supplies import Supplies, load_supplies
+from rackless.run.waiting import until
+from rackless.spec.images import ImageSpec
+from rackless.spec.lab import Role
+from rackless.spec.provisioner import ProvisionerSpec, Ramdisk
+from rackless.trust.authority import Use
+from rackless.trust.identity import USERNAME, Identity
+
+DEPROVISION_WITHIN = 1800.0
+PATIENCE = 4
+"""How often taking a host down may fail before its server is taken away nevertheless."""
+
+
+class LabHosts:
+    def __init__(
+        self,
+        plan: LabPlan,
+        paths: LabPaths,
+        identity: Identity,
+        api: LabApi,
+        resources: ApiConnection,
+        processes: KeptProcesses,
+        drivers: Drivers,
+        bus: Bus,
+        *,
+        evidence: Callable[[str], str],
+        lost: Callable[[str], str],
+    ) -> None:
+        self._plan = plan
+        self._paths = paths
+        self._identity = identity
+        self._api = api
+        self._resources = resources
+        self._processes = processes
+        self._drivers = drivers
+        self._clock = drivers.clock
+        self._bus = bus
+        self._evidence = evidence
+        self._lost = lost
+        boot = plan.network_boot if plan.provisioner is None else None
+        # where agents come over the provisioning network, all they need is there, as with Metal3
+        self._address = boot.gateway.ip if boot is not None else plan.gateway.ip
+        self.files = FileServer(paths.files, *dict.fromkeys((str(self._address), str(plan.gateway.ip))))
+        self.network_boot = (
+            NetworkBoot(boot, self.files.url, paths.run, paths.logs / "network-boot.log", processes, drivers.computer)
+            if boot is not None
+            else None
+        )
+        self._ironic: ProvisioningService | None = None
+        self._provisioner: OpenProvisioner | None = None
+        self._controlled: ApiConnection | None = None
+        self._controller: asyncio.Task[None] | None = None
+
+    def lacking(self) -> str:
+        """Why the engine has to be started, or started again; empty when it runs and hosts are looked after."""
+        if self._provisioner is None:
+            return "not running yet"
+        if self._ironic is not None and self._ironic.forgetful:
+            return "its database is gone"
+        return "nobody looks after the hosts" if self._controller is None or self._controller.done() else ""
+
+    async def ensure_provisioning(self, *, checked: bool = True) -> None:
+        """Ironic runs, and hosts may be written down by anybody from then on.
+
+        Unless `checked`, somebody else's Ironic may be away for now: it is waited for when it is needed.
+        """
+        with self._bus.step("Ironic") as step:
+            if self._ironic is not None and self._ironic.forgetful:
+                await self.stop_provisioning()
+                step.detail = "its database was gone; hosts are registered again"
+            if self._provisioner is not None:
+                step.unchanged()
+                self.ensure_controller()
+                return
+            supplies = load_supplies(self._paths.supplies)
+            await self.files.start()
+            if self._plan.provisioner is not None:
+                self._provisioner = await self._open_external(self._plan.provisioner, supplies, checked)
+                step.detail = self._plan.provisioner.url
+            else:
+                self._provisioner = await self._start_own(supplies)
+        self.ensure_controller()
+
+    async def _start_own(self, supplies: Supplies) -> OpenProvisioner:
+        if supplies.ironic is None:
+            raise LabError("Ironic's environment is not here", hint="`rackless up` makes it")
+        if self.network_boot is not None:
+            await self.network_boot.start()
+        self._ironic = await self._drivers.start_provisioning(
+            await self._ironic_site(supplies), supplies.ironic, self._processes, log=self._paths.logs / "ironic.log"
+        )
+        return self._ironic.open(network_boot=self.network_boot is not None)
+
+    async def _open_external(self, spec: ProvisionerSpec, supplies: Supplies, checked: bool) -> OpenProvisioner:
+        """Somebody else's Ironic, and on our file server what it boots servers with."""
+        found = self._drivers.reach_provisioning(external_ironic.load(spec, self._paths))
+        if checked:
+            await found.check()
+        offered = {"deploy_kernel": supplies.kernel, "deploy_ramdisk": supplies.initramfs, "bootloader": supplies.esp}
+        ramdisk = {
+            name: f"{self.files.url}/{self._offer(path, f'{name}-{path.parent.name}')}"
+            for name, path in offered.items()
+        }
+        return found.open(Guest(f"{self._plan.name}~", ramdisk if spec.ramdisk is Ramdisk.LAB else {}))
+
+    async def forget_nodes(self) -> list[str]:
+        """Take everything of this lab out of somebody else's Ironic."""
+        spec = self._plan.provisioner
+        if spec is None:
+            return []
+        await self.stop_provisioning()
+        found = self._drivers.reach_provisioning(external_ironic.load(spec, self._paths))
+        await found.check()
+        return await found.forget_all(Guest(f"{self._plan.name}~"))
+
+    def ensure_controller(self) -> None:
+        if self._provisioner is None:
+            raise LabError("nobody looks after the hosts yet", hint="`rackless up` starts the engine that does")
+        if self._controller is None or self._controller.done():
+            ca = self._identity.authority().certificate
+            self._controlled = self._controlled or self._api.open(patience=math.inf)
+            runtime = Runtime(self._clock, self._bus)
+            host_controller(
+                runtime, self._controlled, self._provisioner, bmc_ca=ca, evidence=self._evidence, lost=self._lost
+            )
+            self._controller = asyncio.create_task(runtime.run(), name="hosts")
+
+    async def stop_provisioning(self) -> None:
+        if self._controller is not None:
+            self._controller.cancel()
+            await asyncio.gather(self._controller, return_exceptions=True)
+            self._controller = None
+        if self._controlled is not None:
+            await self._controlled.close()
+            self._controlled = None
+        if self._provisioner is not None:
+            await self._provisioner.close()
+            self._provisioner = None
+        if self._ironic is not None:
+            await self._ironic.stop()
+            self._ironic = None
+        if self.network_boot is not None:
+            await self.network_boot.stop()
+
+    def node_image(self) -> Image:
+        """The node image, offered on the lab's file server."""
+        supplies = load_supplies(self._paths.supplies)
+        name = self._offer(supplies.node, f"node-{supplies.node_sha256[:16]}.qcow2")
+        return Image(f"{self.files.url}/{name}", supplies.node_sha256)
+
+    def _offer(self, path: Path, name: str) -> str:
+        """Have the file server serve a file of the cache by this name."""
+        link = self._paths.files / name
+        if not link.exists():
+            link.unlink(missing_ok=True)
+            link.symlink_to(path)
+        return name
+
+    def answered(self, server: PlannedServer) -> Answered | None:
+        """What a server got on the network it boots from; None for one that does not."""
+        nic = server.boot_nic
+        if self.network_boot is None or not server.bmc_scheme.boots_over_network:
+            return None
+        return self.network_boot.answered(nic.mac, str(nic.address))
+
+    async def records(self) -> list[Record]:
+        """The hosts as they stand in the records; BareMetalHosts, word for word."""
+        return await self._resources.list(KIND) if self._api.started else []
+
+    async def known(self) -> list[Record]:
+        """None while the API is away: the rest can still be told."""
+        try:
+            return await self.records()
+        except ApiUnreachable as error:
+            self._bus.warn(str(error))
+            return []
+
+    def own_systems(self) -> dict[str, System]:
+        """What people want on their servers instead of the node image, by server."""
+        images = UserImages(self._paths)
+        return {
+            server.name: System(images.resolve(server.image, self.files.url), images.user_data(server.image))
+            for server in self._plan.servers
+            if server.image is not None and server.role is not Role.SPARE
+        }
+
+    async def wish(self, asked: HostWish) -> HostDone:
+        """Ask something of one host, and wait for it when that is wanted."""
+        self.ensure_controller()
+        done = await self._ask(HostWishes(self._resources), asked)
+        return HostDone(done.host, done.changed, done.state)
+
+    async def _ask(self, wishes: HostWishes, asked: HostWish) -> Granted:
+        name, wait, image = asked.host, asked.wait, self._image(asked.image)
+        match asked.verb:
+            case "inspect":
+                return await wishes.inspect(name, wait=wait)
+            case "clean":
+                return await wishes.clean(name, wait=wait)
+            case "retry":
+                return await wishes.retry(name, wait=wait)
+            case "deprovision":
+                return await wishes.deprovision(name, wait=wait)
+            case "adopt":
+                return await wishes.adopt(name, image, wait=wait)
+            case "provision" if image is not None:
+                system = System(image, asked.user_data)
+                return await wishes.provision(name, system, replace=asked.replace, wait=wait)
+        raise InputError(f"a host cannot be asked to {asked.verb} without an image", hint="name one with --image")
+
+    def _image(self, given: WishedImage | None) -> Image | None:
+        if given is None:
+            return None
+        return UserImages(self._paths).resolve(ImageSpec.model_validate(encode(given)), self.files.url)
+
+    async def retire(self, name: str) -> None:
+        """Delete a host: what is on it is taken off first; one that cannot be reached is let go all the same."""
+        if await self._resources.get(KIND, name) is None:
+            return
+        try:
+            await self.ensure_provisioning()
+            self.ensure_controller()
+            await self._resources.delete(KIND, name)
+            await self._await_gone(name)
+        except RacklessError as error:
+            self._bus.tell("host-let-go", subject=f"host/{name}", host=name, why=str(error))
+            await self._let_go(name)
+
+    async def _await_gone(self, name: str) -> None:
+        async def gone() -> tuple[bool, str]:
+            record = await self._resources.get(KIND, name)
+            if record is None:
+                return True, "gone"
+            status = read(record).status
+            if status.operational is Operational.ERROR and status.error_count > PATIENCE:
+                raise LabError(f"it could not be taken down in good order ({status.state})", why=status.error_message)
+            return False, status.state.value
+
+        await until(gone, what=f"the host {name} to be deleted", within=DEPROVISION_WITHIN, every=1, clock=self._clock)
+
+    async def _let_go(self, name: str) -> None:
+        """Without its finalizer nobody holds the record; whoever looks after hosts may be writing to it meanwhile."""
+        while (record := await self._resources.get(KIND, name)) is not None:
+            record["metadata"]["finalizers"] = []
+            with suppress(Conflict):
+                await self._resources.apply(record)
+                await self._resources.delete(KIND, name)
+
+    async def keep_power(self, name: str, *, online: bool) -> None:
+        """What a person did at the power button of a provisioned host is what the host should be from now on."""
+        while (record := await self._resources.get(KIND, name)) is not None:
+            if read(record).status.state is not State.PROVISIONED:
+                return
+            record["spec"]["online"] = online
+            with suppress(Conflict):  # whoever looks after it wrote meanwhile: look again
+                await self._resources.apply(record)
+                return
+
+    async def _ironic_site(self, supplies: Supplies) -> IronicSite:
+        authority = self._identity.authority()
+        leaf = authority.ensure_leaf("ironic", [str(self._address)], uses=(Use.SERVER,))
+        ramdisk = supplies.initramfs
+        if self.network_boot is not None:
+            ramdisk = self._paths.ironic / "deploy.initramfs"
+            ramdisk.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            await asyncio.to_thread(write_trusting, supplies.initramfs, authority.certificate, ramdisk)
+        return IronicSite(
+            state=self._paths.ironic,
+            address=self._address,
+            certificate=leaf.certificate,
+            key=leaf.key,
+            ca=authority.certificate,
+            username=USERNAME,
+            password=self._identity.password("ironic"),
+            http_url=self.files.url,
+            http_root=self._paths.files,
+            kernel=supplies.kernel,
+            ramdisk=ramdisk,
+            esp=supplies.esp,
+        )

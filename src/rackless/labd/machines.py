@@ -1,0 +1,168 @@
+"""The lab's nodes as Machines, and the controllers of Machines and Nodes: hosts and Machines in labd's API, Nodes in the cluster's.
+
+Written when the cluster is there. Running hosts are not touched: a Machine takes the host that it was written for as it is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from rackless.cluster.reference.machines import WORKERS, machine_for, new_image, worker_set
+from rackless.cluster.reference.recipe import Cluster
+from rackless.controllers.health.controller import health_controller
+from rackless.controllers.machines.controller import machine_controller
+from rackless.controllers.machines.records import HOST, KIND, SET
+from rackless.controllers.machines.sets import machineset_controller
+from rackless.controllers.nodes.approving import csr_controller
+from rackless.controllers.nodes.life import node_life_controller
+from rackless.controllers.runtime.runtime import Runtime
+from rackless.errors import GaveUp, InputError, LabError
+from rackless.events import Bus
+from rackless.installer.assets.ignition.front import API_PORT
+from rackless.labd.api import LabApi
+from rackless.plan.model import LabPlan, PlannedServer
+from rackless.ports.api import Access, ApiConnection
+from rackless.ports.drivers import Drivers
+from rackless.ports.provisioner import Image
+from rackless.ports.resources import Record
+from rackless.protocol.messages import Scaled
+from rackless.run.waiting import until
+from rackless.spec.lab import Role
+
+PATIENCE = 30.0
+"""Seconds for which a request to labd's own API is tried again while it does not answer …"""
+CLUSTER_PATIENCE = 5.0
+"""… and one to the cluster's, which may be down for long: then its caches ask again by themselves."""
+
+CLAIMED_WITHIN = 30.0
+"""Seconds for Machines that were just written to take their hosts."""
+
+
+class LabMachines:
+    def __init__(
+        self, plan: LabPlan, api: LabApi, resources: ApiConnection, cluster: Cluster, drivers: Drivers, bus: Bus
+    ) -> None:
+        self._plan = plan
+        self._api = api
+        self._resources = resources
+        self._cluster = cluster
+        self._drivers = drivers
+        self._bus = bus
+        self._open: list[ApiConnection] = []
+        self._running: asyncio.Task[None] | None = None
+
+    async def lacking(self) -> str:
+        """Which node is no Machine's; empty when all are, or where there is no cluster of ours."""
+        if not await self._cluster.forms():
+            return ""
+        if alone := [server.name for server, _ in await self._alone()]:
+            return f"{', '.join(alone)} is no Machine's"
+        if await self._resources.get(SET, WORKERS) is None:
+            return f"there is no MachineSet {WORKERS}"
+        return "" if self._running is not None and not self._running.done() else "nobody looks after the Machines"
+
+    async def ensure(self, image: Image) -> None:
+        """Every node of ours has a Machine, workers are of one set, and somebody looks after them."""
+        if not await self._cluster.forms():
+            return
+        if not await self.lacking():
+            await self._renew_image(image)
+            return
+        with self._bus.step("Machines") as step:
+            await self.stop()  # nobody counts while Machines are written one by one
+            await self._bury()
+            alone = await self._alone()
+            workers = [(server, host) for server, host in alone if server.role is Role.WORKER]
+            for server, host in alone:
+                await self._resources.apply(machine_for(server, host, image))
+            found = await self._resources.get(SET, WORKERS)
+            if found is None:
+                await self._resources.create(worker_set(len(workers), image))
+            elif workers:
+                many = int(found["spec"].get("replicas") or 0) + len(workers)
+                await self._resources.patch(SET, WORKERS, {"spec": {"replicas": many}})
+            await self._renew_image(image)
+            self.start()
+            await self._await_claims()
+            step.detail = ", ".join(server.name for server, _ in alone)
+
+    async def _await_claims(self) -> None:
+        """Until then a plan would still say that there is something to do."""
+
+        async def claimed() -> tuple[bool, str]:
+            alone = [server.name for server, _ in await self._alone()]
+            return not alone, f"{', '.join(alone)} is no Machine's yet"
+
+        clock = self._drivers.clock
+        try:
+            await until(claimed, what="the nodes to be Machines'", within=CLAIMED_WITHIN, every=0.2, clock=clock)
+        except GaveUp as error:  # the lab is there all the same, and the next `up` looks again
+            self._bus.warn(str(error))
+
+    async def scale(self, wanted: int) -> Scaled:
+        """Raises LabError when there is no set yet."""
+        if wanted < 0:
+            raise InputError(f"{wanted} workers cannot be wanted")
+        found = await self._resources.get(SET, WORKERS)
+        if found is None:
+            raise LabError(
+                "the lab has no workers as Machines yet", hint="`rackless up` writes them when the cluster is there"
+            )
+        before = int(found["spec"].get("replicas") or 0)
+        await self._resources.patch(SET, WORKERS, {"spec": {"replicas": wanted}})
+        hosts = await self._resources.list(HOST)
+        spare = [host for host in hosts if not (host.get("spec") or {}).get("consumerRef")]
+        return Scaled(before, wanted, len(spare))
+
+    def start(self) -> None:
+        if self._running is not None and not self._running.done():
+            return
+        if not self._plan.control_planes or not self._cluster.keys.made:
+            return
+        own = self._api.open(patience=PATIENCE)
+        folder = self._cluster.keys.api
+        vip = self._plan.api_vip
+        url = f"https://{f'[{vip}]' if vip.version == 6 else vip}:{API_PORT}"
+        access = Access(url, folder / "ca.crt", folder / "admin.crt", folder / "admin.key")
+        nodes = self._drivers.open_api(access, patience=CLUSTER_PATIENCE)
+        self._open = [own, nodes]
+        runtime = Runtime(self._drivers.clock, self._bus)
+        machine_controller(runtime, own, nodes)
+        machineset_controller(runtime, own, nodes)
+        health_controller(runtime, own, nodes)
+        csr_controller(runtime, own, nodes)
+        node_life_controller(runtime, nodes)
+        self._running = asyncio.create_task(runtime.run(), name="machines")
+
+    async def stop(self) -> None:
+        if self._running is not None:
+            self._running.cancel()
+            await asyncio.gather(self._running, return_exceptions=True)
+            self._running = None
+        for connection in self._open:
+            await connection.close()
+        self._open = []
+
+    async def _alone(self) -> list[tuple[PlannedServer, Record]]:
+        """Nodes of ours whose hosts nobody has."""
+        hosts = {host["metadata"]["name"]: host for host in await self._resources.list(HOST)}
+        return [
+            (server, hosts[server.name])
+            for server in await self._cluster.ours()
+            if server.name in hosts and not hosts[server.name]["spec"].get("consumerRef")
+        ]
+
+    async def _bury(self) -> None:
+        """Machines that stood for servers that were taken away: their hosts are gone, and nothing is left to do for them."""
+        uids = {host["metadata"]["uid"] for host in await self._resources.list(HOST)}
+        for record in await self._resources.list(KIND):
+            provider = str((record.get("spec") or {}).get("providerID") or "")
+            if provider and provider.rpartition("/")[2] not in uids:
+                name = record["metadata"]["name"]
+                await self._resources.patch(KIND, name, {"metadata": {"finalizers": []}})
+                await self._resources.delete(KIND, name, uid=record["metadata"]["uid"])
+
+    async def _renew_image(self, image: Image) -> None:
+        found = await self._resources.get(SET, WORKERS)
+        if found is not None and (change := new_image(found, image)) is not None:
+            await self._resources.patch(SET, WORKERS, change)

@@ -1,0 +1,363 @@
+"""The running parts of one lab and the stages that make them: `labd/stages.py` has the list.
+
+Every stage may be run again: it makes what is missing and leaves what is there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
+from ipaddress import ip_address
+
+from rackless.cluster.reference.keys import Keys
+from rackless.cluster.reference.recipe import Cluster
+from rackless.diagnosis.blackouts import Blackouts
+from rackless.diagnosis.evidence import BootChain, read_agent, read_console, read_kernel, read_lease
+from rackless.errors import InputError
+from rackless.events import Bus
+from rackless.lab import libvirtd
+from rackless.lab.accounts import ServerAccounts, describe_rooted, observe_accounts
+from rackless.lab.api_forward import host_url
+from rackless.lab.bmc_network import BmcWiring
+from rackless.lab.disk_watch import DiskWatch
+from rackless.lab.network_watch import NetworkWatch
+from rackless.lab.ntp import TimeServer
+from rackless.lab.pause import Rest
+from rackless.lab.power_memory import PowerMemory
+from rackless.lab.servers import disk_folder, mounts, retire_server
+from rackless.labd.api import LabApi
+from rackless.labd.bmcs import LabBmcs
+from rackless.labd.hosts import LabHosts
+from rackless.labd.machines import LabMachines
+from rackless.labd.migration import migrate_records
+from rackless.labd.report import describe_power, describe_quorum, describe_servers, describe_vip
+from rackless.plan.actions import Action, Observed
+from rackless.plan.addressing import plan_lab
+from rackless.plan.model import LabPlan
+from rackless.plan.stages import GOALS, stages_of, upto
+from rackless.ports.console import Heard, Write
+from rackless.ports.drivers import Drivers
+from rackless.ports.hypervisor import Unreachable
+from rackless.protocol.messages import ApiPlaces, LabSeen, LabStatus, PowerAction, PowerState, StageStatus
+from rackless.run.files import write
+from rackless.run.journal import Journal
+from rackless.run.paths import LabPaths
+from rackless.run.runner import Runner
+from rackless.run.stage import Stage
+from rackless.run.supervise import Keeper, KeptProcesses
+from rackless.run.supplies import load_supplies
+from rackless.run.waiting import until
+from rackless.spec.lab import LabSpec
+from rackless.trust.identity import USERNAME, Identity
+
+API_BACK_WITHIN = 20.0
+"""Seconds for which a request of a person waits for an API that is being started again."""
+
+
+class RunningLab:
+    def __init__(
+        self,
+        paths: LabPaths,
+        spec: LabSpec,
+        bus: Bus,
+        drivers: Drivers,
+        stages: Callable[[RunningLab], Sequence[Stage]],
+    ) -> None:
+        self.paths = paths
+        self.plan = _with_upstream(plan_lab(spec), paths)
+        self.bus = bus
+        self.drivers = drivers
+        self.clock = drivers.clock
+        self.identity = Identity(paths)
+        self.processes = KeptProcesses(drivers.processes, paths.run, bus)
+        self.links = drivers.open_links()
+        self.bmc_site = BmcWiring(self.plan, self.links, drivers.namespaces, drivers.firewall, bus)
+        self.metal = drivers.open_metal(paths.console, kvm=self._kvm(), shown=mounts(self.plan, paths))
+        self.networks, self.hypervisor = self.metal.networks, self.metal.hypervisor
+        self.consoles = self.metal.consoles
+        self.libvirtd: Keeper | None = None
+        self.power_memory = PowerMemory(
+            paths.powered, paths.awake, self.hypervisor, self.clock, drivers.computer.boot_id
+        )
+        served = [network.name for network in (self.plan.cluster, self.plan.provisioning_dhcp) if network is not None]
+        self.network_watch = NetworkWatch(self.networks, served, self.clock, bus)
+        self._watching: list[asyncio.Task[None]] = []
+        self.time = TimeServer(str(self.plan.gateway.ip), sockets=drivers.namespaces.socket)
+        self.api = LabApi(paths, str(self.plan.gateway.ip), bus, drivers)
+        self.resources = self.api.open(API_BACK_WITHIN)
+        self.bmcs = LabBmcs(
+            self.plan, paths, self.identity, self.bmc_site, self.hypervisor, self.consoles, self.clock, bus
+        )
+        self.hosts = LabHosts(
+            self.plan,
+            paths,
+            self.identity,
+            self.api,
+            self.resources,
+            self.processes,
+            drivers,
+            bus,
+            evidence=self._evidence,
+            lost=Blackouts(self.bmcs.observe, self.clock, self._room).lost,
+        )
+        self.hosts.files.ask_bmcs(self.bmcs.fetches)
+        self.cluster = Cluster(
+            self.plan, Keys(paths.cluster_keys), self.resources, self.clock, bus, drivers.open_nodes()
+        )
+        self.machines = LabMachines(self.plan, self.api, self.resources, self.cluster, drivers, bus)
+        self.disk_watch = DiskWatch(self._room, self.hypervisor.go_on_writing, self.clock, bus)
+        base = Observed(spec, daemon=True)
+        self.journal = Journal(paths.journal, paths.goal)
+        self.runner = Runner(spec, stages(self), self.journal, bus, base)
+        self._busy = asyncio.Lock()
+
+    async def run_stage(self, goal: str) -> None:
+        """Carry out the stages of one goal; those before it have been."""
+        async with self._busy:
+            await self._begin()
+            await self.runner.run(stages_of([goal]))
+            self._settle()
+
+    async def restore(self) -> None:
+        """After a restart: start again what was running; whatever was to be waited for is not."""
+        async with self._busy:
+            if self.journal.read().reached:
+                await self._begin()
+                await self.runner.restore()
+                self._settle()
+
+    async def _begin(self) -> None:
+        """A machine that went down took the servers along: those that were on then are to be on again."""
+        memory = self.power_memory
+        self.metal.accelerate(kvm=self._kvm())
+        if memory.restarted() and not self.paths.resting.exists() and (names := memory.recall()):
+            write(self.paths.resting, names)
+
+    def _settle(self) -> None:
+        """The lab is there: from now on it is remembered which servers are on, and DHCP and DNS are watched."""
+        if "servers" not in self.journal.read().reached:
+            return
+        if self.paths.resting.exists() and not self.paths.resting.read_text().split():
+            self.paths.resting.unlink()
+        self.power_memory.wake()
+        if not self._watching:
+            self._watching = [
+                asyncio.create_task(self.power_memory.watch(), name="power memory"),
+                asyncio.create_task(self.network_watch.watch(), name="networks"),
+            ]
+        if "nodes" in self.journal.read().reached and "approving" not in (task.get_name() for task in self._watching):
+            self._watching.append(asyncio.create_task(self.cluster.keep_approving(), name="approving"))
+
+    def _room(self) -> int:
+        return self.drivers.computer.free_bytes(disk_folder(self.plan, self.paths))
+
+    async def stop(self) -> None:
+        """End what we keep running; the servers run on."""
+        for task in self._watching:
+            task.cancel()
+        await asyncio.gather(*self._watching, return_exceptions=True)
+        self._watching.clear()
+        await self.runner.retire()
+        await self.resources.close()
+        await self.metal.close()
+        await self.end_libvirtd()
+
+    # lab
+
+    def _rooted(self) -> list[str]:
+        names = (server.name for server in self.plan.servers)
+        return describe_rooted(names, self.paths.inner_run / "libvirt/qemu")
+
+    def accounts(self) -> ServerAccounts:
+        """Who the servers run as."""
+        return observe_accounts(kvm_closed=self._kvm() and not self.drivers.computer.kvm_open())
+
+    async def switch_on(self, names: Collection[str]) -> None:
+        for name in names:
+            if self.plan.server(name) is not None:
+                await self.hypervisor.power_on(name)
+
+    async def ensure_api(self) -> None:
+        with self.bus.step("Kubernetes API") as step:
+            started = await self.api.start()
+            if moved := await migrate_records(self.paths.records, self.resources, self.bus):
+                step.detail = f"{moved} records of before taken over"
+            elif not started:
+                step.unchanged()
+
+    async def ensure_libvirtd(self) -> None:
+        with self.bus.step("libvirtd") as step:
+            if self.libvirtd is not None:
+                step.unchanged()
+                return
+            # which the lab has in the place of /etc/libvirt
+            libvirtd.write_configuration(self.paths.libvirt / "etc", self.accounts())
+            libvirtd.ensure_folders(self.paths, self.accounts())
+            kept = self.libvirtd = await self.processes.start(["libvirtd"], log=self.paths.logs / "libvirtd.log")
+
+            async def answers() -> tuple[bool, str]:
+                kept.check()
+                why = await self.metal.absent()
+                return not why, why or "answers"
+
+            await until(answers, what="libvirtd to answer", within=60, every=0.05, clock=self.clock)
+
+    # servers
+
+    async def end_libvirtd(self) -> None:
+        if self.libvirtd is not None:
+            kept, self.libvirtd = self.libvirtd, None
+            await kept.stop()
+
+    async def return_power(self) -> None:
+        """Switch on what was on before `down`, or before the computer went down; where there are BMCs they do it, by their
+        policies and in turn."""
+        await self._rest().end(self.bmcs.power_returned if self.bmcs.running else self.switch_on)
+
+    def _rest(self) -> Rest:
+        return Rest(self.paths.resting, self.hypervisor, self.clock, self.bus)
+
+    async def rest(self, *, force: bool) -> list[str]:
+        """Stop everything, the servers too, and remember which of them were on."""
+        async with self._busy:
+            await self.machines.stop()
+            await self.hosts.stop_provisioning()
+            return await self._rest().begin(force=force)
+
+    async def remove(self, actions: Sequence[Action]) -> None:
+        """Carry out what loses something. A host is taken down through its BMC, by Ironic, as far as the lab has come."""
+        async with self._busy:
+            await self._begin()
+            reached = upto(self.journal.read().goal or GOALS[0])
+            await self.runner.run(stages_of([goal for goal in upto("engine") if goal in reached]))
+            self._settle()
+            await self.runner.remove(actions)
+
+    async def take_away(self, name: str) -> None:
+        """A server for good: its host in good order first, when the lab provisions it."""
+        server = self.plan.server(name)
+        if server is None:
+            return
+        with self.bus.step("taken away", subject=f"server/{name}"):
+            await self.hosts.retire(name)
+            await self.cluster.forget(name)
+            await retire_server(server, self.plan, self.paths, self.hypervisor)
+            (self.paths.bmc / f"{name}.json").unlink(missing_ok=True)
+
+    async def power(self, name: str, action: PowerAction) -> PowerState:
+        """The power button of one server. A provisioned host is kept as said here: its record says so from now on."""
+        self._require(name)
+        if action in ("on", "off", "shutdown"):
+            await self.hosts.keep_power(name, online=action == "on")
+        match action:
+            case "on":
+                await self.hypervisor.power_on(name)
+            case "off":
+                await self.hypervisor.power_off(name)
+            case "shutdown":
+                await self.hypervisor.shut_down(name)
+            case "cycle":
+                await self.hypervisor.power_off(name)
+                await self.hypervisor.power_on(name)
+        state = await self.hypervisor.observe(name)
+        return PowerState(name, state.power.value if state is not None else None)
+
+    def console(self, name: str, lines: int) -> tuple[Heard, Write]:
+        """Sit down at a server's console, with its last lines in view."""
+        self._require(name)
+        return self.consoles.attach(name, lines)
+
+    def _require(self, name: str) -> None:
+        if self.plan.server(name) is None:
+            known = ", ".join(server.name for server in self.plan.servers)
+            raise InputError(f"there is no server {name}", why=f"there is {known}", hint="name one of those")
+
+    # hosts
+
+    async def write_hosts(self) -> None:
+        """Have the hosts written down that there should be, with what should be on them."""
+        password = self.identity.password("bmc")
+        await self.cluster.ensure_hosts(USERNAME, password, self.hosts.node_image(), self.hosts.own_systems())
+
+    def _evidence(self, name: str) -> str:
+        server = self.plan.server(name)
+        if server is None:
+            return ""
+        bmc = self.bmcs.observe().get(name)
+        addresses = [str(nic.address) for nic in server.nics if nic.address is not None]
+        return BootChain(
+            power=(bmc.power if bmc else None) or "unknown",
+            media=bmc.media if bmc else None,
+            leased=read_lease(
+                self.paths.libvirt / "lib" / "dnsmasq" / f"{self.plan.cluster.bridge}.status", server.mac
+            ),
+            fetched=self.hosts.files.fetched(*addresses),
+            console=read_console(self.paths.console(name)),
+            boot=self.hosts.answered(server),
+            kernel=read_kernel(self.paths.console(name)),
+            agent=read_agent(self.paths.logs / "ironic.log", addresses),
+        ).describe()
+
+    # what is there now
+
+    async def observe(self, *, costly: bool = False) -> LabSeen:
+        """What the planner needs to know of the lab as it is; `costly` is also what takes a moment to look at."""
+        found = await self.runner.observe(costly=costly)
+        return LabSeen(
+            servers=dict(found.servers),
+            networks=tuple(sorted(found.networks)),
+            stages=tuple(sorted(found.stages)),
+            differing=dict(found.differing),
+            resting=tuple(sorted(found.resting)),
+        )
+
+    async def status(self) -> LabStatus:
+        told = self.journal.read()
+        nodes, quorum, vip, hosts, power = await asyncio.gather(
+            self.cluster.observe_nodes(),
+            self.cluster.observe_quorum(),
+            self.cluster.observe_api(),
+            self.hosts.known(),
+            self._power(),
+        )
+        return LabStatus(
+            lab=self.plan.name,
+            domain=self.plan.domain,
+            daemon="running",
+            reached=told.goal,
+            stages=tuple(StageStatus(stage.name, stage.name in told.reached) for stage in self.runner.stages),
+            cut_off=() if self.runner.busy else tuple(f"{a.verb} {a.subject}" for a in told.cut_off),
+            servers=describe_servers(self.plan, power, hosts, nodes),
+            api=ApiPlaces(self.api.url, host_url(self.paths.api_port)) if self.api.started else None,
+            faults=self.bmcs.faults(),
+            parts=(
+                *(keeper.describe() for keeper in self.processes.kept),
+                *self.api.describe(),
+                *self.network_watch.describe(),
+            ),
+            warnings=(*self.disk_watch.warnings, *self._rooted()),
+            etcd=describe_quorum(quorum),
+            vip=describe_vip(vip),
+        )
+
+    async def _power(self) -> dict[str, str | None]:
+        """As the BMCs see it, who know of starts that wait for their turn; before there are any, as the hypervisor does."""
+        if bmcs := self.bmcs.observe():
+            return {name: describe_power(bmc) for name, bmc in bmcs.items()}
+        try:
+            return {state.name: state.power.value for state in await self.hypervisor.servers()}
+        except Unreachable:
+            return {}
+
+    def _kvm(self) -> bool:
+        """What the probe found; a lab made without it is emulated."""
+        return self.paths.supplies.exists() and load_supplies(self.paths.supplies).kvm
+
+
+def _with_upstream(plan: LabPlan, paths: LabPaths) -> LabPlan:
+    """With an uplink, and no name servers given, the host's are asked for what the lab does not know."""
+    if not paths.upstream.exists():
+        return plan
+    found = tuple(ip_address(line) for line in paths.upstream.read_text().split())
+    return replace(plan, cluster=replace(plan.cluster, forwarders=found))

@@ -1,0 +1,97 @@
+"""One connection to the cluster's API, kept open: on a slow node a TLS handshake costs more than everything else."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import ssl
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+Json = dict[str, Any]
+
+PATIENCE = 10.0
+"""Seconds for one answer. A holder of the VIP that died does not say so: this is how soon we go to the next."""
+MOST = 4 << 20
+"""Bytes of an answer: a Node has some thousand."""
+
+MERGE = "application/merge-patch+json"
+STRATEGIC = "application/strategic-merge-patch+json"
+"""Merges conditions by their type, so that others' conditions stay."""
+
+
+class Away(Exception):
+    """The API does not answer; says why. Ask again."""
+
+
+class Distrusted(Away):
+    """The API ended the handshake because of our certificate."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    status: int
+    body: Json
+
+    @property
+    def problem(self) -> str:
+        return f"{self.status} {self.body.get('message', '')}".strip()
+
+
+class Api(Protocol):
+    def request(self, method: str, path: str, body: Json | None = None, kind: str = "application/json") -> Answer:
+        """Raises Away."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class ApiServerConnection:
+    """`Api` over TLS, with a token or a client certificate, or both."""
+
+    def __init__(self, host: str, port: int, tls: ssl.SSLContext, token: str = "") -> None:
+        self._http = http.client.HTTPSConnection(host, port, timeout=PATIENCE, context=tls)
+        self._headers = {"Accept": "application/json", "User-Agent": "rackless-node"}
+        if token:
+            self._headers["Authorization"] = f"Bearer {token}"
+
+    def request(self, method: str, path: str, body: Json | None = None, kind: str = "application/json") -> Answer:
+        used = self._http.sock is not None
+        try:
+            return self._ask(method, path, body, kind)
+        except (http.client.RemoteDisconnected, ConnectionResetError, BrokenPipeError, ssl.SSLEOFError) as error:
+            self.close()
+            if not used:
+                raise _away(error) from None
+        except (OSError, http.client.HTTPException, ValueError) as error:
+            self.close()
+            raise _away(error) from None
+        # It was closed while nobody spoke. Everything we ask may be asked twice.
+        try:
+            return self._ask(method, path, body, kind)
+        except (OSError, http.client.HTTPException, ValueError) as error:
+            self.close()
+            raise _away(error) from None
+
+    def _ask(self, method: str, path: str, body: Json | None, kind: str) -> Answer:
+        content = None if body is None else json.dumps(body, separators=(",", ":")).encode()
+        headers = self._headers if content is None else {**self._headers, "Content-Type": kind}
+        self._http.request(method, path, content, headers)
+        with self._http.getresponse() as answer:
+            raw = answer.read(MOST + 1)
+            if len(raw) > MOST:
+                raise ValueError(f"an answer of more than {MOST} bytes")
+            found = json.loads(raw) if raw else {}
+        return Answer(answer.status, found if isinstance(found, dict) else {})
+
+    def close(self) -> None:
+        self._http.close()
+
+
+def _away(error: Exception) -> Away:
+    words = str(error) or type(error).__name__
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return Away(f"{words} (is this node's clock right?)")
+    if isinstance(error, ssl.SSLError) and "ALERT" in (error.reason or ""):
+        return Distrusted(words)
+    return Away("no answer in time" if isinstance(error, TimeoutError) else words)

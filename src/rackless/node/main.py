@@ -1,0 +1,93 @@
+"""The node agent as a program: `rackless-node`, kept running by systemd.
+
+What it is given it finds where systemd puts it: credentials for it alone, and a folder of its own to keep keys in.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from pathlib import Path
+from types import FrameType
+
+from rackless.node import addresses, facts, settings, status
+from rackless.node.agent import Agent
+from rackless.node.facts import Facts
+from rackless.node.health import AgentHealth
+
+KUBECONFIG = Path("/etc/kubernetes/bootstrap-kubeconfig")
+SETTINGS = Path("/etc/rackless/node.json")
+STATE = Path("/var/lib/rackless-node")
+
+
+def main() -> None:
+    signal.signal(signal.SIGTERM, _end)
+    try:
+        run()
+    except settings.BadSettings as error:
+        _say(str(error))
+        sys.exit(1)
+    except (KeyboardInterrupt, _Ended):
+        sys.exit(0)
+
+
+def run() -> None:
+    given = Path(os.environ.get("CREDENTIALS_DIRECTORY", "/nonexistent"))
+    kubeconfig, uuid = given / "bootstrap-kubeconfig", given / "system-uuid"
+    told = settings.load(kubeconfig if kubeconfig.exists() else KUBECONFIG, SETTINGS)
+    system_uuid = uuid.read_text().strip() if uuid.exists() else ""
+
+    def look() -> Facts:
+        return facts.look(addresses.choose(addresses.observe(), told.host), system_uuid=system_uuid)
+
+    agent = Agent(told, Path(os.environ.get("STATE_DIRECTORY", STATE)), look, _say)
+    health = AgentHealth(told.ca, status.PORT, lambda path: answer(agent, path))
+    serving = None
+    while True:
+        wait = agent.step()
+        if agent.served is not None and agent.served != serving:
+            serving = agent.served
+            try:
+                health.serve_with(serving.path)
+            except OSError as error:
+                _say(f"port {status.PORT} is not served: {error}")
+        health.wait(wait)
+
+
+def answer(agent: Agent, path: str) -> tuple[int, str]:
+    match path:
+        case "/healthz":
+            return (200, "ok") if agent.ready else (503, "not registered")
+        case "/metrics":
+            return 200, metrics(agent)
+    return 404, "there is /healthz and /metrics\n"
+
+
+def metrics(agent: Agent) -> str:
+    pairs = {"client": agent.pair, "serving": agent.served}
+    lines = ["# TYPE rackless_node_ready gauge", f"rackless_node_ready {int(agent.ready)}"]
+    lines.append("# TYPE rackless_node_lease_renewals_total counter")
+    lines.append(f"rackless_node_lease_renewals_total {agent.renewals}")
+    lines.append("# TYPE rackless_node_certificate_expiration_seconds gauge")
+    for name, pair in pairs.items():
+        if pair is not None:
+            lines.append(f'rackless_node_certificate_expiration_seconds{{certificate="{name}"}} {pair.until}')
+    return "\n".join(lines) + "\n"
+
+
+class _Ended(BaseException):
+    """We were asked to end."""
+
+
+def _end(number: int, frame: FrameType | None) -> None:
+    raise _Ended
+
+
+def _say(words: str) -> None:
+    sys.stderr.write(f"{words}\n")
+    sys.stderr.flush()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,162 @@
+"""Starting the daemon of a lab from the host's side, and knowing when the one that runs cannot stay."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from rackless.errors import LabError
+from rackless.events import Bus
+from rackless.operations import teardown
+from rackless.operations.lab_registry import recorded_spec
+from rackless.operations.orphans import refuse_orphan
+from rackless.operations.uplink import ensure_uplink, observe_uplink
+from rackless.plan.actions import Action, Observed
+from rackless.ports.drivers import Drivers
+from rackless.protocol.build import fingerprint
+from rackless.protocol.client import ControlClient
+from rackless.protocol.messages import HEALTH
+from rackless.run.files import write
+from rackless.run.journal import Unwritten
+from rackless.run.ledger import Ledger
+from rackless.run.paths import LabPaths
+from rackless.run.runner import Runner
+from rackless.run.stage import stage
+from rackless.run.supervise import ENDED
+from rackless.run.waiting import until
+from rackless.spec.lab import LabSpec
+from rackless.spec.uplink import Uplink
+
+TRIES = 3
+"""Starts of labd that may fail before it is given up."""
+START_WITHIN = 120.0
+"""Seconds. labd starts in one or two; on a machine that was itself emulated, and busy, it took 40 to 100."""
+
+
+def host_stages(spec: LabSpec, paths: LabPaths, bus: Bus, drivers: Drivers, furnish: Callable[[], None]) -> Runner:
+    """What is done from the host's side: the namespaces with the daemon in them, and the uplink. What of it was made is told
+    by the ledger."""
+
+    async def observe() -> Observed:
+        return await observe_daemon(paths, drivers, spec)
+
+    async def daemon(work: Sequence[Action]) -> None:
+        await start_labd(spec, paths, bus, drivers, furnish, "; ".join(action.reason for action in work))
+
+    async def uplink(_: Sequence[Action]) -> None:
+        await ensure_uplink(spec, paths, bus, drivers)
+
+    stages = [
+        stage("daemon", "namespaces and daemon", observe=observe, ensure=daemon),
+        stage("uplink", "uplink", observe=observe, ensure=uplink),
+    ]
+    return Runner(spec, stages, Unwritten(), bus)
+
+
+async def observe_daemon(paths: LabPaths, drivers: Drivers, wanted: LabSpec | None = None) -> Observed:
+    """The lab as it is seen from the host's side; with what is wanted of it, also whether its uplink is as that says."""
+    spec = recorded_spec(paths)
+    if spec is None:
+        return Observed()
+    client = ControlClient(paths.socket)
+    # without its keeper it is about to end
+    runs = drivers.processes.find(paths.holder_pid) is not None and await client.alive()
+    outdated = await _outdated(client) if runs else ""
+    uplink, moved = await observe_uplink(paths, drivers, wanted)
+    return Observed(
+        spec,
+        runs,
+        networks=frozenset({"uplink"} if uplink else ()),
+        differing={"network/uplink": moved} if moved else {},
+        outdated=outdated,
+    )
+
+
+async def ensure_labd(
+    spec: LabSpec, paths: LabPaths, bus: Bus, drivers: Drivers, furnish: Callable[[], None] = lambda: None
+) -> None:
+    """A daemon of this description and this version runs; `furnish` puts there what it reads when it starts."""
+    await host_stages(spec, paths, bus, drivers, furnish).run(["daemon"])
+
+
+async def start_labd(
+    spec: LabSpec, paths: LabPaths, bus: Bus, drivers: Drivers, furnish: Callable[[], None], why: str
+) -> None:
+    with bus.step("namespaces and daemon") as step:
+        client = ControlClient(paths.socket)
+        if await client.alive():
+            step.detail = f"started anew: {why}"
+            await teardown.stop_daemon(paths, bus, drivers)
+        ledger = Ledger(paths.ledger)
+        if spec.storage is not None:
+            for missing in reversed([place for place in (spec.storage, *spec.storage.parents) if not place.exists()]):
+                ledger.own("folder-when-empty", missing)
+        for folder in _folders(spec, paths):
+            ledger.own("folder", folder)
+        ledger.own("network-namespace", paths.netns)
+        paths.state.mkdir(parents=True, exist_ok=True)
+        for folder in paths.private:
+            folder.mkdir(exist_ok=True, mode=0o700)
+        paths.run.mkdir(parents=True, exist_ok=True)
+        paths.run.chmod(0o711)  # the owner passes through to the socket, and sees nothing else
+        if spec.networks.uplink.mode is Uplink.NAT and not spec.networks.dns.forward:
+            write(paths.upstream, "\n".join(map(str, drivers.network.nameservers())))
+        else:
+            paths.upstream.unlink(missing_ok=True)
+        if owner := os.environ.get("SUDO_UID"):
+            write(paths.owner, owner)
+        paths.capabilities.mkdir(parents=True, exist_ok=True)
+        write(paths.spec, spec.model_dump_json(indent=2) + "\n")
+        furnish()
+        await teardown.end_daemon(paths, drivers)
+        await refuse_orphan(paths, drivers)
+        log, labd_log = paths.logs / "holder.log", paths.logs / "labd.log"
+        written = log.stat().st_size if log.exists() else 0
+        holder = await drivers.processes.launch(
+            [sys.executable, "-P", "-m", "rackless.holder.main", paths.name],
+            log=log,
+            env=paths.roots.as_environment(),
+        )
+        write(paths.launched_pid, drivers.processes.identity(holder.pid))
+
+        async def answers() -> tuple[bool, str]:
+            if holder.poll() is not None:
+                raise LabError("the lab's daemon ended while starting", why=_last_words(log), log=log)
+            ends = log.read_bytes()[written:].decode(errors="replace").splitlines()
+            if sum(line.startswith(ENDED) for line in ends) >= TRIES:
+                raise LabError("the lab's daemon ends whenever it starts", why=_last_words(labd_log), log=labd_log)
+            return await client.alive(), ends[-1] if ends else "starting"
+
+        hint = f"read {labd_log}"
+        await until(answers, what="labd to answer", within=START_WITHIN, every=0.05, clock=drivers.clock, hint=hint)
+
+
+def _last_words(log: Path) -> str:
+    return "\n".join(log.read_text(errors="replace").strip().splitlines()[-6:])
+
+
+def refuse_taken(spec: LabSpec, paths: LabPaths) -> None:
+    """What is in a lab's folders goes with the lab; so it must not be somebody else's."""
+    ours = {entry.id for entry in Ledger(paths.ledger).entries()}
+    for folder in _folders(spec, paths):
+        if str(folder) not in ours and folder.exists() and any(folder.iterdir()):
+            raise LabError(
+                f"the name {spec.name} is taken",
+                why=f"{folder} is there, and no lab's",
+                hint="give the lab another --name, or look at that folder and move it away",
+            )
+
+
+def _folders(spec: LabSpec, paths: LabPaths) -> list[Path]:
+    """What belongs to a lab alone, and goes with it."""
+    disks = [spec.storage / spec.name] if spec.storage is not None else []
+    return [paths.state, *disks, paths.run]
+
+
+async def _outdated(client: ControlClient) -> str:
+    """Why a daemon that answers cannot stay; empty when it can."""
+    if (await client.look(HEALTH)).build != fingerprint():
+        return "it is of another version than this command"
+    return ""

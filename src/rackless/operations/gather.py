@@ -1,0 +1,114 @@
+"""One archive for a bug report: description, plan, events, logs, what libvirt and the kernel say. No secret goes in.
+
+Secrets are left out as files, and wherever one of their values appears in a text it is blotted out.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import tarfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from rackless import __version__
+from rackless.codec import encode
+from rackless.errors import RacklessError
+from rackless.operations import hosts as host_operations
+from rackless.operations import lab as operations
+from rackless.operations.access import inside_command
+from rackless.operations.doctor import examine
+from rackless.operations.lab_registry import require_lab, require_root
+from rackless.ports.drivers import Drivers
+from rackless.run.paths import LabPaths, Roots
+
+LONGEST = 20 << 20
+"""Of a log, the last so many bytes."""
+
+QUESTIONS: dict[str, Sequence[str]] = {
+    "links.txt": ("ip", "-details", "address"),
+    "routes.txt": ("ip", "route", "show", "table", "all"),
+    "bridges.txt": ("bridge", "link"),
+    "neighbours.txt": ("ip", "neighbour"),
+    "sockets.txt": ("ss", "-lntup"),
+    "rules.txt": ("nft", "list", "ruleset"),
+    "servers.txt": ("virsh", "list", "--all"),
+    "networks.txt": ("virsh", "net-list", "--all"),
+    "cluster-network.xml": ("virsh", "net-dumpxml", "cluster"),
+    "leases.txt": ("virsh", "net-dhcp-leases", "cluster"),
+    "processes.txt": ("ps", "-eo", "pid,ppid,etime,rss,args", "--forest"),
+}
+
+
+async def gather(name: str, output: Path, roots: Roots, drivers: Drivers) -> dict[str, Any]:
+    paths = require_lab(name, roots)
+    require_root("read a lab's logs", drivers.computer)
+    secrets = list(_secrets(paths))
+    files: dict[str, bytes] = {}
+    for path in _files(paths):
+        files[str(path.relative_to(paths.state))] = _blot(_end_of(path), secrets)
+    files["version.txt"] = f"{__version__}\n".encode()
+    files["doctor.json"] = _json([asdict(check) for check in await examine(roots, drivers)])
+    with suppress(RacklessError):
+        files["status.json"] = _blot(_json(encode(await operations.status(name, roots))), secrets)
+        files["hosts.json"] = _blot(_json(await host_operations.hosts(name, roots)), secrets)
+        files["observed.json"] = _json(asdict(await operations.observe(paths, drivers)))
+    with suppress(RacklessError):
+        for file, question in QUESTIONS.items():
+            done = await drivers.processes.run(inside_command(name, question, roots, drivers), check=False, within=20)
+            files[f"inside/{file}"] = _blot((done.stdout + done.stderr).encode(), secrets)
+    _pack(output, f"rackless-{name}", files)
+    return {"file": str(output), "files": len(files), "bytes": output.stat().st_size}
+
+
+def _files(paths: LabPaths) -> Iterator[Path]:
+    yield from (path for path in (paths.spec, paths.goal, paths.journal, paths.supplies) if path.exists())
+    yield from sorted(path for path in paths.logs.rglob("*") if path.is_file())
+
+
+def _secrets(paths: LabPaths) -> Iterator[bytes]:
+    """Every secret's text, and of keys every line that is not their frame."""
+    places = [path for path in paths.secrets.rglob("*") if path.is_file()]
+    for path in places:
+        if path.suffix in {".crt", ".pub"} or path.name == "known_hosts":
+            continue
+        for line in path.read_bytes().splitlines():
+            if len(line) >= 8 and not line.startswith(b"-----"):
+                yield line.strip()
+
+
+def _blot(data: bytes, secrets: Sequence[bytes]) -> bytes:
+    for secret in secrets:
+        if secret in data:
+            data = data.replace(secret, b"(secret)")
+    return data
+
+
+def _end_of(path: Path) -> bytes:
+    with path.open("rb") as file:
+        size = path.stat().st_size
+        file.seek(max(size - LONGEST, 0))
+        return file.read(LONGEST)
+
+
+def _json(value: Any) -> bytes:
+    return json.dumps(value, indent=1, default=_plain).encode() + b"\n"
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, frozenset | set):
+        return sorted(value)
+    return value.model_dump(mode="json") if hasattr(value, "model_dump") else str(value)
+
+
+def _pack(output: Path, folder: str, files: dict[str, bytes]) -> None:
+    with tarfile.open(output, "w:gz") as archive:
+        for name, data in sorted(files.items()):
+            member = tarfile.TarInfo(f"{folder}/{name}")
+            member.size, member.mtime, member.mode = len(data), int(time.time()), 0o644
+            archive.addfile(member, io.BytesIO(data))
+    output.chmod(0o600)

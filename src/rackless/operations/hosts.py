@@ -1,0 +1,102 @@
+"""What a person can ask of a lab's hosts and their BMCs, from the host's side."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from rackless.bmc.fault_desk import CONTROL
+from rackless.errors import InputError
+from rackless.events import Bus
+from rackless.lab.user_images import UserImages, read_user_data
+from rackless.operations.lab_registry import require_lab, require_root
+from rackless.protocol import messages as say
+from rackless.protocol.client import ControlClient
+from rackless.protocol.messages import FaultStatus, FaultWish, HostDone, HostWish, Record, WishedImage
+from rackless.run.paths import Roots
+from rackless.spec.images import ImageSpec, image_problems
+
+
+async def hosts(name: str, roots: Roots) -> tuple[Record, ...]:
+    paths = require_lab(name, roots)
+    return (await ControlClient(paths.socket).look(say.HOSTS)).hosts
+
+
+async def wish(name: str, asked: HostWish, roots: Roots, bus: Bus) -> HostDone:
+    """Ask something of one host, and wait for it if that is wished."""
+    paths = require_lab(name, roots)
+    require_root("change a host")
+    with bus.step(f"{asked.verb} {asked.host}") as step:
+        client = ControlClient(paths.socket)
+        done = await client.work(say.HOST, asked, bus, step=step.id, hear=[f"host/{asked.host}"])
+        if not done.changed:
+            step.unchanged(f"it is {done.state}")
+        else:
+            step.detail = f"it is {done.state or 'new'}"
+    return done
+
+
+async def provision(
+    name: str,
+    host: str,
+    image: ImageSpec,
+    roots: Roots,
+    bus: Bus,
+    *,
+    user_data: Path | None,
+    replace: bool,
+    wait: bool,
+) -> HostDone:
+    """Put an image of one's own on a host; a file is offered to the lab first."""
+    text = read_user_data(user_data) if user_data is not None else ""
+    given = await _offer(name, image, roots, bus)
+    asked = HostWish("provision", host, wait, image=given, user_data=text, replace=replace)
+    return await wish(name, asked, roots, bus)
+
+
+async def adopt(name: str, host: str, image: ImageSpec | None, roots: Roots, bus: Bus, *, wait: bool) -> HostDone:
+    given = await _offer(name, image, roots, bus) if image is not None else None
+    return await wish(name, HostWish("adopt", host, wait, image=given), roots, bus)
+
+
+async def _offer(name: str, image: ImageSpec, roots: Roots, bus: Bus) -> WishedImage:
+    paths = require_lab(name, roots)
+    require_root("change a host")
+    if problems := list(image_problems(image, "image")):
+        raise InputError(problems[0].message, hint=problems[0].hint or "give it with --checksum")
+    with bus.step("your image") as step:
+        step.progress("computing its checksum" if image.is_path else "")
+        await UserImages(paths).offer(image)
+    return WishedImage(image.url, image.checksum, image.format.value if image.format is not None else None)
+
+
+def lab_socket(name: str, roots: Roots, *, change: bool = False) -> Path:
+    paths = require_lab(name, roots)
+    if change:
+        require_root("change how BMCs behave")
+    return paths.socket
+
+
+async def served_socket(folder: Path) -> Path:
+    """Of a `rackless bmc serve` with this folder."""
+    socket = folder / CONTROL
+    if not await ControlClient(socket).alive():
+        raise InputError(
+            "no `rackless bmc serve` runs there",
+            why=f"{socket} does not answer",
+            hint="say --serving ADDRESS:PORT as it was started with, or its --state folder",
+        )
+    return socket
+
+
+async def faults(socket: Path) -> tuple[FaultStatus, ...]:
+    """What goes wrong at BMCs because somebody asked for it."""
+    return (await ControlClient(socket).look(say.FAULTS)).faults
+
+
+async def add_fault(socket: Path, asked: FaultWish) -> FaultStatus:
+    return await ControlClient(socket).work(say.ADD_FAULT, asked, Bus())
+
+
+async def clear_faults(socket: Path, ids: Iterable[int]) -> int:
+    return (await ControlClient(socket).work(say.CLEAR_FAULTS, say.ClearFaults(tuple(ids)), Bus())).cleared

@@ -1,0 +1,134 @@
+"""`rackless install create …`: a folder that becomes a target's files, with a state file so that any target goes on from it.
+
+The state is written before the files, and files that were consumed go last: a command that was killed anywhere in between
+finds all of it again. Whatever is in such a folder may hold keys, so it is for its owner only.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
+from pathlib import Path
+
+from rackless import __version__
+from rackless.errors import HypervisorError, InputError, RacklessError
+from rackless.events import Bus
+from rackless.installer.assets import state as states
+from rackless.installer.assets.catalogue import GRAPH
+from rackless.installer.assets.graph import Graph
+from rackless.installer.assets.install_config import FILE, doubts
+from rackless.installer.assets.state import FolderState
+from rackless.installer.assets.store import Fetched, fetch
+from rackless.run.files import write_secret
+
+STATE = ".rackless_install_state.json"
+LOG = ".rackless_install.log"
+_LARGEST = 8 << 20
+"""Bytes of a file that is read: a manifest has some thousand, the largest bootstrap config a few hundred thousand."""
+
+
+def create(folder: Path, target: str, bus: Bus, graph: Graph = GRAPH) -> tuple[Path, ...]:
+    """Make a target's files in the folder; the places they are in."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with _alone(folder), _logged(folder, f"create {target}") as log:
+            state, disk = _load_state(folder), _read(folder, graph)
+            if FILE in disk:
+                for doubt in doubts(disk[FILE]):
+                    log("warning", doubt)
+                    bus.warn(doubt)
+            fetched = fetch(graph.target(target), graph, state, disk)
+            for note in fetched.notes:
+                log(note.level, note.text)
+                if note.level != "debug":
+                    bus.warn(note.text) if note.level == "warning" else bus.info(note.text)
+            _apply(folder, fetched)
+            places = tuple(dict.fromkeys(folder / Path(path).parent for path in sorted(fetched.write)))
+            log("info", f"{graph.target(target).title} created in: {', '.join(str(place) for place in places)}")
+            return places
+    except OSError as error:
+        raise HypervisorError(f"the folder {folder} cannot be used", why=str(error)) from error
+
+
+def _apply(folder: Path, fetched: Fetched) -> None:
+    write_secret(folder / STATE, fetched.state.render())
+    for path, text in fetched.write.items():
+        write_secret(folder / path, text)
+    for path in fetched.consume:
+        (folder / path).unlink(missing_ok=True)
+    for emptied in {Path(path).parent for path in fetched.consume} - {Path()}:
+        with suppress(OSError):  # something else is in it
+            (folder / emptied).rmdir()
+    write_secret(folder / STATE, fetched.handed.render())
+
+
+def _load_state(folder: Path) -> FolderState:
+    try:
+        text = (folder / STATE).read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return FolderState()
+    except UnicodeDecodeError as error:
+        raise InputError(
+            f"{folder / STATE} is damaged", why=str(error), hint="begin again in an empty folder"
+        ) from error
+    return states.load(text, str(folder / STATE))
+
+
+def _read(folder: Path, graph: Graph) -> dict[str, str]:
+    """The files that some asset takes for its own; others are left alone."""
+    found: dict[str, str] = {}
+    for pattern in sorted({pattern for asset in graph.assets for pattern in asset.files}):
+        for path in folder.glob(pattern):
+            if not path.is_file():
+                continue
+            name = str(path.relative_to(folder))
+            if path.stat().st_size > _LARGEST:
+                raise InputError(f"{path} is too large", why=f"it has more than {_LARGEST >> 20} MiB")
+            try:
+                found[name] = path.read_text(encoding="utf-8")
+            except UnicodeDecodeError as error:
+                raise InputError(f"{path} is not a text", why=str(error), hint="save it as UTF-8") from error
+    return found
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """One command at a time in a folder."""
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise InputError(f"another command works in {folder}", hint="wait until it has ended") from None
+        yield
+    finally:
+        os.close(handle)
+
+
+class _Log:
+    """One line for each thing that happened, as the installer's own log has it. Values are never in it."""
+
+    def __init__(self, handle: int) -> None:
+        self._handle = handle
+
+    def __call__(self, level: str, text: str) -> None:
+        moment = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        quoted = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+        os.write(self._handle, f'time="{moment}" level={level} msg="{quoted}"\n'.encode())
+
+
+@contextmanager
+def _logged(folder: Path, command: str) -> Iterator[_Log]:
+    handle = os.open(folder / LOG, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600)
+    log = _Log(handle)
+    try:
+        log("debug", f"rackless {__version__}: install {command}")
+        yield log
+    except RacklessError as error:
+        log("fatal", str(error))
+        raise
+    finally:
+        os.close(handle)

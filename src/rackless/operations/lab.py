@@ -1,0 +1,335 @@
+"""What a person can ask of a lab, from the host's side: up, status, destroy. The CLI calls these and shows their events."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rackless.drivers import open_drivers
+from rackless.errors import LabError, RacklessError
+from rackless.events import Bus
+from rackless.lab.libvirtd import TPM_PACKAGES
+from rackless.lab.user_images import UserImages, check_readable
+from rackless.operations import orphans, prepare, teardown
+from rackless.operations.daemon_life import ensure_labd, host_stages, observe_daemon, refuse_taken
+from rackless.operations.images import register_use
+from rackless.operations.lab_registry import locked, recorded_spec, require_lab, require_root
+from rackless.operations.sizing import refuse_kernel, refuse_poverty
+from rackless.plan.actions import DESTRUCTIVE, Action, Observed, Verb
+from rackless.plan.addressing import plan_lab
+from rackless.plan.stages import GOALS, TITLES, plan_actions, stages_of, upto
+from rackless.ports.drivers import Drivers
+from rackless.protocol import messages as say
+from rackless.protocol.client import ControlClient
+from rackless.protocol.exchange import Nothing
+from rackless.protocol.messages import LabStatus
+from rackless.provisioning import external_ironic
+from rackless.run.files import write
+from rackless.run.journal import Journal
+from rackless.run.ledger import Ledger
+from rackless.run.paths import LabPaths, Roots
+from rackless.run.supplies import Supplies, save_supplies
+from rackless.spec.images import ImageSpec
+from rackless.spec.lab import LabSpec
+from rackless.trust import bmc_passwords
+
+
+async def up(
+    spec: LabSpec,
+    roots: Roots,
+    bus: Bus,
+    *,
+    goal: str = GOALS[-1],
+    install: bool = True,
+    replace: bool = False,
+    drivers: Drivers | None = None,
+) -> None:
+    """Make the lab what its spec says, as far as `goal`; go on where an earlier run stopped."""
+    drivers = drivers or open_drivers()
+    require_root("make a lab", drivers.computer)
+    paths = LabPaths(roots, spec.name)
+    with locked(paths, drivers.processes):
+        stages = upto(goal)
+        actions = await plan(spec, roots, goal=goal, drivers=drivers, costly=False)
+        _refuse(actions, spec.name, replace=replace)
+        refuse_taken(spec, paths)
+        refuse_poverty(spec, roots, actions, bus, drivers.computer)
+        await refuse_kernel(spec, drivers.computer)
+        images = list(dict.fromkeys(server.image for server in plan_lab(spec).servers if server.image is not None))
+        check_readable(images)
+        supplies = await prepare.prepare_machine(roots, bus, drivers, _shared(spec, goal), install=install)
+        await _remove(actions, paths, bus, drivers)
+
+        def furnish() -> None:
+            _furnish(spec, goal, supplies, paths)
+
+        host = host_stages(spec, paths, bus, drivers, furnish)
+        for stage in stages:
+            with bus.step(TITLES[stage]) as step:
+                if stage == "lab":
+                    await host.run(stages_of(["lab"]))
+                    furnish()
+                if stage == "hosts":
+                    await _offer(images, paths, bus)
+                await ControlClient(paths.socket).work(say.STAGE, say.RunStage(stage), bus, step=step.id, hear=["*"])
+
+
+async def plan(
+    spec: LabSpec, roots: Roots, *, goal: str = GOALS[-1], drivers: Drivers | None = None, costly: bool = True
+) -> list[Action]:
+    """What `up` would do now, with reasons. Changes nothing. Unless `costly`, what takes a moment is not looked at: `up` looks at
+    the computer itself when it prepares it."""
+    drivers = drivers or open_drivers()
+    observed = await observe(LabPaths(roots, spec.name), drivers, spec, costly=costly)
+    shared = await prepare.plan_preparation(roots, drivers, _shared(spec, goal)) if costly else []
+    return [*shared, *plan_actions(spec, observed, upto(goal))]
+
+
+def _shared(spec: LabSpec, goal: str) -> prepare.Shared:
+    tpm = any(group.tpm for group in spec.servers.values())
+    return prepare.Shared("engine" in upto(goal), spec.provisioner is None, TPM_PACKAGES if tpm else ())
+
+
+async def observe(paths: LabPaths, drivers: Drivers, wanted: LabSpec | None = None, *, costly: bool = True) -> Observed:
+    found = await observe_daemon(paths, drivers, wanted)
+    if not found.daemon:
+        return found | _remembered(paths, found.spec) if found.spec is not None else found
+    # a daemon of another version may not know how to look at all of it, and is about to go
+    seen = await ControlClient(paths.socket).look(say.OBSERVE_ALL if costly and not found.outdated else say.OBSERVE)
+    return found | Observed(
+        servers=seen.servers,
+        networks=frozenset(seen.networks),
+        stages=frozenset(seen.stages),
+        differing=seen.differing,
+        resting=frozenset(seen.resting),
+    )
+
+
+def _remembered(paths: LabPaths, spec: LabSpec) -> Observed:
+    """What can be known of a lab whose daemon does not run: what was reached, and whether its networks are still there."""
+    told = _journal(paths).read()
+    lab = plan_lab(spec)
+    names = {"cluster", "baremetal", *(bridge.name for bridge in lab.extra), *(vlan.name for vlan in lab.vlans)}
+    names |= {"provisioning"} if lab.provisioning or lab.provisioning_dhcp else set()
+    names |= {"bmc"} if lab.bmc_site.router is None else set()
+    on = paths.resting if paths.resting.exists() or paths.awake.exists() else paths.powered
+    return Observed(
+        stages=told.reached,
+        networks=frozenset(names) if paths.netns.exists() and "networks" in told.reached else frozenset(),
+        resting=frozenset(on.read_text().split()) if on.exists() else frozenset(),
+    )
+
+
+def _journal(paths: LabPaths) -> Journal:
+    return Journal(paths.journal, paths.goal)
+
+
+def _furnish(spec: LabSpec, goal: str, supplies: Supplies | None, paths: LabPaths) -> None:
+    """Put into the lab's folder what its daemon reads: how far it is to go, and what it has to go there with."""
+    journal = _journal(paths)
+    if not paths.journal.exists():
+        journal.begin()  # with what a lab of before has reached, which its goal tells
+    if GOALS.index(goal) >= GOALS.index(journal.read().goal or GOALS[0]):
+        write(paths.goal, goal)
+    if supplies is not None and not paths.supplies.exists():
+        save_supplies(paths.supplies, supplies)
+    register_use(paths)
+    if spec.provisioner is not None:
+        external_ironic.keep(spec.provisioner, paths)
+    bmc_passwords.keep(spec, paths)
+
+
+async def down(name: str, roots: Roots, bus: Bus, *, force: bool = False, drivers: Drivers | None = None) -> None:
+    """Stop the lab and keep everything; `up` starts it again, also after a reboot of the computer."""
+    drivers = drivers or open_drivers()
+    require_root("stop a lab", drivers.computer)
+    paths = require_lab(name, roots)
+    with locked(paths, drivers.processes), bus.step(f"stop {name}") as outer:
+        client = ControlClient(paths.socket)
+        if await client.alive():
+            with bus.step("servers") as step:
+                resting = await client.work(say.REST, say.RestServers(force), bus, step=step.id)
+                step.detail = ", ".join(resting.servers) or "all were off"
+        elif not paths.netns.exists():
+            outer.unchanged("it is stopped")
+            return
+        with bus.step("daemon and networks"):
+            await teardown.stop_daemon(paths, bus, drivers)
+            await teardown.retire_namespace(paths, drivers)
+
+
+async def list_labs(roots: Roots, drivers: Drivers | None = None) -> list[dict[str, Any]]:
+    """The labs on this computer, from what they were made of and whether they answer."""
+    labs = []
+    for name in roots.labs():
+        paths = LabPaths(roots, name)
+        spec = recorded_spec(paths)
+        alive = await ControlClient(paths.socket).alive()
+        labs.append(
+            {
+                "lab": name,
+                "daemon": "running" if alive else _away(paths),
+                "reached": _journal(paths).read().goal,
+                "servers": sum(group.count for group in spec.servers.values()) if spec else 0,
+                "domain": f"{name}.{spec.domain}" if spec else "",
+                "mib": teardown.used_bytes(paths.state) >> 20,
+                "folder": str(paths.state),
+            }
+        )
+    for orphan in await orphans.find_orphans(roots, drivers or open_drivers()):
+        folder = str(orphan.paths.state)
+        lost = {"lab": orphan.name, "daemon": "orphan", "reached": None, "servers": 0, "domain": "", "mib": 0}
+        labs.append({**lost, "folder": folder, "why": orphan.why})
+    return labs
+
+
+@dataclass(frozen=True, slots=True)
+class AbsentLab:
+    """All that can be said of a lab whose daemon does not answer."""
+
+    lab: str
+    daemon: str
+
+
+async def status(name: str, roots: Roots) -> LabStatus | AbsentLab:
+    paths = require_lab(name, roots)
+    client = ControlClient(paths.socket)
+    if not await client.alive():
+        return AbsentLab(name, _away(paths))
+    return await client.look(say.STATUS)
+
+
+def _away(paths: LabPaths) -> str:
+    """Whether somebody said so: after a reboot or a kill nobody has."""
+    return "stopped" if paths.resting.exists() else "not running"
+
+
+async def destroy(name: str, roots: Roots, bus: Bus, drivers: Drivers | None = None) -> bool:
+    """Remove the lab and everything of it; False when there was none."""
+    drivers = drivers or open_drivers()
+    require_root("remove a lab", drivers.computer)
+    paths = LabPaths(roots, name)
+    if not Ledger(paths.ledger).exists:
+        return False
+    with locked(paths, drivers.processes):
+        with bus.step(f"destroy {name}"):
+            await _forget_nodes(paths, bus)
+            for orphan in await orphans.orphans_of(paths, drivers):  # of a lab whose ledger or pin somebody damaged
+                await orphans.end_orphan(orphan, bus, drivers)
+            await teardown.teardown(paths, bus, drivers)
+    return True
+
+
+async def _forget_nodes(paths: LabPaths, bus: Bus) -> None:
+    """What the lab has written into somebody else's Ironic goes with it, as far as that can be reached."""
+    try:
+        spec = recorded_spec(paths)
+        if spec is None or spec.provisioner is None or not await ControlClient(paths.socket).alive():
+            return
+        with bus.step("nodes in the provisioner") as step:
+            gone = await ControlClient(paths.socket).work(say.FORGET_NODES, Nothing(), bus, step=step.id)
+            step.detail = ", ".join(gone.nodes) or "none"
+    except RacklessError as error:
+        bus.tell("nodes-left-behind", why=str(error))
+
+
+async def find_orphans(roots: Roots, drivers: Drivers | None = None) -> list[dict[str, Any]]:
+    """The labs that nobody can end by their name any more, with what runs of them and what would stay."""
+    drivers = drivers or open_drivers()
+    return [orphans.describe(orphan, drivers) for orphan in await orphans.find_orphans(roots, drivers)]
+
+
+async def destroy_orphans(roots: Roots, bus: Bus, drivers: Drivers | None = None) -> list[str]:
+    """End the labs that nobody can end by their name any more, and the rules of uplinks that are gone."""
+    drivers = drivers or open_drivers()
+    require_root("end labs that nobody knows", drivers.computer)
+    found = await orphans.find_orphans(roots, drivers)
+    for orphan in found:
+        await orphans.end_orphan(orphan, bus, drivers)
+    await orphans.sweep_tables(bus, drivers)
+    teardown.remove_empty(roots)
+    return [orphan.name for orphan in found]
+
+
+def shared_bytes(roots: Roots) -> int:
+    return teardown.used_bytes(roots.cache)
+
+
+def uninstall(roots: Roots) -> None:
+    """Remove what labs share; refused while there are labs that use it."""
+    require_root("remove what labs share")
+    if labs := roots.labs():
+        raise LabError(
+            "there are labs that use the shared images",
+            why=", ".join(labs),
+            hint=f"`rackless destroy --name {labs[0]}` first",
+        )
+    shutil.rmtree(roots.cache, ignore_errors=True)
+    teardown.remove_empty(roots)
+
+
+def owned(name: str, roots: Roots) -> list[dict[str, Any]]:
+    """What `destroy` would remove, in its order."""
+    paths = require_lab(name, roots)
+    return teardown.owned(paths, open_drivers())
+
+
+def describe_left(name: str, roots: Roots) -> str:
+    """What is there of a lab when somebody was stopped in the middle of it."""
+    paths = LabPaths(roots, name)
+    things = teardown.owned(paths, open_drivers())
+    if not things:
+        return "nothing was made"
+    processes = sum(len(thing.get("processes", ())) for thing in things)
+    size = sum(thing.get("bytes", 0) for thing in things) >> 20
+    told = _journal(paths).read()
+    reached = f"it has reached {told.goal}" if told.goal else "it is not made yet"
+    return f"the lab {name} stays as it is: {reached}; {processes} processes, {size} MiB in {paths.state}"
+
+
+def _refuse(actions: Sequence[Action], name: str, *, replace: bool) -> None:
+    if refused := [action for action in actions if action.verb is Verb.REFUSE]:
+        raise LabError(
+            f"the lab {name} cannot become what is described",
+            why="\n".join(action.reason for action in refused),
+            hint="give this one another --name",
+        )
+    losses = [action for action in actions if action.verb in DESTRUCTIVE]
+    if losses and not replace:
+        raise LabError(
+            f"the lab {name} exists, and becoming what is described would lose something",
+            why="\n".join(f"{action.verb} {action.subject}: {action.reason}" for action in losses),
+            hint="`rackless plan` shows all of it; `rackless up --replace` does it; another --name leaves this one alone",
+        )
+
+
+async def _offer(images: Sequence[ImageSpec], paths: LabPaths, bus: Bus) -> None:
+    if images:
+        with bus.step("your images"):
+            for image in images:
+                await UserImages(paths).offer(image)
+
+
+async def _remove(actions: Sequence[Action], paths: LabPaths, bus: Bus, drivers: Drivers) -> None:
+    """Carry out what loses something: of the whole lab from here, of what is in it by the daemon that still knows it."""
+    losses = [action for action in actions if action.verb in DESTRUCTIVE]
+    if not losses:
+        return
+    with bus.step("what is replaced"):
+        if any(loss.subject == f"lab/{paths.name}" for loss in losses):
+            await _forget_nodes(paths, bus)
+            await teardown.teardown(paths, bus, drivers)
+            return
+        past = recorded_spec(paths)
+        assert past is not None
+        await ensure_labd(past, paths, bus, drivers)
+        asked = say.CarryOutLosses(
+            tuple(
+                say.Loss(loss.subject, "remove" if loss.verb is Verb.REMOVE else "recreate", loss.reason)
+                for loss in losses
+            )
+        )
+        with bus.step("servers") as step:
+            await ControlClient(paths.socket).work(say.REMOVE, asked, bus, step=step.id, hear=["*"])

@@ -1,0 +1,65 @@
+"""What happened to a lab and what happens, as one stream: asked of its daemon, and read from its folder while that is away.
+
+Events are numbered in the lab's folder, so whoever goes on after the last number they know misses nothing and hears nothing twice,
+also when the daemon is started again in between.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+from dataclasses import replace
+
+from rackless.diagnosis.timeline import Phase, timeline
+from rackless.errors import HypervisorError, LabError
+from rackless.events import Event
+from rackless.operations.lab_registry import recorded_spec, require_lab
+from rackless.plan.addressing import plan_lab
+from rackless.protocol.client import ControlClient
+from rackless.protocol.event_log import Missed, Numbered, last_number, read_events, resolve
+from rackless.protocol.event_stream import Began, EventsWanted
+from rackless.run.paths import LabPaths, Roots
+
+ASK_AGAIN_SECONDS = 0.5
+
+
+async def lab_events(paths: LabPaths, wanted: EventsWanted) -> AsyncGenerator[Numbered | Missed, None]:
+    while True:
+        try:
+            async with aclosing(ControlClient(paths.socket).events(wanted)) as stream:
+                async for one in stream:
+                    wanted = replace(wanted, since=_after(one))
+                    if not isinstance(one, Began):
+                        yield one
+        except (LabError, HypervisorError):  # nobody is there, or not for us
+            wanted = replace(wanted, since=resolve(wanted.since, last_number(paths.events)))
+            for one in read_events(paths.events, wanted.since, wanted.hear):
+                wanted = replace(wanted, since=_after(one))
+                yield one
+        if not wanted.follow:
+            return
+        await asyncio.sleep(ASK_AGAIN_SECONDS)
+
+
+def _after(one: Began | Numbered | Missed) -> int:
+    match one:
+        case Began():
+            return one.since
+        case Missed():
+            return one.before - 1
+    return one.seq
+
+
+async def kept_events(paths: LabPaths, hear: Sequence[str]) -> list[Event]:
+    """All that are kept about these subjects."""
+    found = lab_events(paths, EventsWanted(hear=tuple(hear), follow=False))
+    return [one.event async for one in found if isinstance(one, Numbered)]
+
+
+async def host_timeline(name: str, roots: Roots) -> dict[str, list[Phase]]:
+    """How long each phase of each host took, also while the daemon is away."""
+    paths = require_lab(name, roots)
+    spec = recorded_spec(paths)
+    hosts = [server.name for server in plan_lab(spec).servers] if spec else []
+    return timeline(await kept_events(paths, ["host/*"]), hosts)

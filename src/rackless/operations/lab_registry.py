@@ -1,0 +1,74 @@
+"""The labs this computer knows: finding one, its description, and that only one command changes it at a time."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+
+from rackless.drivers import open_drivers
+from rackless.errors import HypervisorError, LabError
+from rackless.operations import teardown
+from rackless.ports.computer import Computer
+from rackless.ports.process import Held, ProcessTable
+from rackless.run.ledger import Ledger
+from rackless.run.paths import LabPaths, Roots
+from rackless.spec.lab import LabSpec
+
+
+def recorded_spec(paths: LabPaths) -> LabSpec | None:
+    """What the lab was made from."""
+    try:
+        return LabSpec.model_validate_json(paths.spec.read_text())
+    except FileNotFoundError:
+        return None
+    except ValueError as error:
+        raise LabError(
+            f"the lab {paths.name} was made by another version of rackless, and this one cannot read its description",
+            why=str(error).splitlines()[0],
+            hint="`rackless destroy` still removes it",
+        ) from error
+
+
+@contextmanager
+def locked(paths: LabPaths, processes: ProcessTable | None = None) -> Iterator[None]:
+    """One at a time: two commands that change the same lab do not meet."""
+    paths.lock.parent.mkdir(parents=True, exist_ok=True)
+    with ExitStack() as held:
+        try:
+            held.enter_context((processes or open_drivers().processes).hold(paths.lock))
+        except Held as error:
+            raise LabError(
+                f"another rackless is working on the lab {paths.name}",
+                why=f"process {error or 'unknown'} holds {paths.lock}",
+                hint="wait until it is done, or stop it",
+            ) from error
+        try:
+            yield
+        finally:
+            if not Ledger(paths.ledger).exists:
+                paths.lock.unlink(missing_ok=True)
+                teardown.remove_empty(paths.roots)
+
+
+def require_lab(name: str, roots: Roots) -> LabPaths:
+    paths = LabPaths(roots, name)
+    if not Ledger(paths.ledger).exists:
+        others = ", ".join(roots.labs())
+        raise LabError(
+            f"there is no lab named {name}",
+            why=f"on this computer: {others}" if others else "no lab is on this computer",
+            hint="`rackless up` makes one",
+        )
+    return paths
+
+
+def require_root(purpose: str, computer: Computer | None = None) -> None:
+    if not (computer or open_drivers().computer).root():
+        raise HypervisorError(
+            f"only root can {purpose}",
+            why="namespaces, bridges and mounts need it; nothing outside the lab is changed",
+            hint=shlex.join(["sudo", os.environ.get("RACKLESS_COMMAND", "rackless"), *sys.argv[1:]]),
+        )

@@ -1,0 +1,177 @@
+"""The program of the rehearsal's bootstrap machine: reads the installer's Ignition config, takes its VIP, serves its API.
+
+It is started by the init of our live ISO, in a machine that has nothing else. What it says goes to the serial console, one JSON
+object a line behind a mark, because that is all the hypervisor sees. It must not need what that image does not have (pydantic).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+import sys
+from collections.abc import Mapping
+from ipaddress import IPv4Address, IPv4Interface
+from pathlib import Path
+from typing import Any
+
+from aiohttp import web
+
+from rackless.cluster.openshift import ignition, rehearsal, site
+from rackless.cluster.openshift.faults import InstallFault
+from rackless.cluster.openshift.serving import MACHINE_CONFIG_PORT, ClusterApi, machine_config_context
+from rackless.cluster.openshift.site import ClusterMetal, ClusterSite
+from rackless.drivers.process import LocalProcesses
+from rackless.errors import RacklessError
+from rackless.installer.install_config.config import HostEntry
+from rackless.installer.install_config.live import bmcs
+from rackless.installer.install_config.live.probe import ProbeOutcome
+from rackless.ports.process import Processes
+
+MARK = "REHEARSAL "
+_BUSYBOX = "/bin/busybox"
+_RUN = Path("/run/rehearsal")
+_NETWORK_SECONDS = 60.0
+
+
+def main(config: str) -> None:
+    try:
+        asyncio.run(_main(Path(config)))
+    except (RacklessError, ignition.NoIgnition) as error:
+        tell({"failed": str(error)})
+        sys.exit(1)
+
+
+def tell(what: Mapping[str, Any]) -> None:
+    sys.stdout.write(f"\n{MARK}{json.dumps(dict(what))}\n")  # a line of its own, whatever the kernel has just said
+    sys.stdout.flush()
+
+
+async def _main(config: Path) -> None:
+    processes = LocalProcesses()
+    text = config.read_bytes()
+    tell({"phase": "booted", "ignition_bytes": len(text)})
+    known = site.read(ignition.read(text))
+    fault = _fault()
+    if known.static is not None:
+        await _take_static(known.static, processes)
+    link, own = await _await_address(known, processes)
+    tell({"phase": "network", "address": str(own), "interface": link, "mac": _mac(link), "name": socket.gethostname()})
+    tell({"names": await _names(known, own)})
+    if fault is InstallFault.API_NEVER_UP:
+        tell({"waits": "the API, which this bootstrap never serves", "in_vain": True})
+        await asyncio.Event().wait()
+    await _take_vip(known.api_vip, link, processes)
+    async with ClusterApi(known, _RUN, "0.0.0.0") as api:
+        await _serve_machine_configs(known)
+        tell({"phase": "api", "vip": str(known.api_vip), "serves": sorted({known.api, known.api_internal})})
+
+        async def ask(host: ClusterMetal) -> tuple[bool, str]:
+            return await ask_bmc(host, processes)
+
+        await rehearsal.play_bootstrap(known, api, ask, tell, fault)
+        await asyncio.Event().wait()  # until the installer takes this VM away
+
+
+async def ask_bmc(host: ClusterMetal, processes: Processes, within: float = 20.0) -> tuple[bool, str]:
+    """As the site's own Ironic would reach it: by the manifest's address and the Secret's account. A twin's BMC has a
+    certificate of the lab's, so that one is not held against whom the site believes."""
+    asked = HostEntry(
+        path=host.name, at=host.name, name=host.name, role="", boot_mac=host.mac, boot_mode="", hardware_profile="",
+        device_name="", bmc_address=host.bmc, bmc_username=host.username, bmc_password=host.password,
+        verify_certificate=False, network_config=None, bgp_peers=(),
+    )  # fmt: skip
+    found = await bmcs.observe_host(asked, processes, within)
+    bad = [probe for probe in found if probe.outcome in (ProbeOutcome.FAILED, ProbeOutcome.UNKNOWN)]
+    chosen = bad[0] if bad else found[0]
+    fix = f"; {chosen.fix}" if bad and chosen.fix else ""
+    return not bad, f"{chosen.saw}{fix}"
+
+
+async def _await_address(known: ClusterSite, processes: Processes) -> tuple[str, IPv4Interface]:
+    """The link that is in the VIPs' network, once it has an address there."""
+    seen: list[str] = []
+    async with asyncio.timeout(_NETWORK_SECONDS):
+        while True:
+            done = await processes.run([_BUSYBOX, "ip", "-o", "-4", "addr", "show"])
+            seen = []
+            for line in done.stdout.splitlines():
+                words = line.split()
+                address = IPv4Interface(words[words.index("inet") + 1])
+                seen.append(f"{words[1]} {address}")
+                if known.api_vip in address.network and words[1] != "lo":
+                    return words[1], address
+            await asyncio.sleep(0.2)
+
+
+async def _take_static(static: site.Static, processes: Processes) -> None:
+    links = sorted(path.name for path in Path("/sys/class/net").iterdir() if (path / "device").exists())
+    await processes.run([_BUSYBOX, "ip", "addr", "replace", str(static.address), "dev", links[0]])
+    if static.gateway is not None:
+        gateway = ["via", str(static.gateway), "dev", links[0]]
+        await processes.run([_BUSYBOX, "ip", "route", "replace", "default", *gateway])
+    if static.dns:
+        Path("/etc/resolv.conf").write_text("".join(f"nameserver {server}\n" for server in static.dns))
+
+
+async def _take_vip(vip: IPv4Address, link: str, processes: Processes) -> None:
+    found = await processes.run(
+        [_BUSYBOX, "arping", "-D", "-q", "-c", "1", "-w", "1", "-I", link, str(vip)], check=False
+    )
+    tell({"vip": str(vip), "free": found.code == 0})
+    await processes.run([_BUSYBOX, "ip", "addr", "replace", f"{vip}/32", "dev", link])
+    await processes.run([_BUSYBOX, "arping", "-U", "-q", "-c", "1", "-I", link, str(vip)], check=False)
+
+
+async def _names(known: ClusterSite, own: IPv4Interface) -> list[dict[str, Any]]:
+    """DNS as this VM has it: forward for the VIPs, and back for its own address."""
+    wanted = {
+        known.api: str(known.api_vip),
+        known.api_internal: str(known.api_vip),
+        f"rehearsal.{known.apps}": str(known.ingress_vip),
+    }
+    loop = asyncio.get_running_loop()
+
+    async def forward(name: str, vip: str) -> dict[str, Any]:
+        try:
+            found = sorted({str(one[4][0]) for one in await loop.getaddrinfo(name, None, family=socket.AF_INET)})
+        except OSError as error:
+            return {"name": name, "good": False, "saw": f"is not known: {error.strerror or error}", "wanted": vip}
+        return {"name": name, "good": vip in found, "saw": ", ".join(found), "wanted": vip}
+
+    results = list(await asyncio.gather(*(forward(name, vip) for name, vip in wanted.items())))
+    try:
+        back, _ = await loop.getnameinfo((str(own.ip), 0), socket.NI_NAMEREQD)
+        results.append({"name": str(own.ip), "good": True, "saw": back, "wanted": "a name"})
+    except OSError as error:
+        results.append(
+            {"name": str(own.ip), "good": False, "saw": f"has no name: {error.strerror or error}", "wanted": "a name"}
+        )
+    return results
+
+
+async def _serve_machine_configs(known: ClusterSite) -> None:
+    """Port 22623, where masters get their configuration; a simulated one gets an empty one."""
+
+    async def config(_: web.Request) -> web.Response:
+        return web.json_response({"ignition": {"version": "3.2.0"}})
+
+    application = web.Application()
+    application.router.add_get("/config/{pool}", config)
+    runner = web.AppRunner(application)
+    await runner.setup()
+    context = machine_config_context(known, _RUN)
+    await web.TCPSite(runner, "0.0.0.0", MACHINE_CONFIG_PORT, ssl_context=context).start()
+
+
+def _mac(link: str) -> str:
+    return Path(f"/sys/class/net/{link}/address").read_text().strip()
+
+
+def _fault() -> InstallFault | None:
+    """What the hypervisor wants to go wrong, on the kernel's command line."""
+    for word in Path("/proc/cmdline").read_text().split():
+        name, _, value = word.partition("=")
+        if name == "rehearsal.fail" and value.rstrip("-") in list(InstallFault):
+            return InstallFault(value.rstrip("-"))
+    return None

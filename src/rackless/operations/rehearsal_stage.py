@@ -1,0 +1,261 @@
+"""Beside the installer, inside the lab: serves the live ISO, watches its machine, and is the cluster once that machine is gone.
+
+A process of its own in the lab's namespaces, started by `operations/rehearse.py`, which reads what it says: one JSON object a line.
+It ends when it is told to, or when that one dies, and takes the VIP away that it took.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import signal
+import ssl
+import sys
+import tempfile
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import yaml
+from aiohttp import web
+
+from rackless.cluster.openshift import ignition, libvirt_proxy, rehearsal, site
+from rackless.cluster.openshift.faults import InstallFault
+from rackless.cluster.openshift.serving import MACHINE_CONFIG_PORT, ClusterApi
+from rackless.cluster.openshift.site import ClusterSite
+from rackless.drivers.process import LocalProcesses
+from rackless.errors import RacklessError
+from rackless.images.bootstrap_iso import NO_FAULT
+from rackless.ports.process import Processes
+
+MARK = "REHEARSAL "
+ISO_NAME = "rehearsal.iso"
+_SERIAL = Path("/var/log/libvirt/qemu")
+_LOOK_SECONDS = 0.5
+_LIBVIRT = "/run/libvirt/libvirt-sock"
+
+
+@dataclass(frozen=True, slots=True)
+class StageSetting:
+    iso: str
+    ignition_offset: int
+    ignition_bytes: int
+    folder: str
+    """The rehearsal's own; secrets lie in it."""
+    bridge: str
+    """Where the VIP goes when the bootstrap machine is gone."""
+    proxy: str = ""
+    """A socket for the installer's libvirt, where guests are emulated."""
+    fault: str = ""
+    known: tuple[str, ...] = ()
+    """Domains that were there before."""
+
+    def dump(self) -> str:
+        return json.dumps(asdict(self))
+
+
+def main() -> None:
+    if sys.argv[1] == "--kubeconfig":
+        sys.exit(asyncio.run(_ask_by_kubeconfig(Path(sys.argv[2]))))
+    setting = StageSetting(**json.loads(Path(sys.argv[1]).read_text()))
+    try:
+        asyncio.run(RehearsalStage(setting, LocalProcesses()).run())
+    except RacklessError as error:
+        tell({"failed": str(error)})
+        sys.exit(error.exit_code)
+
+
+def tell(what: Mapping[str, Any]) -> None:
+    sys.stdout.write(json.dumps(dict(what)) + "\n")
+    sys.stdout.flush()
+
+
+class RehearsalStage:
+    def __init__(self, setting: StageSetting, processes: Processes) -> None:
+        self._setting = setting
+        self._processes = processes
+        self._folder = Path(setting.folder)
+        self._fault = InstallFault(setting.fault) if setting.fault else None
+
+    async def run(self) -> None:
+        """Until SIGTERM or SIGINT."""
+        stop = asyncio.Event()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            asyncio.get_running_loop().add_signal_handler(number, stop.set)
+        await self._serve_iso()
+        if self._setting.proxy:
+            await libvirt_proxy.listen(self._setting.proxy, _LIBVIRT)
+        tell({"phase": "stage ready"})
+        work = asyncio.create_task(self._play())
+        ended = asyncio.create_task(stop.wait())
+        await asyncio.wait([work, ended], return_when=asyncio.FIRST_COMPLETED)
+        if work.done() and (error := work.exception()) is not None:
+            tell({"failed": f"{type(error).__name__}: {error}"})
+            await stop.wait()
+        work.cancel()
+        await asyncio.gather(work, return_exceptions=True)
+
+    # the ISO
+
+    async def _serve_iso(self) -> None:
+        iso = Path(self._setting.iso)
+        if self._fault in _IN_THE_MACHINE:
+            iso = await asyncio.to_thread(_marked, iso, self._folder / ISO_NAME, self._fault)
+
+        async def send(request: web.Request) -> web.StreamResponse:
+            if self._fault is InstallFault.ISO_MISSING:
+                tell({"fault": InstallFault.ISO_MISSING.value})
+                raise web.HTTPNotFound
+            tell({"phase": "ISO asked for"})
+            return web.FileResponse(iso)
+
+        application = web.Application()
+        application.router.add_get(f"/{ISO_NAME}", send)
+        runner = web.AppRunner(application)
+        await runner.setup()
+        place = web.TCPSite(runner, "127.0.0.1", 0)
+        await place.start()
+        tell({"iso": f"http://127.0.0.1:{runner.addresses[0][1]}/{ISO_NAME}"})
+
+    # the computer, and what comes after it
+
+    async def _play(self) -> None:
+        machine = await self._await_machine()
+        known = await self._read_site(machine)
+        heard = asyncio.create_task(self._listen(machine, known))
+        try:
+            await self._await_gone(machine)
+        finally:
+            heard.cancel()
+        tell({"phase": "bootstrap machine gone"})
+        vip = f"{known.api_vip}/32"
+        await self._processes.run(["ip", "address", "replace", vip, "dev", self._setting.bridge])
+        try:
+            async with ClusterApi(known, self._folder / "cluster-api", str(known.api_vip)) as api:
+                await rehearsal.play_cluster(known, api, tell, self._fault)
+                await asyncio.Event().wait()
+        finally:
+            with suppress(RacklessError):
+                await self._processes.run(["ip", "address", "delete", vip, "dev", self._setting.bridge])
+
+    async def _domains(self) -> set[str]:
+        done = await self._processes.run(["virsh", "--quiet", "--readonly", "list", "--name"], check=False)
+        return set(done.stdout.split())
+
+    async def _await_machine(self) -> str:
+        while True:
+            for name in sorted(await self._domains() - set(self._setting.known)):
+                if name.endswith("-bootstrap"):
+                    tell({"phase": "bootstrap machine runs", "machine": name})
+                    return name
+            await asyncio.sleep(_LOOK_SECONDS)
+
+    async def _await_gone(self, machine: str) -> None:
+        while machine in await self._domains():  # noqa: ASYNC110 - what we wait for is in libvirt
+            await asyncio.sleep(_LOOK_SECONDS)
+
+    async def _read_site(self, machine: str) -> ClusterSite:
+        """From the volume that the installer has made of our ISO."""
+        volume = f"{machine.removesuffix('-bootstrap')}-live-provisioner"
+        done = await self._processes.run(["virsh", "--quiet", "vol-path", volume, "--pool", machine])
+        setting = self._setting
+        text = await asyncio.to_thread(
+            ignition.read_from_iso, Path(done.stdout.strip()), setting.ignition_offset, setting.ignition_bytes
+        )
+        found = site.read(ignition.read(text))
+        tell(
+            {
+                "phase": "ignition read",
+                "bytes": len(text),
+                "hosts": len(found.hosts),
+                "infrastructure": found.infrastructure,
+            }
+        )
+        return found
+
+    async def _listen(self, machine: str, known: ClusterSite) -> None:
+        """Pass on what the bootstrap says on its serial console."""
+        log = _SERIAL / f"{machine}-serial0.log"
+        position, rest = 0, b""
+        while True:
+            with suppress(FileNotFoundError):
+                with log.open("rb") as file:
+                    file.seek(position)
+                    new = file.read()
+                position += len(new)
+                *lines, rest = (rest + new).split(b"\n")
+                for line in lines:
+                    await self._hear(line.decode(errors="replace").strip(), machine, known)
+            await asyncio.sleep(_LOOK_SECONDS)
+
+    async def _hear(self, line: str, machine: str, known: ClusterSite) -> None:
+        if not line.startswith(MARK):
+            return
+        try:
+            said = json.loads(line.removeprefix(MARK))
+        except ValueError:
+            return
+        tell({"bootstrap": said})
+        if said.get("phase") == "api":
+            tell({"machine_config": await _ask_machine_config(known)})
+            if self._fault is InstallFault.BOOTSTRAP_OFF:
+                tell({"fault": InstallFault.BOOTSTRAP_OFF.value})
+                await self._processes.run(["virsh", "--quiet", "destroy", machine], check=False)
+
+
+_IN_THE_MACHINE = (
+    InstallFault.API_NEVER_UP,
+    InstallFault.HOST_ERROR,
+    InstallFault.CONFIG_MAP_MISSING,
+    InstallFault.ETCD_STAYS,
+)
+
+
+def _marked(iso: Path, target: Path, fault: InstallFault | None) -> Path:
+    """The ISO with a word on its kernel's command line that says what is to go wrong."""
+    assert fault is not None
+    content = iso.read_bytes()
+    place = f"rehearsal.fail={NO_FAULT}".encode()
+    word = f"rehearsal.fail={fault.value.ljust(len(NO_FAULT), '-')}".encode()
+    target.write_bytes(content.replace(place, word))
+    return target
+
+
+async def _ask_machine_config(known: ClusterSite) -> dict[str, Any]:
+    """As a master does that has only its pointer: by name, believing the cluster's root CA."""
+    url = f"https://{known.api_internal}:{MACHINE_CONFIG_PORT}/config/master"
+    context = ssl.create_default_context(cadata=known.root_ca)
+    try:
+        async with (
+            aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=20)) as client,
+            client.get(url, ssl=context) as answer,
+        ):
+            return {"url": url, "good": answer.status == 200, "saw": f"answers {answer.status}"}
+    except (aiohttp.ClientError, TimeoutError, OSError) as error:
+        return {"url": url, "good": False, "saw": str(error) or type(error).__name__}
+
+
+async def _ask_by_kubeconfig(path: Path) -> int:
+    """What a person does first with the installer's kubeconfig: ask the cluster how it is."""
+    config = yaml.safe_load(path.read_text())
+    cluster, user = config["clusters"][0]["cluster"], config["users"][0]["user"]
+    context = ssl.create_default_context(cadata=base64.b64decode(cluster["certificate-authority-data"]).decode())
+    with tempfile.NamedTemporaryFile(dir=path.parent) as file:
+        for part in ("client-certificate-data", "client-key-data"):
+            file.write(base64.b64decode(user[part]) + b"\n")
+        file.flush()
+        context.load_cert_chain(file.name)
+    url = f"{cluster['server']}/apis/config.openshift.io/v1/clusterversions/version"
+    async with aiohttp.ClientSession() as client, client.get(url, ssl=context) as answer:
+        said = await answer.json()
+    conditions = {one["type"]: one["status"] for one in said.get("status", {}).get("conditions", [])}
+    sys.stdout.write(f"{cluster['server']} says: ClusterVersion Available={conditions.get('Available', 'unknown')}\n")
+    return 0 if answer.status == 200 else 1
+
+
+if __name__ == "__main__":
+    main()

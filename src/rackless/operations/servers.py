@@ -1,0 +1,109 @@
+"""What a person does to one server: its power button, its screen, its console. From the host's side."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+from collections.abc import AsyncIterator
+from contextlib import aclosing, asynccontextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rackless.errors import LabError
+from rackless.events import Bus
+from rackless.lab.capture import record
+from rackless.lab.screen import ppm_to_png
+from rackless.operations.access import find_server, inside_command
+from rackless.operations.lab_registry import require_lab, require_root
+from rackless.ports.console import Write
+from rackless.ports.drivers import Drivers
+from rackless.protocol.client import ControlClient
+from rackless.protocol.messages import POWER, STATUS, PowerAction, PowerState, PressPower
+from rackless.run.paths import Roots
+
+
+async def power(lab: str, server: str, action: PowerAction, roots: Roots) -> PowerState:
+    paths = require_lab(lab, roots)
+    return await ControlClient(paths.socket).work(POWER, PressPower(server, action), Bus())
+
+
+async def screenshot(lab: str, server: str, output: Path | None, roots: Roots, drivers: Drivers) -> dict[str, Any]:
+    """The screen as a PNG; libvirt writes it where the lab can, and it is moved to where it is wanted."""
+    paths = require_lab(lab, roots)
+    find_server(lab, server, paths)
+    scratch = paths.run / f"{server}.screen"
+    command = inside_command(lab, ["virsh", "--quiet", "screenshot", server, str(scratch)], roots, drivers)
+    done = await drivers.processes.run(command, check=False, within=30)
+    if done.code:
+        raise LabError(
+            f"{server} shows no picture", why=done.stderr.strip(), hint=f"`rackless power {server} on` first"
+        )
+    data = scratch.read_bytes()
+    scratch.unlink()
+    target = output or Path(f"{server}.png")
+    target.write_bytes(data if data.startswith(b"\x89PNG") else ppm_to_png(data))
+    _give_back(target)
+    return {"server": server, "file": str(target), "bytes": target.stat().st_size}
+
+
+@dataclass(frozen=True, slots=True)
+class Seat:
+    """A place at a server's console. Nobody can type where no daemon runs."""
+
+    on: bool
+    heard: AsyncIterator[bytes]
+    write: Write | None
+
+
+@asynccontextmanager
+async def console(lab: str, server: str, lines: int, roots: Roots, drivers: Drivers) -> AsyncIterator[Seat]:
+    """Sit down at a console, its last lines in view; of a lab that is down, at what it showed."""
+    paths = require_lab(lab, roots)
+    client = ControlClient(paths.socket)
+    if await client.alive():
+        async with client.console(server, lines) as (heard, write):
+            found = (await client.look(STATUS)).servers
+            yield Seat(any(one.name == server and one.power == "on" for one in found), heard, write)
+        return
+    find_server(lab, server, paths)
+    heard, _ = drivers.open_consoles(paths.console).attach(server, lines)
+    async with aclosing(heard):
+        yield Seat(False, heard, None)
+
+
+async def find_terminal(lab: str, server: str, roots: Roots, drivers: Drivers) -> tuple[Path, Path | None]:
+    """A server's console: its log, and the terminal to type at while it is on."""
+    paths = require_lab(lab, roots)
+    find_server(lab, server, paths)
+    command = inside_command(lab, ["virsh", "--quiet", "ttyconsole", server], roots, drivers)
+    done = await drivers.processes.run(command, check=False, within=30)
+    terminal = done.stdout.strip()
+    return paths.console(server), Path(terminal) if done.code == 0 and terminal else None
+
+
+def capture(
+    lab: str, server: str, output: Path, seconds: float | None, cycle: bool, roots: Roots, drivers: Drivers
+) -> dict[str, Any]:
+    """Record a server's packets; this process goes into the lab's network for that, and does not come back."""
+    paths = require_lab(lab, roots)
+    require_root("record packets", drivers.computer)
+    target = find_server(lab, server, paths)
+    output = output.absolute()
+    if cycle:
+        asyncio.run(power(lab, server, "cycle", roots))
+    drivers.namespaces.visit(paths.netns)
+    count = [0]
+    with suppress(KeyboardInterrupt):
+        bridges = [nic.bridge for nic in target.nics]
+        record(output, bridges, [nic.mac for nic in target.nics], seconds, lambda now: count.__setitem__(0, now))
+    _give_back(output)
+    return {"server": server, "file": str(output), "packets": count[0], "bytes": output.stat().st_size}
+
+
+def _give_back(path: Path) -> None:
+    """What a person asked for belongs to them, not to root."""
+    owner, group = os.environ.get("SUDO_UID"), os.environ.get("SUDO_GID")
+    if owner and group:
+        shutil.chown(path, int(owner), int(group))

@@ -1,0 +1,63 @@
+"""Everything we need from the outside, as one value: whoever runs a lab is given it, and does not know what is behind.
+
+`drivers.open_drivers` makes one for this computer; `drivers.fake` has one without a computer, on which a whole lab runs in
+virtual time. Parts that take long to load, or connect to something, are opened by a call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from rackless.ports.api import Access, ApiConnection
+from rackless.ports.clock import Clock
+from rackless.ports.computer import Computer
+from rackless.ports.computer_network import ComputerNetwork
+from rackless.ports.console import Consoles
+from rackless.ports.fabric import Links
+from rackless.ports.firewall import Firewall
+from rackless.ports.hypervisor import Hypervisor
+from rackless.ports.ironic import EngineEnvironment, ForeignAccess, ForeignProvisioning, StartProvisioning
+from rackless.ports.metal import Metal
+from rackless.ports.namespaces import Namespaces
+from rackless.ports.nodes import Nodes
+from rackless.ports.packages import Packages
+from rackless.ports.process import ProcessTable
+
+
+class OpenMetal(Protocol):
+    def __call__(self, console_log: Callable[[str], Path], *, kvm: bool, shown: Mapping[Path, Path]) -> Metal:
+        """`shown` says where emulators find what is in a folder of ours."""
+        ...
+
+
+class OpenApi(Protocol):
+    def __call__(self, access: Access, *, patience: float) -> ApiConnection:
+        """`patience` is for how many seconds a request is tried again while the API does not answer."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Drivers:
+    clock: Clock
+    computer: Computer
+    network: ComputerNetwork
+    """The hypervisor's own."""
+    firewall: Firewall
+    packages: Packages
+    processes: ProcessTable
+    namespaces: Namespaces
+    open_links: Callable[[], Links]
+    open_metal: OpenMetal
+    open_hypervisor: Callable[[str], AbstractAsyncContextManager[Hypervisor]]
+    """Servers that are not ours, behind a libvirt URI."""
+    open_consoles: Callable[[Callable[[str], Path]], Consoles]
+    """Of servers whose libvirt does not run: what their logs say, and nobody can type."""
+    open_api: OpenApi
+    open_nodes: Callable[[], Nodes]
+    open_environment: Callable[[], EngineEnvironment]
+    start_provisioning: StartProvisioning
+    reach_provisioning: Callable[[ForeignAccess], ForeignProvisioning]

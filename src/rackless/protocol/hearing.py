@@ -1,0 +1,40 @@
+"""Which events an asker hears. The filter of every request: of work that is asked for, and of the stream of events."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fnmatch import fnmatchcase
+
+from rackless import events
+
+
+class Hearing:
+    """Which events an asker hears: those of the steps below their own, and those about `subjects`.
+
+    A subject may end in a star: `host/*` are all hosts, `*` is everything.
+    """
+
+    def __init__(self, step: str | None, subjects: Sequence[str] = ()) -> None:
+        self._steps = {step} if step is not None else set()
+        self._subjects = subjects
+
+    @property
+    def everything(self) -> bool:
+        """Also how steps end whose beginning was not heard."""
+        return "*" in self._subjects
+
+    def concerns(self, event: events.Event) -> bool:
+        match event:
+            case events.StepStarted():
+                if event.parent in self._steps or self._about(event.subject):
+                    self._steps.add(event.step)
+                    return True
+                return False
+            case events.StepFinished():
+                known = event.step in self._steps
+                self._steps.discard(event.step)
+                return known
+        return event.step in self._steps or self._about(event.subject)
+
+    def _about(self, subject: str) -> bool:
+        return any(fnmatchcase(subject, wanted) for wanted in self._subjects)

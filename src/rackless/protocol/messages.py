@@ -1,0 +1,280 @@
+"""What can be asked of labd and what it answers, each as a frozen value; the list of exchanges is at the end.
+
+`rackless status --json`, `power --json` and `bmc fault --json` print these values, so a field's name is part of what users see.
+A field that is added needs a default: a daemon of an earlier version does not send it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from rackless.protocol.exchange import Exchange, Nothing
+from rackless.run.parts import Part
+
+Record = Mapping[str, object]
+"""A Kubernetes object, word for word: its fields are the API's, not ours."""
+
+
+@dataclass(frozen=True, slots=True)
+class Daemon:
+    """Who answers at a socket; all of it is unknown of a daemon that is not labd."""
+
+    pid: int = 0
+    version: str = ""
+    build: str = ""
+
+
+# the lab as it is
+
+
+@dataclass(frozen=True, slots=True)
+class LabSeen:
+    """What the planner needs to know of a lab."""
+
+    servers: Mapping[str, str]
+    networks: tuple[str, ...]
+    stages: tuple[str, ...]
+    differing: Mapping[str, str] = field(default_factory=dict)
+    resting: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class StageStatus:
+    name: str
+    reached: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ServerStatus:
+    name: str
+    role: str
+    address: str
+    bmc: str
+    power: str | None
+    host: str | None
+    error: str
+    node: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class ApiPlaces:
+    """Where the lab's Kubernetes API is reached."""
+
+    inside: str
+    host: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class EtcdMember:
+    name: str
+    healthy: bool
+    leader: bool
+    version: str
+    problem: str
+
+
+@dataclass(frozen=True, slots=True)
+class EtcdStatus:
+    healthy: int
+    members: tuple[EtcdMember, ...]
+    leader: str | None
+    complete: bool
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class VipStatus:
+    address: str
+    holders: tuple[str, ...]
+    holder: str | None
+    ready: bool
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class FaultStatus:
+    """A fault that somebody asked for at a BMC."""
+
+    trouble: str
+    server: str | None
+    operation: str | None
+    probability: float
+    count: int | None
+    seconds: float
+    status: int
+    rate: int
+    id: int
+    happened: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class LabStatus:
+    lab: str
+    domain: str
+    daemon: str
+    reached: str | None
+    stages: tuple[StageStatus, ...]
+    cut_off: tuple[str, ...]
+    servers: tuple[ServerStatus, ...]
+    api: ApiPlaces | None
+    faults: tuple[FaultStatus, ...]
+    parts: tuple[Part, ...]
+    warnings: tuple[str, ...]
+    etcd: EtcdStatus | None
+    vip: VipStatus | None
+
+
+# hosts
+
+HostVerb = Literal["inspect", "clean", "retry", "deprovision", "adopt", "provision"]
+
+
+@dataclass(frozen=True, slots=True)
+class HostList:
+    hosts: tuple[Record, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class WishedImage:
+    url: str
+    checksum: str = ""
+    format: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class HostWish:
+    verb: HostVerb
+    host: str
+    wait: bool
+    """Until it is done, or has failed."""
+    image: WishedImage | None = None
+    user_data: str = ""
+    replace: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class HostDone:
+    host: str
+    changed: bool
+    state: str
+
+
+@dataclass(frozen=True, slots=True)
+class NodeList:
+    nodes: tuple[str, ...]
+
+
+# the lab and its servers
+
+
+@dataclass(frozen=True, slots=True)
+class RunStage:
+    stage: str
+
+
+@dataclass(frozen=True, slots=True)
+class RestServers:
+    force: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """An action of a plan that loses something."""
+
+    subject: str
+    verb: Literal["remove", "recreate"]
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class CarryOutLosses:
+    losses: tuple[Loss, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ServerList:
+    servers: tuple[str, ...]
+
+
+PowerAction = Literal["on", "off", "cycle", "shutdown", "status"]
+
+
+@dataclass(frozen=True, slots=True)
+class PressPower:
+    server: str
+    action: PowerAction
+
+
+@dataclass(frozen=True, slots=True)
+class PowerState:
+    server: str
+    power: str | None
+
+
+# workers
+
+
+@dataclass(frozen=True, slots=True)
+class ScaleWorkers:
+    wanted: int
+
+
+@dataclass(frozen=True, slots=True)
+class Scaled:
+    before: int
+    wanted: int
+    spare: int
+    """Hosts that no Machine has."""
+
+
+# faults at BMCs
+
+
+@dataclass(frozen=True, slots=True)
+class FaultWish:
+    trouble: str
+    server: str | None = None
+    operation: str | None = None
+    probability: float = 1.0
+    count: int | None = None
+    seconds: float = 5.0
+    status: int = 503
+    rate: int = 64 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class FaultList:
+    faults: tuple[FaultStatus, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ClearFaults:
+    ids: tuple[int, ...]
+    """None of them is all of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClearedFaults:
+    cleared: int
+
+
+HEALTH = Exchange("health", Nothing, Daemon)
+STATUS = Exchange("status", Nothing, LabStatus)
+OBSERVE = Exchange("observe", Nothing, LabSeen)
+OBSERVE_ALL = Exchange("observe-all", Nothing, LabSeen)
+HOSTS = Exchange("hosts", Nothing, HostList, bare="hosts")
+FAULTS = Exchange("faults", Nothing, FaultList, bare="faults")
+
+STAGE = Exchange("stage", RunStage, Nothing, works=True)
+HOST = Exchange("host", HostWish, HostDone, works=True)
+FORGET_NODES = Exchange("forget-nodes", Nothing, NodeList, works=True, bare="nodes")
+REST = Exchange("rest", RestServers, ServerList, works=True, bare="servers")
+REMOVE = Exchange("remove", CarryOutLosses, Nothing, works=True)
+POWER = Exchange("power", PressPower, PowerState, works=True)
+SCALE = Exchange("scale", ScaleWorkers, Scaled, works=True)
+ADD_FAULT = Exchange("add-fault", FaultWish, FaultStatus, works=True)
+CLEAR_FAULTS = Exchange("clear-faults", ClearFaults, ClearedFaults, works=True, bare="cleared")
+STOP = Exchange("stop", Nothing, Nothing, works=True)

@@ -1,0 +1,253 @@
+"""The control socket of labd: JSON over HTTP on a unix socket that root and the lab's owner can open.
+
+A request that does work is answered with a stream of lines: the events that concern the asker as they happen, then one line
+with the result or the error. A request that looks is answered with one value, or with an error in the same form.
+When the asker goes away, the work is cancelled; what is made stays, and asking again goes on. A console is a request and an
+answer that both go on for as long as somebody sits at it: keys in the one, what the server says in the other.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from aiohttp import web
+
+from rackless import errors, events
+from rackless.codec import BadValue, decode, encode
+from rackless.errors import InputError, LabError, RacklessError
+from rackless.ports.console import Heard, Write
+from rackless.protocol.event_log import EventLog, Missed, Numbered, Selection, resolve
+from rackless.protocol.event_stream import Began, EventsWanted, to_line
+from rackless.protocol.exchange import Exchange, Nothing, Served
+from rackless.protocol.failures import Failure, FailureAnswer
+from rackless.protocol.hearing import Hearing
+
+SitDown = Callable[[str, int], tuple[Heard, Write]]
+"""At the console of a server, with so many of its last lines in view."""
+
+_MOST_BYTES = 16 << 20
+"""Of a request: user data for a host is the largest thing that is sent."""
+_AT_ONCE = 200
+"""Events that are read before others have their turn."""
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Asker:
+    """What comes with every request for work, beside the request: the step it belongs to, and whom else to hear of."""
+
+    step: str | None = None
+    hear: tuple[str, ...] = ()
+
+
+class ControlServer:
+    SHUTDOWN_SECONDS = 1.0
+    """For requests under way when it ends."""
+
+    def __init__(
+        self,
+        socket: Path,
+        bus: events.Bus,
+        *,
+        log: Path,
+        serves: Iterable[Served],
+        console: SitDown | None = None,
+        events_log: EventLog | None = None,
+        owner: int = 0,
+    ) -> None:
+        self._socket = socket
+        self._log_path = log
+        self._owner = owner
+        self._bus = bus
+        self._served = {(one.exchange.works, one.exchange.name): one for one in serves}
+        self._sit_down = console
+        self._events_log = events_log
+        self._streams: set[asyncio.Task[None]] = set()
+        self._runner: web.AppRunner | None = None
+
+    async def start(self) -> None:
+        app = web.Application(client_max_size=_MOST_BYTES)
+        app.router.add_get("/events", self._events)
+        app.router.add_get("/{name}", self._look)
+        app.router.add_post("/{name}", self._work)
+        app.router.add_post("/console/{server}/{lines:[0-9]{1,6}}", self._console)
+        self._runner = web.AppRunner(
+            app, access_log=None, handler_cancellation=True, shutdown_timeout=self.SHUTDOWN_SECONDS
+        )
+        await self._runner.setup()
+        await self.listen()
+
+    async def listen(self) -> None:
+        """At the socket's place; once more when somebody deleted it."""
+        assert self._runner is not None
+        self._socket.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self._socket.unlink(missing_ok=True)
+        await web.UnixSite(self._runner, str(self._socket)).start()
+        self._socket.chmod(0o600)
+        if self._owner:
+            os.chown(self._socket, self._owner, -1)
+
+    async def stop(self) -> None:
+        for stream in self._streams:
+            stream.cancel()
+        if self._runner is not None:
+            await self._runner.cleanup()
+        self._socket.unlink(missing_ok=True)
+
+    async def _look(self, request: web.Request) -> web.StreamResponse:
+        served = self._served.get((False, request.match_info["name"]))
+        if served is None:
+            return _unknown(request.match_info["name"])
+        try:
+            return web.json_response(encode(await served.answer(Nothing())))
+        except Exception as error:  # the edge, as with work: whatever it is, the asker is told
+            return _failed(self._told(served.exchange, error), 500)
+
+    async def _work(self, request: web.Request) -> web.StreamResponse:
+        served = self._served.get((True, request.match_info["name"]))
+        if served is None:
+            return _unknown(request.match_info["name"])
+        try:
+            body = await request.json()
+            asked, asker = decode(served.exchange.asked, body), decode(Asker, body)
+        except ValueError as error:
+            return _failed(_unreadable(served.exchange.name, error), 400)
+        response = web.StreamResponse(headers={"Content-Type": "application/jsonl"})
+        await response.prepare(request)
+        lines: asyncio.Queue[object] = asyncio.Queue()
+        hearing = Hearing(asker.step, asker.hear)
+
+        def hear(event: events.Event) -> None:
+            if hearing.concerns(event):
+                lines.put_nowait(events.to_json(event))
+
+        unsubscribe = self._bus.subscribe(hear)
+        task = asyncio.create_task(self._do(served, asked, asker.step, lines))
+        try:
+            while (line := await lines.get()) is not None:
+                await response.write(json.dumps(line).encode() + b"\n")
+        finally:
+            unsubscribe()
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+        return response
+
+    async def _events(self, request: web.Request) -> web.StreamResponse:
+        log = self._events_log
+        if log is None:
+            return _unknown("events")
+        try:
+            wanted = EventsWanted.from_query(request.query.items())
+        except BadValue as error:
+            return _failed(_unreadable("events", error), 400)
+        response = web.StreamResponse(headers={"Content-Type": "application/jsonl"})
+        await response.prepare(request)
+        # a task of its own: a daemon that ends has not to wait for those who listen
+        stream = asyncio.create_task(_tell(log, wanted, response))
+        self._streams.add(stream)
+        try:
+            await asyncio.wait([stream])
+            if not stream.cancelled():
+                stream.result()
+        finally:
+            self._streams.discard(stream)
+            stream.cancel()
+            await asyncio.gather(stream, return_exceptions=True)
+        return response
+
+    async def _console(self, request: web.Request) -> web.StreamResponse:
+        if self._sit_down is None:
+            raise web.HTTPNotFound
+        try:
+            heard, write = self._sit_down(request.match_info["server"], int(request.match_info["lines"]))
+        except RacklessError as error:
+            return _failed(error, 200)
+        response = web.StreamResponse(headers={"Content-Type": "application/octet-stream"})
+        await response.prepare(request)
+        ways = [asyncio.create_task(_say(heard, response)), asyncio.create_task(_type(request, write))]
+        try:
+            done, _ = await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
+            for way in done:
+                way.result()
+        finally:
+            for way in ways:
+                way.cancel()
+            await asyncio.gather(*ways, return_exceptions=True)
+            await heard.aclose()
+        return response
+
+    async def _do(self, served: Served, asked: object, step: str | None, lines: asyncio.Queue[object]) -> None:
+        try:
+            with events.inside(step):
+                lines.put_nowait({"result": encode(await served.answer(asked))})
+        except Exception as error:  # the edge: whatever it is, the asker is told and the daemon lives on
+            lines.put_nowait(encode(FailureAnswer(Failure.of(self._told(served.exchange, error)))))
+        finally:
+            lines.put_nowait(None)
+
+    def _told(self, what: Exchange[object, object], error: Exception) -> RacklessError:
+        """The error in words for the asker; one that nobody expected is in our log, too."""
+        known = errors.known(error)
+        if known is None:
+            _log.error("while answering %s", what.name, exc_info=error)
+            known = RacklessError(
+                f"labd met something it did not expect: {type(error).__name__}: {error}",
+                hint="this is a mistake in rackless; the daemon's log has the details",
+                log=self._log_path,
+            )
+        return known
+
+
+async def _tell(log: EventLog, wanted: EventsWanted, response: web.StreamResponse) -> None:
+    async def write(line: Began | Numbered | Missed) -> None:
+        await response.write(json.dumps(to_line(line)).encode() + b"\n")
+
+    since = resolve(wanted.since, log.last)
+    selection = Selection(since, Hearing(None, wanted.hear))
+    reader = log.reader(selection.reads_from)
+    await write(Began(since))
+    with log.following() as more:
+        while True:
+            more.clear()
+            for number, one in enumerate(reader.read(), 1):
+                if number % _AT_ONCE == 0:
+                    await asyncio.sleep(0)
+                if (told := selection.take(one)) is not None:
+                    await write(told)
+            if not wanted.follow:
+                return
+            await more.wait()
+
+
+async def _say(heard: Heard, response: web.StreamResponse) -> None:
+    async for text in heard:
+        await response.write(text)
+
+
+async def _type(request: web.Request, write: Write) -> None:
+    async for keys in request.content.iter_any():
+        write(keys)
+
+
+def _failed(error: RacklessError, status: int) -> web.Response:
+    return web.json_response(encode(FailureAnswer(Failure.of(error))), status=status)
+
+
+def _unknown(name: str) -> web.Response:
+    error = LabError(
+        f"labd does not know what {name} is",
+        why="it is of another version than the command that asked",
+        hint="`rackless up` starts it again",
+    )
+    return _failed(error, 404)
+
+
+def _unreadable(name: str, error: ValueError) -> RacklessError:
+    why = str(error) if isinstance(error, BadValue) else f"it is no JSON: {error}"
+    return InputError(f"labd cannot read the request {name}", why=why, hint="`rackless up` starts it again")

@@ -1,0 +1,77 @@
+"""From what a step says to a host's next status and the time to look again. Pure: time and chance are handed in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+from rackless.ports.provisioner import Failed
+from rackless.provisioning.baremetalhost import Operational, Span, State, Status
+from rackless.provisioning.states import Move, Stay
+
+OPERATIONS: Mapping[State, str] = {
+    State.REGISTERING: "register",
+    State.INSPECTING: "inspect",
+    State.PROVISIONING: "provision",
+    State.DEPROVISIONING: "deprovision",
+}
+"""States whose time is written down in `operationHistory`."""
+
+
+@dataclass(frozen=True, slots=True)
+class BackOff:
+    """How long to wait after the n-th failure in a row: `unit` × 2ⁿ, half of it left to chance, as Metal3 does it.
+
+    Metal3's unit is a minute; here someone sits in front of the lab.
+    """
+
+    unit: float = 5.0
+    ceiling: int = 9
+
+    def after(self, failures: int, chance: float) -> float:
+        return float(self.unit * 2 ** min(failures, self.ceiling) * (0.5 + chance / 2))
+
+
+def settle(
+    status: Status, outcome: Stay | Move | Failed, now: str, back_off: BackOff, chance: Callable[[], float]
+) -> tuple[Status, float | None]:
+    match outcome:
+        case Failed(kind, message):
+            failed = replace(
+                status,
+                operational=Operational.ERROR,
+                error_type=kind,
+                error_message=message,
+                error_count=status.error_count + 1,
+            )
+            return _stamped(status, failed, now), back_off.after(failed.error_count, chance())
+        case Stay(after=after, cleared=cleared, changes=changes):
+            stayed = replace(_without_error(status) if cleared else status, **changes)
+            return _stamped(status, stayed, now), after
+        case Move(to=to, changes=changes):
+            moved = replace(
+                _without_error(status),
+                state=to,
+                error_count=0,
+                history=_history(status, to, now),
+                **changes,
+            )
+            return _stamped(status, moved, now), 0.0
+
+
+def _without_error(status: Status) -> Status:
+    operational = Operational.DISCOVERED if status.state is State.UNMANAGED else Operational.OK
+    return replace(status, operational=operational, error_type=None, error_message="")
+
+
+def _history(status: Status, to: State, now: str) -> dict[str, Span]:
+    history = dict(status.history)
+    if left := OPERATIONS.get(status.state):
+        history[left] = Span(history.get(left, Span()).start, now)
+    if entered := OPERATIONS.get(to):
+        history[entered] = Span(now, None)
+    return history
+
+
+def _stamped(before: Status, after: Status, now: str) -> Status:
+    return after if after == before else replace(after, last_updated=now)

@@ -1,0 +1,158 @@
+"""HTTP connections that nobody can hold open for nothing: deadlines for handshake, header, idling and reading, and a bound.
+
+Shared by every HTTP server of the program (the embedded API, the BMCs). A server that accepts strangers is made as
+`GuardedServer(handler, Patience(), most=…)` and listens through `GuardedSite`. Bodies are never inflated here: that is
+for whoever knows the caller (`run.bodies`). Knows HTTP, not what is asked.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import resource
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from aiohttp import web
+from aiohttp.web_protocol import RequestHandler
+
+
+@dataclass(frozen=True, slots=True)
+class ClientPatience:
+    """How long a client may take, in seconds."""
+
+    handshake: float = 15.0
+    """For TLS. Nothing is known of the client yet, so it gets least."""
+    header: float = 32.0
+    """From the connection, or the first byte of a later request, to the end of its header: kube-apiserver's number."""
+    idle: float = 150.0
+    """Between requests. Longer than the 90 s of Go's clients: the side that waits for nothing should close first."""
+    reading: float = 30.0
+    """For a client to take what fills the connection's buffer (64 KiB). A client that takes longer is cut off."""
+
+
+class GuardedServer(web.Server):
+    """A server for strangers. When `most` connections are open, the oldest that asks nothing makes room for a new one."""
+
+    def __init__(
+        self,
+        handler: Callable[[web.BaseRequest], Awaitable[web.StreamResponse]],
+        patience: ClientPatience | None = None,
+        *,
+        most: int = 0,
+        **more: Any,
+    ) -> None:
+        self.patience = patience or ClientPatience()
+        self.most = most or most_connections()
+        self.cut_off = 0
+        """How many connections were ended for want of patience or room."""
+        super().__init__(handler, access_log=None, auto_decompress=False, keepalive_timeout=self.patience.idle, **more)
+
+    def __call__(self) -> RequestHandler:
+        return GuardedConnection(self, loop=self._loop, **self._kwargs)
+
+    def connection_made(self, handler: RequestHandler, transport: asyncio.Transport) -> None:
+        if len(self._connections) >= self.most:
+            idle = next((each for each in self._connections if not each._request_in_progress and each.transport), None)
+            self.cut(idle or handler, (idle.transport if idle else None) or transport)
+        super().connection_made(handler, transport)
+
+    def cut(self, handler: RequestHandler, transport: asyncio.Transport) -> None:
+        self.cut_off += 1
+        handler.force_close()
+        transport.abort()
+
+    @property
+    def open(self) -> int:
+        return len(self._connections)
+
+
+class GuardedConnection(RequestHandler):
+    """One connection, with one timer for headers and one for a client that does not read."""
+
+    __slots__ = ("_guard", "_header_since", "_header_timer", "_reading_timer")
+
+    def __init__(self, manager: GuardedServer, *, loop: asyncio.AbstractEventLoop, **more: Any) -> None:
+        super().__init__(manager, loop=loop, **more)
+        self._guard = manager
+        self._header_since = 0.0
+        self._header_timer: asyncio.TimerHandle | None = None
+        self._reading_timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)
+        self._await_header()
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        for timer in (self._header_timer, self._reading_timer):
+            if timer:
+                timer.cancel()
+        self._header_timer = self._reading_timer = None
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        if self._messages or self._request_in_progress or self._current_request is not None:
+            self._header_since = 0.0
+        elif data and not self._header_since:
+            self._await_header()
+
+    def _await_header(self) -> None:
+        """The timer is not cancelled when the header comes, only found to be for nothing: that costs a request less."""
+        self._header_since = self._loop.time()
+        if self._header_timer is None:
+            self._header_timer = self._loop.call_later(self._guard.patience.header, self._check_header)
+
+    def _check_header(self) -> None:
+        self._header_timer = None
+        if not self._header_since or self._request_in_progress:
+            self._header_since = 0.0
+            return
+        left = self._header_since + self._guard.patience.header - self._loop.time()
+        if left > 0:
+            self._header_timer = self._loop.call_later(left, self._check_header)
+        else:
+            self._cut()
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._reading_timer = self._loop.call_later(self._guard.patience.reading, self._cut)
+
+    def resume_writing(self) -> None:
+        if self._reading_timer:
+            self._reading_timer.cancel()
+            self._reading_timer = None
+        super().resume_writing()
+
+    def _cut(self) -> None:
+        if self.transport is not None:
+            self._guard.cut(self, self.transport)
+
+
+class GuardedSite(web.SockSite):
+    """A listening socket whose clients must finish TLS's handshake in time."""
+
+    async def start(self) -> None:
+        await web.BaseSite.start(self)
+        server = self._runner.server
+        assert isinstance(server, GuardedServer)
+        handshake = server.patience.handshake if self._ssl_context else None
+        self._server = await asyncio.get_running_loop().create_server(
+            server, sock=self._sock, ssl=self._ssl_context, backlog=self._backlog, ssl_handshake_timeout=handshake
+        )
+
+
+def most_connections() -> int:
+    """Four fifths of the files we may open: the rest is for the store, logs and those who are shaking hands."""
+    allowed, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return max(16, min(allowed * 4 // 5, 20_000))
+
+
+def allow_many_files() -> None:
+    """As many open files as the computer lets us have: its customary 1024 are few for a server."""
+    allowed, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = min(most, 65_536) if most != resource.RLIM_INFINITY else 65_536
+    if allowed < wanted:
+        with suppress(ValueError, OSError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, most))

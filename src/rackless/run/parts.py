@@ -1,0 +1,16 @@
+"""A program that a lab keeps running, as its status tells of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    name: str
+    running: bool
+    pid: int | None
+    restarts: int
+    reason: str
+    """Why it was started again, or is not running."""
+    log: str

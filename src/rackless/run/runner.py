@@ -1,0 +1,116 @@
+"""Carries stages out: looks, plans, does exactly what is planned, in the order of what needs what, side by side where it can."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+
+from rackless.errors import RacklessError, known
+from rackless.events import Bus
+from rackless.plan.actions import Action, Observed, Scene, Verb
+from rackless.run.journal import Journal
+from rackless.run.stage import Stage
+from rackless.spec.lab import LabSpec
+
+
+@dataclass
+class Runner:
+    spec: LabSpec
+    stages: Sequence[Stage]
+    journal: Journal
+    bus: Bus
+    base: Observed = field(default_factory=Observed)
+    """What is known without looking."""
+    _alone: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    @property
+    def busy(self) -> bool:
+        return self._alone.locked()
+
+    async def observe(self, *, costly: bool = True) -> Observed:
+        """What all stages see together."""
+        found = self._known()
+        for seen in await asyncio.gather(*(stage.observe() for stage in self.stages if costly or not stage.costly)):
+            found |= seen
+        return found
+
+    async def run(self, names: Collection[str]) -> None:
+        """Carry these stages out; whatever else they need has been."""
+        async with self._alone:
+            await self._run([stage for stage in self.stages if stage.name in names], restoring=False)
+
+    async def restore(self) -> None:
+        """After a restart: bring back what was reached, without waiting for what takes its time."""
+        async with self._alone:
+            reached = self.journal.read().reached
+            await self._run([stage for stage in self.stages if stage.name in reached], restoring=True)
+
+    async def retire(self) -> None:
+        """End all that is kept running, those first that need others."""
+        for stage in reversed(self.stages):
+            await stage.retire()
+
+    async def remove(self, actions: Sequence[Action]) -> None:
+        """Carry out what loses something, each by the stage that planned it, those first that need others.
+
+        It comes before a lab becomes something else: afterwards nobody knows any more what is to go.
+        """
+        of_kind: dict[str, list[Action]] = {}
+        for action in actions:
+            of_kind.setdefault(action.subject.partition("/")[0], []).append(action)
+        known = {stage.planned.removes: stage for stage in self.stages if stage.planned.removes}
+        if strange := [action for kind, these in of_kind.items() if kind not in known for action in these]:
+            raise RacklessError(f"no stage knows how to {strange[0].verb} {strange[0].subject}")
+        async with self._alone:
+            self.journal.begin()
+            for kind, stage in reversed(known.items()):
+                if mine := of_kind.get(kind):
+                    with self.journal.carrying_out(mine):
+                        await stage.remove(mine)
+
+    async def _run(self, chosen: Sequence[Stage], *, restoring: bool) -> None:
+        if not restoring or not self.journal.path.exists():
+            self.journal.begin()
+        done = {stage.name: asyncio.Event() for stage in chosen}
+
+        async def in_turn(stage: Stage) -> None:
+            for need in stage.planned.needs:
+                if need in done:
+                    await done[need].wait()
+            await self._carry_out(stage, restoring=restoring)
+            done[stage.name].set()
+
+        try:
+            async with asyncio.TaskGroup() as together:
+                for stage in chosen:
+                    together.create_task(in_turn(stage), name=f"stage {stage.name}")
+        except BaseExceptionGroup as group:
+            ours = known(group)
+            if ours is None:
+                raise
+            raise ours from group
+
+    async def _carry_out(self, stage: Stage, *, restoring: bool) -> None:
+        actions = stage.planned.plan(Scene.of(self.spec, self._known() | await stage.observe()))
+        work = [action for action in actions if action.verb is not Verb.KEEP]
+        if not work:
+            if actions:
+                with self.bus.step(stage.title, subject="", **stage.numbers) as step:
+                    step.unchanged()
+        else:
+            _refuse_loss(work)
+            with self.journal.carrying_out(work):
+                await (stage.restore if restoring else stage.ensure)(work)
+        self.journal.reach(stage.name)
+
+    def _known(self) -> Observed:
+        return self.base | Observed(stages=self.journal.read().reached)
+
+
+def _refuse_loss(work: Sequence[Action]) -> None:
+    if lost := [action for action in work if action.verb in (Verb.REFUSE, Verb.RECREATE, Verb.REMOVE)]:
+        raise RacklessError(
+            f"the daemon was asked to {lost[0].verb} {lost[0].subject}",
+            why="what loses something is done before it, by `rackless up --replace`",
+        )

@@ -1,0 +1,58 @@
+"""A stage as a value: what it needs, how it is looked at, planned, made, brought back and ended."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from rackless.plan.actions import Action, Observed
+from rackless.plan.stages import STAGES, Planned
+
+Observe = Callable[[], Awaitable[Observed]]
+Ensure = Callable[[Sequence[Action]], Awaitable[None]]
+
+
+async def _nothing() -> None: ...
+
+
+async def _nothing_of(actions: Sequence[Action]) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    planned: Planned
+    title: str
+    observe: Observe
+    """What is there of it. Changes nothing."""
+    ensure: Ensure
+    """Carry out these actions, and return when they have had their effect."""
+    restore: Ensure
+    """The same after a restart of the daemon, without waiting for what takes its time."""
+    retire: Callable[[], Awaitable[None]]
+    """End what is kept running of it; nothing is lost."""
+    remove: Ensure = _nothing_of
+    """Take away what these actions remove or make anew, while it is still known."""
+    numbers: Mapping[str, float] = field(default_factory=dict)
+    """What is counted in its title."""
+    costly: bool = False
+    """Looking takes a moment: not done where nobody waits for the answer."""
+
+    @property
+    def name(self) -> str:
+        return self.planned.name
+
+
+def stage(
+    name: str,
+    title: str,
+    *,
+    observe: Observe,
+    ensure: Ensure,
+    restore: Ensure | None = None,
+    retire: Callable[[], Awaitable[None]] = _nothing,
+    remove: Ensure = _nothing_of,
+    numbers: Mapping[str, float] | None = None,
+    costly: bool = False,
+) -> Stage:
+    planned = next(planned for planned in STAGES if planned.name == name)
+    return Stage(planned, title, observe, ensure, restore or ensure, retire, remove, numbers or {}, costly)

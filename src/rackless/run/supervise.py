@@ -1,0 +1,187 @@
+"""Keeps one program running: started, restarted with growing pauses when it dies, ended when we are done.
+
+Who it is stands in a pid file, so that a labd that comes after a killed one first ends what the other left running.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from rackless.errors import LabError
+from rackless.events import Bus
+from rackless.ports.process import Child, Completed, ProcessTable
+from rackless.run.files import write
+from rackless.run.parts import Part
+
+FIRST_PAUSE = 0.2
+LONGEST_PAUSE = 15.0
+STEADY = 30.0
+HOPELESS = 3
+"""After this many deaths, those who wait for it to be ready give up; it is still started again."""
+
+ENDED = "labd ended"
+"""What the holder's log says of every end of labd that nobody asked for."""
+
+
+class Keeper:
+    def __init__(
+        self,
+        name: str,
+        argv: Sequence[str | Path],
+        *,
+        pidfile: Path,
+        log: Path,
+        bus: Bus,
+        processes: ProcessTable,
+        env: Mapping[str, str] | None = None,
+    ) -> None:
+        self.name = name
+        self._processes = processes
+        self.log = log
+        self.restarts = 0
+        self.reason = ""
+        """Why it was last started again."""
+        self._argv = argv
+        self._env = env
+        self._pidfile = pidfile
+        self._bus = bus
+        self._child: Child | None = None
+        self._watch: asyncio.Task[None] | None = None
+        self._given_up = asyncio.Event()
+
+    @property
+    def running(self) -> bool:
+        return self._child is not None and self._child.code is None
+
+    @property
+    def pid(self) -> int:
+        return self._child.pid if self._child is not None and self.running else 0
+
+    @property
+    def code(self) -> int | None:
+        """None while it runs or is being started again; its exit code when it does not stay up."""
+        hopeless = self.restarts >= HOPELESS and not self.running
+        return self._child.code if hopeless and self._child is not None else None
+
+    async def start(self) -> None:
+        if self._watch is None:
+            await self._end_predecessor()
+            await self._spawn()
+            self._watch = asyncio.create_task(self._keep(), name=f"keep {self.name}")
+
+    async def wait(self) -> int:
+        """Until it is stopped, or does not stay up."""
+        await self._given_up.wait()
+        return self.code or 0
+
+    async def lines(self) -> AsyncGenerator[str, None]:
+        """Of all its lives, one after the other."""
+        heard: Child | None = None
+        while self._watch is not None:
+            if self._child is not None and self._child is not heard:
+                heard = self._child
+                async for line in heard.lines():
+                    yield line
+            await asyncio.sleep(FIRST_PAUSE)
+
+    async def stop(self, within: float = 10.0) -> int:
+        if self._watch is not None:
+            self._watch.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._watch
+            self._watch = None
+        code = await self._child.stop(within) if self._child is not None else 0
+        self._given_up.set()
+        self._pidfile.unlink(missing_ok=True)
+        return code
+
+    def describe(self) -> Part:
+        """For the lab's status: is it up, and if it was not always, why."""
+        return Part(self.name, self.running, self.pid or None, self.restarts, self.reason, str(self.log))
+
+    def check(self) -> None:
+        """Raise when it does not stay up: for those who wait until it is ready."""
+        if self.code is not None:
+            raise LabError(f"{self.name} does not stay up", why=self._last_words(), log=self.log)
+
+    async def _spawn(self) -> None:
+        self._child = await self._processes.start(self._argv, log=self.log, env=self._env)
+        write(self._pidfile, self._processes.identity(self._child.pid))
+
+    async def _keep(self) -> None:
+        pause = FIRST_PAUSE
+        loop = asyncio.get_running_loop()
+        while self._child is not None:
+            started = loop.time()
+            code = await self._child.wait()
+            self._processes.end_remains(self._child.pid)
+            pause = FIRST_PAUSE if loop.time() - started > STEADY else min(pause * 2, LONGEST_PAUSE)
+            self.restarts += 1
+            if self.restarts >= HOPELESS:
+                self._given_up.set()
+            last = self._last_words().rpartition("\n")[2]
+            self.reason = f"ended with {code}" + (f": {last}" if last else "")
+            self._bus.tell("part-ended", name=self.name, status=code, pause_seconds=pause, log=str(self.log))
+            await asyncio.sleep(pause)
+            await self._spawn()
+
+    async def _end_predecessor(self) -> None:
+        if (pid := self._processes.find(self._pidfile)) is not None:
+            await self._processes.end(pid)
+        with suppress(FileNotFoundError, ValueError, IndexError):
+            self._processes.end_remains(int(self._pidfile.read_text().split()[0]))
+
+    def _last_words(self) -> str:
+        with suppress(FileNotFoundError):
+            return "\n".join(self.log.read_text(errors="replace").splitlines()[-8:])
+        return ""
+
+
+class KeptProcesses:
+    """`ports.process.Processes` whose programs that keep running are kept running."""
+
+    def __init__(self, processes: ProcessTable, run: Path, bus: Bus) -> None:
+        self._processes = processes
+        self._run = run
+        self._bus = bus
+        self.kept: list[Keeper] = []
+
+    async def run(
+        self,
+        argv: Sequence[str | Path],
+        *,
+        cwd: Path | None = None,
+        env: Mapping[str, str] | None = None,
+        input: bytes | None = None,
+        check: bool = True,
+        within: float | None = None,
+        stdout: Path | None = None,
+    ) -> Completed:
+        return await self._processes.run(
+            argv, cwd=cwd, env=env, input=input, check=check, within=within, stdout=stdout
+        )  # fmt: skip
+
+    async def start(
+        self,
+        argv: Sequence[str | Path],
+        *,
+        log: Path,
+        cwd: Path | None = None,
+        env: Mapping[str, str] | None = None,
+    ) -> Keeper:
+        name = Path(argv[0]).name
+        keeper = Keeper(
+            name,
+            argv,
+            pidfile=self._run / f"{name}.pid",
+            log=log,
+            bus=self._bus,
+            processes=self._processes,
+            env=env,
+        )
+        await keeper.start()
+        self.kept = [other for other in self.kept if other.name != name] + [keeper]
+        return keeper

@@ -1,0 +1,286 @@
+"""The embedded API in a story: its real core (objects, admission, watches) behind its real client, without HTTP and SQLite.
+
+A request goes from `drivers/kubernetes` straight to the operations that the server's edge would call. The store keeps what SQLite
+promises: a write that was answered is there after any kill; one that was not may be. Who may do what is not asked.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+import aiohttp
+
+from rackless.api import status
+from rackless.api.definitions.host_rules import host_problems
+from rackless.api.definitions.hosts import HOSTS
+from rackless.api.definitions.machines import MACHINES
+from rackless.api.duties.defaults import ensure_defaults, ensure_definitions
+from rackless.api.edge.request import Path, parse_path
+from rackless.api.edge.writing import patcher
+from rackless.api.encoding import rendered
+from rackless.api.kinds.builtin import BUILTIN
+from rackless.api.kinds.kind import Caller
+from rackless.api.metrics import Histogram
+from rackless.api.objects import operations
+from rackless.api.objects.operations import Objects, ObjectTarget
+from rackless.api.objects.registry import Registry
+from rackless.api.objects.watching import Filter, Hub, batches
+from rackless.api.objects.writes import Context
+from rackless.api.offload import Offload
+from rackless.api.selectors import parse_labels
+from rackless.api.stores.memory import ObjectsInMemory, ReadsFromMemory, bucket_of
+from rackless.api.stores.port import Compacted, Raced, StoredChange, StoredObject
+from rackless.drivers.fake.api import AnswerLost
+from rackless.drivers.fake.script import Script
+from rackless.drivers.kubernetes.client import Client, HttpRefused
+from rackless.drivers.kubernetes.resources import KubernetesResources
+from rackless.ports.api import Access
+from rackless.ports.clock import Clock
+
+Json = dict[str, Any]
+T = TypeVar("T")
+COMMIT = 0.002
+"""Seconds until a write is durable."""
+_ADMIN = Caller("admin", ("system:masters",))
+_VERBS = {"GET": "get", "POST": "create", "PUT": "replace", "PATCH": "patch", "DELETE": "delete"}
+
+
+@dataclass
+class Durable:
+    """What is in the file of a store, whoever serves it."""
+
+    log: list[tuple[str, int, bytes | None]] = field(default_factory=list)
+
+    _decoded: dict[str, tuple[int, Any]] = field(default_factory=dict)
+    _read: int = 0
+
+    def records(self, plural: str) -> dict[str, Json]:
+        """The objects of a kind, by name."""
+        for key, revision, data in self.log[self._read :]:
+            if data is None:
+                self._decoded.pop(key, None)
+            else:
+                self._decoded[key] = (revision, data)
+        self._read = len(self.log)
+        found = {}
+        for key, (revision, data) in self._decoded.items():
+            if bucket_of(key).endswith(f"/{plural}"):
+                if isinstance(data, bytes):
+                    data = json.loads(rendered(data, revision))
+                    self._decoded[key] = (revision, data)
+                found[key.rpartition("/")[2]] = data
+        return found
+
+    def current(self) -> list[tuple[str, int, bytes]]:
+        last = {key: (revision, data) for key, revision, data in self.log}
+        return [(key, revision, data) for key, (revision, data) in sorted(last.items()) if data is not None]
+
+
+class SimulatedStore(ReadsFromMemory):
+    """`api.stores.port.Store`."""
+
+    backlog = queued = 0
+    problem = ""
+
+    def __init__(self, file: Durable) -> None:
+        self._file = file
+        self._memory = ObjectsInMemory()
+        self.commits = Histogram()
+        self._compacted = 0
+
+    @property
+    def revision(self) -> int:
+        return self._memory.revision
+
+    async def open(self) -> None:
+        self._memory.revision = max((revision for _, revision, _ in self._file.log), default=1)
+        self._memory.load(self._file.current())
+
+    async def close(self) -> None: ...
+
+    async def fresh(self) -> int:
+        return self.revision
+
+    async def write(self, key: str, expected: int, data: bytes | None) -> int:
+        await asyncio.sleep(COMMIT)
+        entry = self._memory.get(key)
+        if (entry.revision if entry else 0) != expected:
+            raise Raced(key)
+        written = (key, self._memory.revision + 1, data)
+        self._file.log.append(written)
+        self._memory.apply([written])
+        return written[1]
+
+    async def entries_at(self, bucket: str, namespace: str, revision: int) -> list[StoredObject]:
+        raise Compacted(self.revision)
+
+    async def history(self, bucket: str, after: int, until: int) -> list[StoredChange]:
+        if after < self._compacted:
+            raise Compacted(self._compacted)
+        old: dict[str, bytes] = {}
+        found = []
+        for key, revision, data in self._file.log:
+            if bucket_of(key) != bucket:
+                continue
+            if after < revision <= until and (data is not None or key in old):
+                found.append(StoredChange(key, revision, data or old[key], old.get(key), deleted=data is None))
+            if data is not None:
+                old[key] = data
+        return found
+
+    async def compact(self, revision: int) -> None:
+        self._compacted = min(revision, self.revision)
+
+
+class _AtOnce(Offload):
+    """Heavy work is done in a thread, and nobody goes on before it is done."""
+
+    async def _in_thread(self, who: str, work: Callable[[], T]) -> T:
+        done: list[T] = []
+        thread = threading.Thread(target=lambda: done.append(work()))
+        thread.start()
+        thread.join()
+        return done[0]
+
+
+async def open_objects(file: Durable) -> Objects:
+    """What `api.process` puts together, without what listens."""
+    store = SimulatedStore(file)
+    await store.open()
+    registry = Registry(BUILTIN, {"baremetalhosts.metal3.io": host_problems})
+    registry.follow(store)
+    objects = Objects(store, registry, Hub(store), _AtOnce())
+    await ensure_defaults(objects)
+    await ensure_definitions(objects, (*HOSTS, *MACHINES))
+    return objects
+
+
+@dataclass
+class ServedApi:
+    """Which API is served where, by network namespace and URL."""
+
+    script: Script
+    places: dict[tuple[object, str], Objects] = field(default_factory=dict)
+
+    def open(self, network: object, access: Access, clock: Clock, patience: float) -> KubernetesResources:
+        found = KubernetesResources(access, clock=clock, patience=patience)
+        found._client = _Client(self, network, access, clock, patience)
+        return found
+
+
+class _Client(Client):
+    """The real client, its retries and its patience; only the wire is another."""
+
+    def __init__(self, served: ServedApi, network: object, access: Access, clock: Clock, patience: float) -> None:
+        super().__init__(access, clock, patience)
+        self._served = served
+        self._network = network
+
+    async def close(self) -> None: ...
+
+    async def _once(
+        self, method: str, path: str, body: Json | None, query: Mapping[str, str] | None, media: str
+    ) -> Json:
+        place = parse_path(path)
+        assert place is not None
+        verb, subject = _described(method, place, body)
+        try:
+            await self._served.script.meet("api", verb, subject)
+            # what is sent and answered is a copy
+            done = await _ask(self._reach(), method, place, json.loads(json.dumps(body)), query or {}, media)
+            await self._served.script.answer("api", verb, subject)
+        except AnswerLost as lost:
+            raise aiohttp.ClientConnectionError("the connection broke") from lost
+        except status.RequestRefused as refused:
+            raise HttpRefused(
+                refused.code, f"the Kubernetes API refused to {verb} {subject}", str(refused)
+            ) from refused
+        self._reach()  # a server that ended meanwhile has not answered
+        return done
+
+    @asynccontextmanager
+    async def stream(self, path: str, query: Mapping[str, str], silence: float) -> AsyncGenerator[AsyncGenerator[Json]]:
+        place = parse_path(path)
+        assert place is not None
+        await self._served.script.meet("api", "watch", place.plural)
+        objects = self._reach()
+        kind, _ = _kind(objects, place)
+        wanted = Filter(place.namespace, parse_labels(query["labelSelector"]) if "labelSelector" in query else None)
+        try:
+            watcher, stop = await objects.hub.watch(kind.bucket, wanted, int(query["resourceVersion"]))
+        except Compacted as gone:
+            raise HttpRefused(410, f"the watch of {path} ended", str(gone)) from gone
+        deadline = asyncio.get_running_loop().time() + float(query["timeoutSeconds"])
+
+        async def lines() -> AsyncGenerator[Json]:
+            async for batch in batches(watcher, deadline, 30.0):
+                for change, event in batch:
+                    await self._served.script.meet("api", "event", place.plural)
+                    yield {"type": change, "object": json.loads(event.change.data)}
+            self._reach()
+
+        try:
+            yield lines()
+        except AnswerLost as lost:
+            raise aiohttp.ClientConnectionError("the connection broke") from lost
+        finally:
+            stop()
+
+    def _reach(self) -> Objects:
+        found = self._served.places.get((self._network, self._access.url))
+        if found is None:
+            raise aiohttp.ClientConnectionError(f"nobody serves {self._access.url}")
+        return found
+
+
+async def _ask(objects: Objects, method: str, place: Path, body: Any, query: Mapping[str, str], media: str) -> Json:
+    kind, version = _kind(objects, place)
+    target = ObjectTarget(kind, version, place.namespace, place.name, place.subresource)
+    context = Context(_ADMIN, operations.now())
+    match method:
+        case "GET" if place.name:
+            return _decoded((await objects.get(target)).data)
+        case "GET":
+            labels = parse_labels(query["labelSelector"]) if "labelSelector" in query else None
+            page = await objects.page(kind, Filter(place.namespace, labels))
+            items = [_decoded(entry.data) for entry in page.entries]
+            return {"items": items, "metadata": {"resourceVersion": str(page.revision)}}
+        case "POST":
+            return _decoded(await objects.create(kind, version, place.namespace, body, context, dry=False))
+        case "PUT":
+            return _decoded((await objects.update(target, body, context, dry=False))[0])
+        case "PATCH":
+            change = patcher(media, json.dumps(body).encode(), kind, version)
+            return _decoded(await objects.patch(target, change, context, dry=False))
+        case "DELETE":
+            more = {"propagation": body.get("propagationPolicy", ""), "preconditions": body.get("preconditions")}
+            await objects.delete(target, context, grace=None, dry=False, **more)
+            return {}
+    raise AssertionError(method)
+
+
+def _kind(objects: Objects, place: Path) -> tuple[Any, Any]:
+    found = objects.registry.find(place.group, place.version, place.plural)
+    if found is None:
+        raise status.no_such_resource()
+    return found
+
+
+def _decoded(data: bytes) -> Json:
+    found: Json = json.loads(data)
+    return found
+
+
+def _described(method: str, place: Path, body: Json | None) -> tuple[str, str]:
+    """The request in the words of the port: `patch baremetalhosts ctrl-0`."""
+    verb = "list" if method == "GET" and not place.name else _VERBS[method]
+    name = place.name or ((body or {}).get("metadata") or {}).get("name") or ""
+    if place.plural == "events":
+        name = ""  # they are numbered by chance
+    return verb, " ".join(word for word in (place.plural, name, place.subresource) if word)

@@ -1,0 +1,216 @@
+"""Faults at work: what each kind does to the world of a story, and how all of them end when the story calms down."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import random
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from contextvars import Context
+from dataclasses import dataclass, field
+from typing import Any
+
+from rackless.drivers.fake import provisioner as fake
+from rackless.drivers.fake.api import AnswerLost
+from rackless.drivers.fake.loop import VirtualLoop
+from rackless.drivers.fake.script import Rule
+from rackless.errors import CommandFailed, LabError, RacklessError
+from rackless.ports.api import ApiConnection
+from rackless.ports.hypervisor import Power, Unreachable
+from rackless.ports.nodes import NodesUnreachable
+from rackless.ports.resources import Conflict
+from rackless.provisioning.baremetalhost import INSPECT, KIND, REBOOT, RETRY
+from rackless.simulation.disk import NO_ROOM, READ_ONLY, FaultyDisk
+from rackless.simulation.faults import PROGRAMS, Mishap
+from rackless.simulation.person import Person
+from rackless.simulation.seeded import WallClock
+from rackless.simulation.trace import StoryTrace
+
+ERRORS: Mapping[str, Callable[[], BaseException]] = {
+    "hypervisor": lambda: Unreachable("planted: libvirt's connection broke"),
+    "networks": lambda: Unreachable("planted: libvirt's connection broke"),
+    "links": lambda: LabError("planted: netlink refused"),
+    "api": AnswerLost,
+    "provisioner": lambda: LabError("planted: the engine's connection broke"),
+    "processes": lambda: CommandFailed(["planted"], 1, "planted: it failed"),
+    "disk": lambda: OSError(errno.EIO, "planted: the disk failed"),
+    "nodes": lambda: NodesUnreachable("planted: no answer"),
+}
+"""What the real driver of each port raises when its outside does not answer."""
+
+
+@dataclass
+class Disaster:
+    person: Person
+    disk: FaultyDisk
+    wall: WallClock
+    chance: random.Random
+    trace: StoryTrace
+    besides: Callable[[str], None]
+    """Has the person run another command at the same time."""
+    fired: list[Mishap] = field(default_factory=list)
+    restarted: int = 0
+    labelled: dict[str, str] = field(default_factory=dict)
+    """Objects, by their uid, that a person was told to have labelled."""
+    may_lose: set[str] = field(default_factory=set)
+    """Hosts of which somebody asked that they lose their system."""
+
+    def plant(self, fault: Mishap) -> None:
+        rule = Rule(fault.pattern, skip=fault.nth - 1)
+        act = getattr(self, f"_{fault.kind.lower().replace(' ', '_').replace('-', '_')}")
+
+        def happen() -> None:
+            self.fired.append(fault)
+            self.trace.note("FAULT", str(fault), notable=True)
+            act(fault, rule)
+
+        rule.then = happen
+        if fault.kind in ("fail", "lose the answer"):
+            rule.error = ERRORS[fault.pattern.partition(".")[0]]
+            rule.lost = fault.kind == "lose the answer"
+        if fault.kind in ("delay", "hang"):
+            rule.seconds = fault.amount
+        self.person.world.script.rules.append(rule)
+
+    def calm(self) -> None:
+        """Nothing goes wrong any more."""
+        self.person.world.script.rules.clear()
+        self.disk.refuses, self.disk.slow = 0, 0.0
+        self.disk.expect_no_cut()
+        for lab in self.person.world.labs.values():
+            lab.provisioner.faults.clear()
+            lab.provisioner.hung.clear()
+            lab.provisioner.lying.clear()
+            lab.hypervisor.deaf.clear()
+        self.trace.note("STORY", "all faults are over", notable=True)
+
+    # who dies
+
+    def _kill(self, fault: Mishap, _: Rule) -> None:
+        for process in self.person.world.processes.named(PROGRAMS[fault.subject]):
+            self.person.world.processes.kill(process)
+
+    def _kill_dnsmasq(self, _: Mishap, __: Rule) -> None:
+        self.person.lab.networks.serving.clear()
+
+    def _restart_the_computer(self, fault: Mishap, _: Rule) -> None:
+        """What is written from now on and not synced may be lost; the power fails some writes later."""
+        self.disk.expect_cut()
+        self.person.world.script.rules.append(Rule("disk.*", skip=int(fault.amount), then=self._cut))
+
+    def _cut(self) -> None:
+        self.restarted += 1
+        with self.disk.unheard():
+            self.person.world.restart_computer(self.person.roots.run)
+            lost = self.disk.cut(self.chance)
+        self.trace.note("FAULT", f"the power fails; lost: {', '.join(lost) or 'nothing'}", notable=True)
+
+    # what ports do
+
+    def _fail(self, _: Mishap, __: Rule) -> None: ...
+
+    _lose_the_answer = _delay = _hang = _fail
+
+    def _connection_breaks(self, _: Mishap, __: Rule) -> None:
+        alive = [process for process in self.person.world.processes.all.values() if process.alive]
+        open_ones = [end for process in alive for end in process.connections if not end.is_closing()]
+        if open_ones:
+            self.chance.choice(open_ones).break_off()
+
+    # the computer
+
+    def _disk_full(self, fault: Mishap, _: Rule) -> None:
+        self._refuse_writes(NO_ROOM, fault.amount)
+
+    def _disk_read_only(self, fault: Mishap, _: Rule) -> None:
+        self._refuse_writes(READ_ONLY, fault.amount)
+
+    def _refuse_writes(self, code: int, seconds: float) -> None:
+        self.disk.refuses = code
+        _later(seconds, lambda: setattr(self.disk, "refuses", 0))
+
+    def _disk_slow(self, fault: Mishap, _: Rule) -> None:
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, VirtualLoop)
+        self.disk.slow, self.disk.stall = fault.amount, loop.stall
+        _later(60.0, lambda: setattr(self.disk, "slow", 0.0))
+
+    def _clock_jumps(self, fault: Mishap, _: Rule) -> None:
+        self.wall.jumped += fault.amount
+
+    # the metal
+
+    def _bmc_lies_about_power(self, fault: Mishap, _: Rule) -> None:
+        self.person.lab.provisioner.lying.add(fault.subject)
+
+    def _host_hangs(self, fault: Mishap, _: Rule) -> None:
+        self.person.lab.provisioner.hung.add(fault.subject)
+
+    def _work_fails(self, fault: Mishap, _: Rule) -> None:
+        work, host = fault.subject.split()
+        self.person.lab.provisioner.faults.append(fake.Fault(work, host, f"planted: {work} failed", int(fault.amount)))
+
+    def _engine_forgets(self, _: Mishap, __: Rule) -> None:
+        self.person.lab.provisioner.forget()
+
+    def _server_goes_off(self, fault: Mishap, _: Rule) -> None:
+        hypervisor = self.person.lab.hypervisor
+        if fault.subject in hypervisor._servers and hypervisor._servers[fault.subject].power is Power.ON:
+            hypervisor.guest_stops(fault.subject)
+
+    def _server_is_deaf(self, fault: Mishap, _: Rule) -> None:
+        self.person.lab.hypervisor.deaf.add(fault.subject)
+
+    # people
+
+    def _ctrl_c(self, _: Mishap, __: Rule) -> None:
+        for process in self.person.world.processes.named("up"):
+            self.person.world.processes.signal(process, 2)
+
+    def _another_up(self, _: Mishap, __: Rule) -> None:
+        self.besides("up")
+
+    def _another_destroy(self, _: Mishap, __: Rule) -> None:
+        self.may_lose |= {"*"}
+        self.besides("destroy")
+
+    def _status(self, _: Mishap, __: Rule) -> None:
+        self.besides("status")
+
+    def _plan(self, _: Mishap, __: Rule) -> None:
+        self.besides("plan")
+
+    def _object_edited(self, fault: Mishap, _: Rule) -> None:
+        edit, host = fault.subject.split()
+        changes: Mapping[str, dict[str, Any]] = {
+            "inspect": {"metadata": {"annotations": {INSPECT: ""}}},
+            "reboot": {"metadata": {"annotations": {REBOOT: ""}}},
+            "retry": {"metadata": {"annotations": {RETRY: ""}}},
+            "label": {"metadata": {"labels": {"edited": "by-hand"}}},
+            "offline": {"spec": {"online": False}},
+            "online": {"spec": {"online": True}},
+        }
+
+        async def write(api: ApiConnection) -> None:
+            record = await api.patch(KIND, host, changes[edit])
+            if edit == "label":
+                self.labelled[host] = record["metadata"]["uid"]
+
+        self._at_the_api(host, write)
+
+    def _object_deleted(self, fault: Mishap, _: Rule) -> None:
+        self.may_lose.add(fault.subject)
+        self._at_the_api(fault.subject, lambda api: api.delete(KIND, fault.subject))
+
+    def _at_the_api(self, host: str, work: Callable[[ApiConnection], Any]) -> None:
+        async def write() -> None:
+            with suppress(RacklessError, Conflict):  # the API may be away, and the host not written down
+                await work(self.person.kubectl())
+
+        asyncio.get_running_loop().create_task(write(), context=Context())
+
+
+def _later(seconds: float, work: Callable[[], None]) -> None:
+    """Whoever is killed meanwhile."""
+    asyncio.get_running_loop().call_later(seconds, work, context=Context())

@@ -1,0 +1,168 @@
+"""What can go wrong in a story, as values: which call it waits for, and what happens then. A seed draws a handful of them.
+
+A fault waits for the n-th call of a port that fits its pattern, so that a story with fewer faults is still the same story up to
+the first one that is missing: that is what lets a failing story shrink.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+
+Draw = Callable[[random.Random], tuple[str, float]]
+"""A subject and a number of seconds (or another amount) for a fault of this kind."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mishap:
+    kind: str
+    pattern: str
+    nth: int
+    subject: str = ""
+    amount: float = 0.0
+
+    def __str__(self) -> str:
+        about = " ".join(word for word in (self.subject, f"({self.amount:g})" if self.amount else "") if word)
+        return f"{self.kind} {about} at call {self.nth} of {self.pattern}".replace("  ", " ")
+
+
+PROGRAMS: Mapping[str, str] = {
+    "up": "up",
+    "labd": "rackless.labd.main",
+    "holder": "rackless.holder.main",
+    "libvirtd": "libvirtd",
+    "ironic": "ironic",
+    "api": "rackless api serve",
+}
+"""Who can be killed, by what the process is called."""
+
+WHEN: tuple[tuple[str, int], ...] = (
+    ("*", 900),
+    ("disk.*", 350),
+    ("disk.*", 900),
+    ("disk.replace *", 60),
+    ("disk.sync *", 120),
+    ("api.*", 300),
+    ("api.replace baremetalhosts *", 8),
+    ("api.patch*", 60),
+    ("hypervisor.*", 80),
+    ("hypervisor.ensure *", 5),
+    ("networks.*", 30),
+    ("links.*", 60),
+    ("processes.*", 40),
+    ("processes.start *", 5),
+    ("provisioner.*", 250),
+    ("provisioner.provision *", 40),
+    ("provisioner.inspect *", 30),
+    ("nodes.*", 60),
+    ("nodes.ensure_objects *", 1),
+)
+"""Patterns, and how many calls of each a lab makes on its way up."""
+
+
+def _one_of(*words: str) -> Draw:
+    return lambda chance: (chance.choice(words), 0.0)
+
+
+def _amount(*numbers: float) -> Draw:
+    return lambda chance: ("", chance.choice(numbers))
+
+
+def _server(chance: random.Random) -> tuple[str, float]:
+    return chance.choice(("ctrl-0", "ctrl-1", "worker-0")), 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    draw: Draw = lambda _: ("", 0.0)
+    weight: int = 1
+    only: tuple[str, ...] = ()
+    """Patterns that it may wait for; empty for any."""
+
+
+FAILING = ("hypervisor.*", "networks.*", "links.*", "api.*", "provisioner.*", "processes.run *",
+           "disk.*", "nodes.ensure_objects *", "nodes.object_names *")  # fmt: skip
+
+KINDS: Mapping[str, Kind] = {
+    "kill": Kind(_one_of(*PROGRAMS, "labd", "labd", "holder"), weight=6),
+    "kill dnsmasq": Kind(),
+    "restart the computer": Kind(_amount(0, 1, 2, 3, 5, 8, 13, 21, 40), weight=3),
+    "fail": Kind(weight=4, only=FAILING),
+    "lose the answer": Kind(weight=4, only=("hypervisor.*", "networks.*", "links.*", "api.*", "hypervisor.ensure *")),
+    "delay": Kind(_amount(0.5, 5.0, 40.0), weight=2),
+    "hang": Kind(_amount(600.0, 4000.0), only=FAILING),
+    "disk full": Kind(_amount(0.1, 5.0, 60.0)),
+    "disk read-only": Kind(_amount(0.1, 5.0, 60.0)),
+    "disk slow": Kind(_amount(0.2, 3.0)),
+    "clock jumps": Kind(_amount(-86400.0, -5.0, 3600.0, 86400.0 * 400)),
+    "BMC lies about power": Kind(_server, weight=2),
+    "host hangs": Kind(_server, weight=2),
+    "work fails": Kind(lambda chance: (f"{chance.choice(('inspect', 'prepare', 'provision', 'register'))} "
+                                       f"{_server(chance)[0]}", float(chance.choice((1, 2, 7)))), weight=3),
+    "engine forgets": Kind(),
+    "server goes off": Kind(_server, weight=2),
+    "server is deaf": Kind(_server),
+    "Ctrl-C": Kind(weight=2),
+    "connection breaks": Kind(weight=2),
+    "another up": Kind(weight=2),
+    "another destroy": Kind(),
+    "status": Kind(),
+    "plan": Kind(),
+    "object edited": Kind(lambda chance: (f"{chance.choice(('inspect', 'reboot', 'retry', 'label', 'label', 'offline', 'online'))} "
+                                          f"{_server(chance)[0]}", 0.0), weight=3),
+    "object deleted": Kind(_server),
+}  # fmt: skip
+
+
+_AWAY = (
+    r"went away|does not answer|daemon ended|is away|ends whenever|nobody looks after|gave up waiting|does not stay up"
+)
+_DISK = r"the disk|no room left"
+BLAMED: Mapping[str, str] = {
+    "kill": rf"{_AWAY}|was killed|no lab named",  # the last: `up` was killed before it had made anything
+    "kill dnsmasq": r"",
+    "restart the computer": rf"{_AWAY}|was killed",
+    "fail": rf"planted|{_AWAY}|{_DISK}|the connection broke",
+    "lose the answer": rf"planted|{_AWAY}",
+    "delay": r"gave up waiting|stayed off",
+    "hang": rf"were not enough|stayed off|{_AWAY}",
+    "disk full": rf"{_DISK}|{_AWAY}",
+    "disk read-only": rf"{_DISK}|{_AWAY}",
+    "disk slow": rf"{_AWAY}|stayed off|were not enough",
+    "BMC lies about power": r"stayed off|nobody looks after",
+    "host hangs": r"were not enough|stayed off|gave up waiting",
+    "work fails": r"planted",
+    "engine forgets": r"planted",
+    "server goes off": r"stayed off|gave up waiting",
+    "Ctrl-C": rf"was interrupted|{_AWAY}",
+    "connection breaks": rf"{_AWAY}|connection broke",
+    "another up": r"another rackless is working|no lab named",
+    "another destroy": rf"another rackless is working|no lab named|is being deleted|{_AWAY}",
+    "status": r"no lab named|does not answer|went away",
+    "plan": r"does not answer|went away",
+    "object edited": r"stayed off|is being deleted|gave up waiting",
+    "object deleted": r"is being deleted|deleted meanwhile|there is no host|gave up waiting",
+}
+"""Words of the errors that each kind of fault may cause; an error that none of those that happened explains is wrong."""
+
+
+def explained(error: str, kinds: Collection[str]) -> bool:
+    return any((words := BLAMED.get(kind, "")) and re.search(words, error) for kind in kinds)
+
+
+def draw(chance: random.Random, many: int) -> list[Mishap]:
+    kinds = list(KINDS)
+    weights = [KINDS[kind].weight for kind in kinds]
+    return [_draw_one(chance, kind) for kind in chance.choices(kinds, weights, k=many)]
+
+
+def _draw_one(chance: random.Random, kind: str) -> Mishap:
+    subject, amount = KINDS[kind].draw(chance)
+    if only := KINDS[kind].only:
+        pattern = chance.choice(only)
+        most = dict(WHEN).get(pattern, 40)
+    else:
+        pattern, most = chance.choice(WHEN)
+    return Mishap(kind, pattern, chance.randint(1, most), subject, amount)

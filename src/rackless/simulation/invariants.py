@@ -1,0 +1,159 @@
+"""What holds in every story, whatever goes wrong: looked at after every change, when the lab is at rest, and when it is gone.
+
+Each is a function of the scene, named by what it demands; it yields what is wrong, in words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from rackless.drivers.fake.script import Call
+from rackless.provisioning.baremetalhost import BY_HAND, State, read
+from rackless.run.ledger import Ledger
+from rackless.simulation.disaster import Disaster
+from rackless.simulation.person import Person
+
+Wrong = Iterator[str]
+
+
+@dataclass
+class Situation:
+    person: Person
+    disaster: Disaster
+    call: Call | None = None
+    """The one that was made just now."""
+    installed: set[str] = field(default_factory=set)
+    """Servers that have a system."""
+
+    def state_of(self, host: str) -> State | None:
+        """Where the record says that the host is."""
+        record = self.person.records().get(host)
+        return read(record).status.state if record is not None else None
+
+    def by_hand(self) -> set[str]:
+        """Hosts of which a person has said what they run, and workers that were given back: `up` leaves them alone."""
+        return {
+            host
+            for host, record in self.person.records().items()
+            if BY_HAND in (record["metadata"].get("annotations") or {})
+            or (host.startswith("worker-") and not record["spec"].get("image"))
+        }
+
+    def may_lose(self, host: str) -> bool:
+        return bool({"*", host} & self.disaster.may_lose)
+
+
+def the_ledger_covers_all_that_exists(scene: Situation) -> Wrong:
+    if scene.call is not None and not scene.call.changed:
+        return
+    paths = scene.person.paths
+    owned = {entry.id for entry in Ledger(paths.ledger).entries()}
+    for pin in sorted(scene.person.world.pinned - owned):
+        yield f"the namespace {pin} exists, and the ledger does not list it"
+    for folder in (paths.state, paths.run):
+        if folder.exists() and str(folder) not in owned:
+            yield f"the folder {folder} exists, and the ledger does not list it"
+
+
+def a_host_that_runs_is_never_wiped_unasked(scene: Situation) -> Wrong:
+    call = scene.call
+    if call is None or not call.changed:
+        return
+    host = call.subject.partition("-disk")[0] if call.method == "qemu-img" else call.subject
+    match (call.port, call.method):
+        case ("provisioner", "provision"):
+            if host in scene.installed and not scene.may_lose(host):
+                yield f"{host} was written a second time, and nobody asked for that"
+            scene.installed.add(host)
+        case ("provisioner", "deprovision") | ("hypervisor", "retire") | ("processes", "qemu-img"):
+            if host in scene.installed and not scene.may_lose(host):
+                yield f"{host} lost its system by {call}, and nobody asked for that"
+            scene.installed.discard(host)
+
+
+WORKED_ON: Mapping[str, tuple[State, ...]] = {
+    "provision": (State.PROVISIONING,),
+    "deprovision": (State.DEPROVISIONING,),
+    "inspect": (State.INSPECTING, State.AVAILABLE),
+    "prepare": (State.PREPARING, State.AVAILABLE),
+}
+
+
+def nothing_is_provisioned_twice(scene: Situation) -> Wrong:
+    call = scene.call
+    if call is not None and not call.changed and call.port == "provisioner" and call.method in WORKED_ON:
+        state = scene.state_of(call.subject)
+        if state is not None and state not in WORKED_ON[call.method]:
+            yield f"the engine is asked to {call.method} {call.subject}, whose record says {state.value}"
+
+
+def at_most_one_of_each_program_runs(scene: Situation) -> Wrong:
+    call = scene.call
+    if call is None or call.port != "processes" or not call.changed:
+        return
+    for name in ("rackless.labd.main", "libvirtd", "ironic", "rackless api serve"):
+        running = scene.person.world.processes.named(name)
+        if len({process.network for process in running}) < len(running):
+            yield f"{len(running)} of {name} run: {', '.join(str(process.pid) for process in running)}"
+
+
+def nothing_is_left_after_destroy(scene: Situation) -> Wrong:
+    world, roots = scene.person.world, scene.person.roots
+    for process in world.processes.all.values():
+        if process.alive:
+            yield f"process {process.pid} ({process.name}) still runs"
+    for pin in sorted(world.pinned):
+        yield f"the namespace {pin} is still there"
+    for name in scene.person.lab.running():
+        yield f"the server {name} is still on"
+    for folder in (roots.state, roots.run):
+        if folder.exists():
+            left = ", ".join(sorted(str(path.relative_to(folder)) for path in folder.rglob("*"))[:5])
+            yield f"{folder} is still there, with {left or 'nothing in it'}"
+
+
+def a_lab_at_rest_is_whole(scene: Situation) -> Wrong:
+    wanted = {name for name, spare in scene.person.servers() if not spare} - scene.by_hand()
+    lab = scene.person.lab
+    if missing := sorted(wanted - set(lab.running())):
+        yield f"{', '.join(missing)} should be on"
+    if missing := sorted(wanted - set(lab.provisioner.disks)):
+        yield f"{', '.join(missing)} should have a system"
+    for host in sorted(wanted):
+        if (state := scene.state_of(host)) is not State.PROVISIONED:
+            yield f"{host} is {state.value if state else 'not written down'}, and should be provisioned"
+
+
+MEDDLING = frozenset({"object edited", "object deleted", "engine forgets", "another destroy", "another up"})
+"""Faults after which a host may be on its way again at the very moment at which `up` says that it is there."""
+
+
+def what_up_says_is_so(scene: Situation) -> Wrong:
+    if MEDDLING & {fault.kind for fault in scene.disaster.fired}:
+        return
+    for host, spare in scene.person.servers():
+        state = scene.state_of(host)
+        if not spare and state is not State.PROVISIONED and host not in scene.by_hand():
+            yield f"up is done, and {host} is {state.value if state else 'not written down'}"
+
+
+def nothing_acknowledged_is_lost(scene: Situation) -> Wrong:
+    """What a person wrote into an object is there for as long as that object is."""
+    records = scene.person.records() if scene.disaster.labelled else {}
+    for host, uid in scene.disaster.labelled.items():
+        metadata = records[host]["metadata"] if host in records else {}
+        if metadata.get("uid") == uid and "edited" not in (metadata.get("labels") or {}):
+            yield f"the label that a person gave {host} is gone"
+
+
+AFTER_UP: tuple[Callable[[Situation], Wrong], ...] = (what_up_says_is_so,)
+AFTER_EVERY_CALL: tuple[Callable[[Situation], Wrong], ...] = (
+    the_ledger_covers_all_that_exists,
+    a_host_that_runs_is_never_wiped_unasked,
+    nothing_is_provisioned_twice,
+    at_most_one_of_each_program_runs,
+    nothing_acknowledged_is_lost,
+)
+AT_REST: tuple[Callable[[Situation], Wrong], ...] = (a_lab_at_rest_is_whole,)
+AFTER_DESTROY: tuple[Callable[[Situation], Wrong], ...] = (nothing_is_left_after_destroy,)

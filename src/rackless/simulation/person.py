@@ -1,0 +1,106 @@
+"""Somebody at the computer of a fake world, who runs commands there."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+from rackless.codec import encode
+from rackless.drivers.fake.world import FakeLab, LoopClock
+from rackless.events import Bus, Event
+from rackless.operations import hosts, servers
+from rackless.operations import lab as operations
+from rackless.plan.actions import Action
+from rackless.plan.addressing import plan_lab
+from rackless.ports.api import Access, ApiConnection
+from rackless.ports.resources import Record
+from rackless.protocol.messages import HostVerb, HostWish, PowerAction
+from rackless.run.paths import LabPaths, Roots
+from rackless.simulation.world import SimulatedWorld, make_world, stock
+from rackless.spec.lab import LabSpec, Role
+from rackless.spec.load import parse
+
+T = TypeVar("T")
+LAB = "name: lab\nservers: {ctrl: {role: control-plane, count: 3}, worker: {count: 1}}"
+
+
+@dataclass
+class Person:
+    folder: Path
+    world: SimulatedWorld = field(default_factory=make_world)
+    bus: Bus = field(default_factory=Bus)
+    seen: list[Event] = field(default_factory=list)
+    spec: LabSpec = field(default_factory=lambda: parse(LAB, "lab.yaml"))
+
+    def __post_init__(self) -> None:
+        self.bus.subscribe(self.seen.append)
+
+    @property
+    def roots(self) -> Roots:
+        return Roots(self.folder / "state", self.folder / "run", self.folder / "cache")
+
+    @property
+    def paths(self) -> LabPaths:
+        return LabPaths(self.roots, self.spec.name)
+
+    @property
+    def lab(self) -> FakeLab:
+        return self.world.lab(str(self.paths.netns))
+
+    def records(self, kind: str = "baremetalhosts") -> dict[str, Record]:
+        """The objects of this kind in the lab's API, by name, as they are on the disk."""
+        place = self.paths.api / "objects.db"
+        file = self.world.files.get(str(place))
+        return file.records(kind) if file is not None and place.exists() else {}
+
+    def kubectl(self) -> ApiConnection:
+        """Somebody else's way to the lab's API."""
+        access = Access(f"https://{plan_lab(self.spec).gateway.ip}:6443", self.paths.pki / "ca.crt")
+        return cast(ApiConnection, self.world.served.open(str(self.paths.netns), access, LoopClock(), 0.0))
+
+    def servers(self) -> list[tuple[str, bool]]:
+        """The servers that are described, and whether each is a spare."""
+        return [(server.name, server.role is Role.SPARE) for server in plan_lab(self.spec).servers]
+
+    def live(self, story: Callable[[], Coroutine[Any, Any, T]], chance: random.Random | None = None) -> T:
+        """Live through a story that begins on a computer where everything is prepared."""
+
+        async def whole() -> T:
+            await stock(self.roots, self.world)
+            return await story()
+
+        return self.world.run(whole(), chance)
+
+    async def run(self, name: str, work: Coroutine[Any, Any, T]) -> T:
+        return await self.world.processes.as_process(name, work)
+
+    async def up(self, goal: str = "cluster", *, replace: bool = False) -> None:
+        drivers = self.world.drivers()
+        work = operations.up(self.spec, self.roots, self.bus, goal=goal, replace=replace, drivers=drivers)
+        await self.run("up", work)
+
+    async def plan(self, goal: str = "cluster") -> list[Action]:
+        work = operations.plan(self.spec, self.roots, goal=goal, drivers=self.world.drivers())
+        return await self.run("plan", work)
+
+    async def down(self) -> None:
+        work = operations.down(self.spec.name, self.roots, self.bus, drivers=self.world.drivers())
+        await self.run("down", work)
+
+    async def destroy(self) -> bool:
+        work = operations.destroy(self.spec.name, self.roots, self.bus, drivers=self.world.drivers())
+        return await self.run("destroy", work)
+
+    async def wish(self, verb: HostVerb, host: str) -> None:
+        await self.run(verb, hosts.wish(self.spec.name, HostWish(verb, host, wait=True), self.roots, self.bus))
+
+    async def power(self, action: PowerAction, server: str) -> None:
+        await self.run("power", servers.power(self.spec.name, server, action, self.roots))
+
+    async def status(self) -> dict[str, Any]:
+        """As `rackless status --json` prints it."""
+        found: dict[str, Any] = encode(await self.run("status", operations.status(self.spec.name, self.roots)))
+        return found

@@ -1,0 +1,45 @@
+"""What happened in a story, in order: who did what, when. Read by people, and hashed: the same seed gives the same trace."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class TraceLine:
+    at: float
+    who: str
+    what: str
+    notable: bool = False
+    """Told to people also when the rest is not."""
+
+    def __str__(self) -> str:
+        return f"{self.at:>10.3f} s  {self.who:<12} {self.what}"
+
+
+@dataclass
+class StoryTrace:
+    folder: Path
+    """Not named in the trace: another computer has another."""
+    now: Callable[[], float] = lambda: 0.0
+    lines: list[TraceLine] = field(default_factory=list)
+
+    def note(self, who: str, what: str, *, notable: bool = False) -> None:
+        self.lines.append(TraceLine(round(self.now(), 6), who, what.replace(str(self.folder), "~"), notable))
+
+    def digest(self) -> str:
+        whole = hashlib.sha256()
+        for line in self.lines:
+            whole.update(f"{line.at} {line.who} {line.what}\n".encode())
+        return whole.hexdigest()[:16]
+
+    def told(self, around: int = 0) -> Iterator[str]:
+        """The notable lines, and of the others the last `around` before each."""
+        shown: set[int] = set()
+        for index, line in enumerate(self.lines):
+            if line.notable:
+                shown.update(range(max(0, index - around), index + 1))
+        return (str(self.lines[index]) for index in sorted(shown))

@@ -1,0 +1,172 @@
+"""A world of fakes in which this package's own programs run: the holder, labd and the API are coroutines of one loop.
+
+Where `open_drivers` is for a computer, this is for none: unit tests, simulations and studies of scale.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import cast
+from unittest.mock import patch
+
+from rackless.drivers import open_drivers
+from rackless.drivers.fake.processes import FakeProcess, Program
+from rackless.drivers.fake.world import FakeWorld, LoopClock
+from rackless.events import Bus
+from rackless.images import wheel
+from rackless.ports.api import Access, ApiConnection
+from rackless.protocol import build
+from rackless.run.paths import LabPaths, Roots
+from rackless.simulation.api import Durable, ServedApi, open_objects
+
+
+@dataclass
+class SimulatedWorld(FakeWorld):
+    """The API in it is our own, or, where nobody asks for that, records in memory."""
+
+    own_api: bool = False
+    served: ServedApi = field(init=False)
+    files: dict[str, Durable] = field(default_factory=dict)
+    """What is in the stores' files, by their place."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.served = ServedApi(self.script)
+
+    def _open_api(self, access: Access, *, patience: float) -> ApiConnection:
+        if not self.own_api:
+            return super()._open_api(access, patience=patience)
+        network = self.processes._current().network
+        return cast(ApiConnection, self.served.open(network, access, LoopClock(), patience))
+
+    def file(self, place: Path) -> Durable:
+        """A file that was taken away took its objects along."""
+        if not place.exists() or str(place) not in self.files:
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.touch()
+            self.files[str(place)] = Durable()
+        return self.files[str(place)]
+
+
+def make_world(*, seed: int = 0, own_api: bool = False) -> SimulatedWorld:
+    programs: Mapping[str, Callable[[SimulatedWorld], Program]] = {
+        "rackless.holder.main": _holder,
+        "rackless.labd.main": _labd,
+        "rackless api serve": _api,
+        "qemu-img": _disk_image,
+        "qemu-system-x86_64": _nothing,
+        "dnsmasq": _stays,
+    }
+    return SimulatedWorld(cast(Programs, programs), seed, own_api=own_api)
+
+
+Programs = Mapping[str, Callable[[FakeWorld], Program]]
+
+
+@contextmanager
+def looked_at_once() -> Iterator[None]:
+    """The files of this very package do not change in a story: what they are is computed for the first one only.
+
+    And who runs the simulator need not be root to change hosts that do not exist.
+    """
+    with ExitStack() as swapped:
+        for name, module in list(sys.modules.items()):
+            if name.startswith("rackless.") and getattr(module, "fingerprint", None) is _by_name:
+                swapped.enter_context(patch.object(module, "fingerprint", _fingerprint))
+        swapped.enter_context(patch("rackless.images.wheel.load_sources", _load_sources))
+        swapped.enter_context(patch("rackless.operations.hosts.require_root"))
+        yield
+
+
+_by_name = build.fingerprint
+_fingerprint, _load_sources = cache(_by_name), cache(wheel.load_sources)
+
+
+async def stock(roots: Roots, world: FakeWorld) -> None:
+    """What `prepare` would make on this computer, as if it had: images and Ironic's environment."""
+    from rackless.images.stand_in import put_stand_ins
+
+    await put_stand_ins(roots.images)
+    await world.environment.ensure(roots.cache, Bus())
+
+
+def _paths(process: FakeProcess) -> LabPaths:
+    roots = Roots(*(Path(process.env[f"RACKLESS_{name}"]) for name in ("STATE", "RUN", "CACHE")))
+    return LabPaths(roots, process.argv[-1])
+
+
+def _holder(world: FakeWorld) -> Program:
+    async def program(process: FakeProcess) -> int:
+        from rackless.holder import main as holder
+
+        paths, drivers = _paths(process), open_drivers(world)
+        return await holder.keep_open(paths, holder.enter(paths, drivers), drivers)
+
+    return program
+
+
+def _labd(world: FakeWorld) -> Program:
+    async def program(process: FakeProcess) -> int:
+        from rackless.labd import main as labd
+
+        await labd.serve(_paths(process), open_drivers(world))
+        return 0
+
+    return program
+
+
+def _api(world: SimulatedWorld) -> Program:
+    """`rackless api serve`: the objects that stand at the place of its store, for as long as it runs."""
+
+    async def program(process: FakeProcess) -> int:
+        from rackless.api.access import keys
+
+        words = list(process.argv)
+        given = {name: words[words.index(name) + 1] for name in words if name.startswith("--")}
+        url = f"https://{given['--address']}:{given['--port']}"
+        await asyncio.sleep(1.0)
+        keys.ensure_kubeconfig(keys.ensure_authority(Path(given["--pki"])), Path(given["--kubeconfig-out"]), url)
+        place = (process.network, url)
+        store = Path(given["--store"].partition(":")[2])
+        if world.own_api:
+            objects = await open_objects(world.file(store))
+            process.at_end += [objects.hub.close, lambda: world.served.places.__delitem__(place)]
+            world.served.places[place] = objects
+        else:
+            world.apis.served[place] = world.store(store)
+            process.at_end.append(lambda: world.apis.served.__delitem__(place))
+        await asyncio.get_running_loop().create_future()
+        return 0
+
+    return program
+
+
+def _disk_image(world: FakeWorld) -> Program:
+    async def program(process: FakeProcess) -> int:
+        path = Path(process.argv[-2])
+        path.write_bytes(b"QFI\xfb")
+        world.script.change("processes", "qemu-img", path.stem)
+        return 0
+
+    return program
+
+
+def _stays(world: FakeWorld) -> Program:
+    async def program(process: FakeProcess) -> int:
+        await asyncio.get_running_loop().create_future()
+        return 0
+
+    return program
+
+
+def _nothing(world: FakeWorld) -> Program:
+    async def program(process: FakeProcess) -> int:
+        return 0
+
+    return program

@@ -1,0 +1,217 @@
+"""What subscribers are told: everything that happens to a server and its BMC, by whichever way, and nothing to forbidden places."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import aiohttp
+import pytest
+
+from rackless.bmc.core.sockets import not_of_a_lab
+from tests.bmc.conftest import ADMIN, OPERATOR, VIEWER, Files, MakeRack, Rack, basic
+from tests.bmc.test_services import SUBSCRIPTIONS, SYSTEM, V1, Receiver
+
+ACCOUNTS = f"{V1}/AccountService/Accounts"
+STREAM = f"{V1}/EventService/SSE"
+
+
+@asynccontextmanager
+async def listening(rack: Rack, base: str = "", **kwargs: Any) -> AsyncIterator[aiohttp.ClientResponse]:
+    headers = kwargs.pop("headers", basic(ADMIN.username, ADMIN.password))
+    async with rack.client.get((base or rack.base()) + STREAM, headers=headers) as response:
+        assert response.status == 200
+        await response.content.readline()
+        yield response
+
+
+async def heard(response: aiohttp.ClientResponse) -> dict[str, Any]:
+    async with asyncio.timeout(20):
+        while not (line := await response.content.readline()).startswith(b"data: "):
+            assert line, "the stream ended"
+    found: dict[str, Any] = json.loads(line[6:])["Events"][0]
+    return found
+
+
+def shape(event: dict[str, Any]) -> tuple[str, str, str]:
+    return event["EventType"], event["MessageId"].rpartition(".")[2], event["OriginOfCondition"]["@odata.id"]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"IndicatorLED": "Lit"},
+        {"LocationIndicatorActive": True},
+        {"AssetTag": "rack 7"},
+        {"Boot": {"BootSourceOverrideEnabled": "Once", "BootSourceOverrideTarget": "Pxe"}},
+        {"Boot": {"BootOrder": ["Boot0002"]}},
+        {"PowerRestorePolicy": "AlwaysOn"},
+    ],
+    ids=lambda change: "-".join(change),
+)
+async def test_a_change_of_the_system_is_told_once_and_only_when_it_is_one(rack: Rack, change: dict[str, Any]) -> None:
+    async with listening(rack) as response:
+        for _ in range(2):
+            assert (await rack.ask("PATCH", SYSTEM, change))[0] == 200
+        assert shape(await heard(response)) == ("ResourceUpdated", "ResourceChanged", SYSTEM)
+        await rack.reset("On")
+        assert shape(await heard(response))[1] in ("ResourcePoweredOn", "ResourceChanged"), "nothing twice"
+
+
+async def test_power_is_told_by_whoevers_hand_it_was_changed(rack: Rack) -> None:
+    async with listening(rack) as response:
+        await rack.reset("On")
+        assert shape(await heard(response)) == ("StatusChange", "ResourcePoweredOn", SYSTEM)
+        await rack.hypervisor.power_off("server-0")
+        assert shape(await heard(response)) == ("StatusChange", "ResourcePoweredOff", SYSTEM)
+
+
+async def test_an_aggregate_tells_of_each_of_its_systems(make_rack: MakeRack) -> None:
+    rack = await make_rack(2, aggregate="127.0.0.78")
+    base = f"http://127.0.0.78:{rack.port}"
+    members = [one["@odata.id"] for one in (await rack.get(f"{base}{V1}/Systems"))["Members"]]
+    async with listening(rack, base) as response:
+        for uri in members:
+            status, _, _ = await rack.ask("POST", f"{base}{uri}/Actions/ComputerSystem.Reset", {"ResetType": "On"})
+            assert status == 204
+            assert shape(await heard(response)) == ("StatusChange", "ResourcePoweredOn", uri)
+            assert (await rack.ask("PATCH", base + uri, {"IndicatorLED": "Lit"}))[0] == 200
+            assert shape(await heard(response)) == ("ResourceUpdated", "ResourceChanged", uri)
+
+
+async def test_media_and_accounts_are_told(rack: Rack, files: Files) -> None:
+    files.contents["a.iso"] = b"iso"
+    async with listening(rack) as response:
+        insert = f"{SYSTEM}/VirtualMedia/Cd/Actions/VirtualMedia.InsertMedia"
+        assert (await rack.ask("POST", insert, {"Image": f"{files.url}/a.iso"}))[0] == 204
+        assert shape(await heard(response)) == ("ResourceUpdated", "ResourceChanged", SYSTEM)
+        new = {"UserName": "bob", "Password": "password", "RoleId": "ReadOnly"}
+        _, _, headers = await rack.ask("POST", ACCOUNTS, new)
+        uri = headers["Location"]
+        assert shape(await heard(response)) == ("ResourceAdded", "ResourceCreated", uri)
+        assert (await rack.ask("PATCH", uri, {"Enabled": False}))[0] == 200
+        assert shape(await heard(response)) == ("ResourceUpdated", "ResourceChanged", uri)
+        assert (await rack.ask("DELETE", uri))[0] == 204
+        assert shape(await heard(response)) == ("ResourceRemoved", "ResourceRemoved", uri)
+
+
+async def test_a_subscriber_gets_only_the_types_it_wants(rack: Rack) -> None:
+    receiver = Receiver()
+    runner = await receiver.start()
+    wish = {"Destination": receiver.url, "Protocol": "Redfish", "EventTypes": ["StatusChange"]}
+    _, body, _ = await rack.ask("POST", SUBSCRIPTIONS, wish)
+    assert body["EventTypes"] == ["StatusChange"]
+    await rack.ask("PATCH", SYSTEM, {"IndicatorLED": "Lit"})
+    await rack.reset("On")
+
+    async def told() -> bool:
+        return bool(receiver.events)
+
+    await rack.until(told)
+    assert [one["Events"][0]["EventType"] for one in receiver.events] == ["StatusChange"]
+    await runner.cleanup()
+
+
+async def test_a_refused_login_is_no_event(rack: Rack) -> None:
+    async with listening(rack) as response:
+        wrong = {"UserName": "admin", "Password": "wrong"}
+        assert (await rack.ask("POST", f"{V1}/SessionService/Sessions", wrong, as_=None))[0] == 401
+        await rack.reset("On")
+        assert shape(await heard(response))[1] == "ResourcePoweredOn"
+
+
+# who may listen, and for how long
+
+
+async def ended(response: aiohttp.ClientResponse) -> bool:
+    async with asyncio.timeout(20):
+        while await response.content.readline():
+            pass
+    return True
+
+
+async def test_a_stream_ends_with_the_password_or_the_session_it_was_opened_with(rack: Rack) -> None:
+    async with listening(rack, headers=basic(VIEWER.username, VIEWER.password)) as response:
+        assert (await rack.ask("PATCH", f"{ACCOUNTS}/3", {"Password": "another one"}))[0] == 200
+        assert await ended(response)
+    _, _, headers = await rack.ask(
+        "POST",
+        f"{V1}/SessionService/Sessions",
+        {"UserName": OPERATOR.username, "Password": OPERATOR.password},
+        as_=None,
+    )
+    async with listening(rack, headers={"X-Auth-Token": headers["X-Auth-Token"]}) as response:
+        assert (await rack.ask("DELETE", headers["Location"]))[0] == 204
+        assert await ended(response)
+
+
+async def test_streams_leave_room_for_subscriptions(rack: Rack) -> None:
+    open_ones = [await rack.client.get(rack.base() + STREAM, headers=basic("viewer", "v1ewer")) for _ in range(9)]
+    assert [one.status for one in open_ones] == [200] * 8 + [503]
+    wish = {"Destination": "http://events.invalid/", "Protocol": "Redfish"}
+    assert (await rack.ask("POST", SUBSCRIPTIONS, wish))[0] == 201
+    for one in open_ones:
+        one.close()
+
+
+# where events are not told to
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        "127.0.0.1:9", "127.9.8.7", "[::1]:9", "localhost", "0.0.0.0", "[::]", "169.254.169.254", "[fe80::1]", "224.0.0.1",
+        "[::ffff:127.0.0.1]", "[::ffff:169.254.169.254]", "[64:ff9b::7f00:1]", "[2002:7f00:1::]", "[::127.0.0.1]",
+        "2130706433", "0x7f.1", "127.1",
+    ],
+)  # fmt: skip
+async def test_a_lab_refuses_a_destination_at_its_own_services(make_rack: MakeRack, host: str) -> None:
+    rack = await make_rack(forbids=not_of_a_lab)
+    status, body, _ = await rack.ask("POST", SUBSCRIPTIONS, {"Destination": f"http://{host}/x", "Protocol": "Redfish"})
+    assert status == 400, body
+    assert body["error"]["@Message.ExtendedInfo"][0]["RelatedProperties"] == ["#/Destination"]
+    assert (await rack.get(SUBSCRIPTIONS))["Members"] == []
+
+
+async def test_no_bmc_asks_another_one_or_itself(make_rack: MakeRack, files: Files) -> None:
+    rack = await make_rack(2)
+    insert = f"{SYSTEM}/VirtualMedia/Cd/Actions/VirtualMedia.InsertMedia"
+    for number in range(2):
+        for host in (rack.addresses[number], f"[::ffff:{rack.addresses[number]}]"):
+            wish = {"Destination": f"http://{host}:{rack.port}/", "Protocol": "Redfish"}
+            assert (await rack.ask("POST", SUBSCRIPTIONS, wish))[0] == 400
+            assert (await rack.ask("POST", insert, {"Image": f"http://{host}:{rack.port}/a.iso"}))[0] == 400
+
+
+async def test_a_name_that_comes_to_lead_there_later_is_not_followed_either(
+    make_rack: MakeRack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rack = await make_rack(forbids=not_of_a_lab)
+    receiver = Receiver()
+    runner = await receiver.start()
+    port = receiver.url.rpartition(":")[2].strip("/")
+    wish = {"Destination": f"http://events.invalid:{port}/", "Protocol": "Redfish"}
+    status, _, headers = await rack.ask("POST", SUBSCRIPTIONS, wish)
+    assert status == 201
+    service = rack.fleet.service(rack.addresses[0])
+    service.subscriptions.interval, service.subscriptions.attempts = 0.01, 1
+    monkeypatch.setattr(
+        "socket.getaddrinfo", lambda host, port, *_: [(2, 1, 6, "", ("127.0.0.1", port))] if "events" in host else []
+    )
+    await rack.reset("On")
+
+    async def given_up() -> bool:
+        return bool((await rack.get(headers["Location"]))["Status"]["State"] == "Disabled")
+
+    await rack.until(given_up)
+    assert receiver.events == []
+    await runner.cleanup()
+
+
+async def test_headers_are_bounded(rack: Rack) -> None:
+    for headers in ([{f"X-{number}": "x"} for number in range(17)], [{"X": "y" * 1024}]):
+        wish = {"Destination": "http://events.invalid/", "Protocol": "Redfish", "HttpHeaders": headers}
+        assert (await rack.ask("POST", SUBSCRIPTIONS, wish))[0] == 400

@@ -1,0 +1,101 @@
+"""How the installer is called and read: its lines, its config, its environment; and what stands between it and libvirt."""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+
+import pytest
+import yaml
+
+from rackless.cluster.openshift import installer, libvirt_proxy
+from rackless.errors import InputError
+from tests.installer.twin.configs import config, masters
+
+SITE = config(masters("redfish://10.9.9.1{n}/redfish/v1/Systems/1"))
+
+
+@pytest.mark.parametrize(
+    ("text", "level", "phase"),
+    [
+        ('level=info msg="Waiting up to 20m0s (until 5:30AM UTC) for the Kubernetes API at https://api.x:6443..."', "info", "api"),
+        ('level=info msg="API v1.35.0 up"', "info", "api up"),
+        ('level=info msg="Waiting up to 1h0m0s for bootstrapping to complete..."', "info", "bootstrapping"),
+        ('level=info msg="Install complete!"', "info", "complete"),
+        ('level=error msg="Failed waiting for Kubernetes API."', "error", None),
+        ("not a line of its own", "info", None),
+    ],
+)  # fmt: skip
+def test_phases_are_read_from_the_installers_lines(text: str, level: str, phase: str | None) -> None:
+    line = installer.read_line(text)
+    assert (line.level, line.phase) == (level, phase)
+
+
+def test_the_config_is_changed_only_where_a_lab_must_differ() -> None:
+    text, changes = installer.prepare_config(SITE, "")
+    assert yaml.safe_load(text) == yaml.safe_load(SITE) and changes == []
+    text, changes = installer.prepare_config(SITE, "qemu+unix:///system?socket=/x")
+    before, after = yaml.safe_load(SITE), yaml.safe_load(text)
+    assert after["platform"]["baremetal"].pop("libvirtURI") == "qemu+unix:///system?socket=/x"
+    assert after == before and len(changes) == 1
+
+
+def test_a_missing_pull_secret_is_no_hindrance() -> None:
+    tree = yaml.safe_load(SITE)
+    del tree["pullSecret"]
+    text, changes = installer.prepare_config(yaml.safe_dump(tree), "")
+    assert "rehearsal.invalid" in text and "pullSecret" in changes[0]
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "openshift-install 4.22.0",
+        "/opt/4.15/oi 4.22.1",
+        "openshift-install 5.0.0-private\nbuilt from x",
+        "unreleased",
+        "",
+    ],
+)
+def test_installers_that_boot_a_live_iso_are_taken(said: str) -> None:
+    assert installer.refuse_release(said) in said
+
+
+@pytest.mark.parametrize("said", ["openshift-install 4.15.9", "openshift-install 4.21.3"])
+def test_older_installers_are_refused_with_the_reason(said: str) -> None:
+    with pytest.raises(InputError, match=r"needs 4\.22"):
+        installer.refuse_release(said)
+
+
+def test_lines_with_a_password_are_kept_from_screens() -> None:
+    assert installer.is_secret('Login to the console with user: "kubeadmin", and password: "abc"')
+    assert not installer.is_secret("Install complete!")
+
+
+@pytest.mark.parametrize("text", ["", "[]", "platform: {none: {}}", "platform: 3"])
+def test_what_is_not_bare_metal_is_refused(text: str) -> None:
+    with pytest.raises(InputError):
+        installer.prepare_config(text, "")
+
+
+def test_emulation_is_asked_for_only_where_there_is_no_kvm() -> None:
+    emulated = installer.environment("http://127.0.0.1:1/x.iso", Path("/f"), kvm=False)
+    native = installer.environment("http://127.0.0.1:1/x.iso", Path("/f"), kvm=True)
+    assert set(emulated) - set(native) == {"TERRAFORM_LIBVIRT_TEST_DOMAIN_TYPE"}
+
+
+def _message(procedure: int, xml: bytes, program: int = libvirt_proxy.REMOTE) -> bytes:
+    head = struct.pack(">IIIIII", program, 1, procedure, 0, 7, 0)
+    return head + struct.pack(">I", len(xml)) + xml + bytes(-len(xml) % 4) + b"\0\0\0\1"
+
+
+def test_definitions_get_an_emulated_processor_and_everything_else_passes() -> None:
+    xml = b'<domain><vcpu>4</vcpu><cpu mode="host-passthrough"></cpu></domain>'
+    changed = libvirt_proxy.rewrite(_message(libvirt_proxy.DEFINITIONS[1], xml))
+    (length,) = struct.unpack_from(">I", changed, 24)
+    assert b"Nehalem" in changed and b"host-passthrough" not in changed and b"<vcpu>1</vcpu>" in changed
+    assert changed.endswith(b"\0\0\0\1") and len(changed) == 24 + 4 + length + -length % 4 + 4
+    other = _message(5, xml)
+    assert libvirt_proxy.rewrite(other) == other
+    foreign = _message(libvirt_proxy.DEFINITIONS[1], xml, program=1)
+    assert libvirt_proxy.rewrite(foreign) == foreign

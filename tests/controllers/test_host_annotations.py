@@ -1,0 +1,121 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from rackless.controllers.host_annotations import DETACHED, HARDWARE, STATUS
+from rackless.provisioning.baremetalhost import KIND, Operational, State
+from tests.provisioning.site import Site
+
+
+async def reasons(site: Site) -> set[str]:
+    await site.clock.run(site.clock.sleep(0.01))
+    return {event["reason"] for event in await site.resources.list("Event")}
+
+
+async def test_a_detached_host_is_forgotten_runs_on_and_is_adopted_when_it_comes_back() -> None:
+    site = Site()
+    await site.add("ctrl-0")
+    async with site.controlled():
+        await site.until_state("ctrl-0")
+        await site.annotate("ctrl-0", {DETACHED: ""})
+        host = await site.until("ctrl-0", lambda host: host.status.operational is Operational.DETACHED)
+        assert host.status.state is State.PROVISIONED and "ctrl-0" not in site.provisioner.hosts
+        await site.change("ctrl-0", online=False)
+        await site.clock.run(site.clock.sleep(2000))
+        assert "ctrl-0" not in site.provisioner.hosts, "nobody switches it"
+        await site.change("ctrl-0", online=True)
+        await site.annotate("ctrl-0", {})
+        await site.until("ctrl-0", lambda host: host.status.operational is Operational.OK)
+        await site.clock.run(site.clock.sleep(60))
+        told = await reasons(site)
+    assert site.work("ctrl-0").count("provision") == 1 and site.work("ctrl-0")[-1] == "adopt"
+    assert {"Detached", "Attached"} <= told
+
+
+async def test_a_detached_host_that_is_deleted_goes_without_being_touched() -> None:
+    site = Site()
+    await site.add("ctrl-0")
+    async with site.controlled():
+        await site.until_state("ctrl-0")
+        await site.annotate("ctrl-0", {DETACHED: ""})
+        await site.until("ctrl-0", lambda host: host.status.operational is Operational.DETACHED)
+        await site.resources.delete(KIND, "ctrl-0")
+        await site.until_gone("ctrl-0")
+    assert "deprovision" not in site.work("ctrl-0") and "power" not in site.work("ctrl-0")
+
+
+async def test_a_detached_host_may_wait_with_its_end() -> None:
+    site = Site()
+    await site.add("ctrl-0")
+    async with site.controlled():
+        await site.until_state("ctrl-0")
+        await site.annotate("ctrl-0", {DETACHED: '{"deleteAction": "delay"}'})
+        await site.until("ctrl-0", lambda host: host.status.operational is Operational.DETACHED)
+        await site.resources.delete(KIND, "ctrl-0")
+        await site.clock.run(site.clock.sleep(2000))
+        assert (await site.host("ctrl-0")).deleting
+        await site.annotate("ctrl-0", {})
+        await site.until_gone("ctrl-0")
+
+
+async def test_a_host_is_not_detached_while_it_is_worked_on() -> None:
+    site = Site()
+    await site.add("ctrl-0")
+    await site.annotate("ctrl-0", {DETACHED: ""})
+    async with site.controlled():
+        host = await site.until("ctrl-0", lambda host: host.status.operational is Operational.DETACHED)
+    assert host.status.state is State.AVAILABLE
+
+
+async def test_a_host_that_is_moved_goes_on_from_the_status_it_brings() -> None:
+    old = Site()
+    await old.add("ctrl-0")
+    async with old.controlled():
+        await old.until_state("ctrl-0")
+    record = await old.resources.get(KIND, "ctrl-0")
+    assert record
+    new = Site()
+    new.provisioner = old.provisioner
+    await new.add("ctrl-0")
+    await new.annotate("ctrl-0", {STATUS: json.dumps(record["status"])})
+    async with new.controlled():
+        await new.until_state("ctrl-0")
+        await new.clock.run(new.clock.sleep(60))
+        told = await reasons(new)
+    moved = await new.host("ctrl-0")
+    assert STATUS not in moved.annotations and moved.status.hardware == record["status"]["hardware"]
+    assert [work for work in new.work("ctrl-0") if work in ("inspect", "provision")] == ["inspect", "provision"]
+    assert "StatusRestored" in told
+
+
+@pytest.mark.parametrize("value", ["{", "[]", '{"provisioning": {"state": "dancing"}}'])
+async def test_a_status_that_cannot_be_read_is_told_and_left_out(value: str) -> None:
+    site = Site()
+    await site.add("ctrl-0")
+    await site.annotate("ctrl-0", {STATUS: value})
+    async with site.controlled():
+        await site.until_state("ctrl-0")
+        assert "InvalidAnnotationValue" in await reasons(site)
+
+
+async def test_hardware_that_is_told_need_not_be_looked_for() -> None:
+    site = Site()
+    await site.add("ctrl-0", image=None)
+    await site.change("ctrl-0", inspectionMode="disabled")
+    await site.annotate("ctrl-0", {HARDWARE: '{"ramMebibytes": 7}'})
+    async with site.controlled():
+        await site.until_state("ctrl-0", state=State.AVAILABLE)
+    host = await site.host("ctrl-0")
+    assert host.status.hardware == {"ramMebibytes": 7} and HARDWARE not in host.annotations
+    assert "inspect" not in site.work("ctrl-0")
+
+
+async def test_the_older_way_to_leave_inspection_out() -> None:
+    site = Site()
+    await site.add("ctrl-0", image=None)
+    await site.annotate("ctrl-0", {"inspect.metal3.io": "disabled"})
+    async with site.controlled():
+        await site.until_state("ctrl-0", state=State.AVAILABLE)
+    assert "inspect" not in site.work("ctrl-0")

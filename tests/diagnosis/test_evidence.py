@@ -1,0 +1,80 @@
+from pathlib import Path
+
+import pytest
+
+from rackless.diagnosis.evidence import BootChain, read_agent, read_console, read_kernel, read_lease
+from rackless.lab.network_boot import Answered
+
+
+def test_a_failure_tells_how_far_the_server_came() -> None:
+    chain = BootChain("on", "http://x/boot.iso", None, [], ["BdsDxe: No bootable option or device was found."])
+    assert chain.describe() == (
+        "seen so far: power on; virtual media http://x/boot.iso; DHCP was not asked; no file fetched; "
+        "no kernel on the console; the agent never called; last on the console:\n  BdsDxe: No bootable option or device was found."
+    )
+
+
+def test_a_server_that_said_nothing_is_said_to_have_said_nothing() -> None:
+    assert BootChain("off", None, None, [], []).describe().endswith("nothing on the console")
+
+
+@pytest.mark.parametrize(
+    ("boot", "words"),
+    [
+        (Answered(), "on the provisioning network DHCP was not asked"),
+        (Answered(asked=True), "on the provisioning network DHCP was asked and had nothing to offer"),
+        (Answered(True, "172.22.0.20"), "DHCP offered 172.22.0.20; nothing fetched by TFTP"),
+        (Answered(True, "172.22.0.20", ("snponly.efi",)), "DHCP offered 172.22.0.20; TFTP sent snponly.efi"),
+    ],
+)
+def test_of_network_boot_it_is_told_at_which_step_it_ended(boot: Answered, words: str) -> None:
+    told = BootChain("on", None, None, ["/boot.ipxe"], [], boot).describe()
+    assert words in told and "fetched /boot.ipxe" in told and "virtual media" not in told
+
+
+def test_the_console_is_read_without_colours_and_without_the_agents_tokens(tmp_path: Path) -> None:
+    log = tmp_path / "console.log"
+    log.write_bytes(b"old\n" * 9000 + b"\x1b[2J\x1b[0;32mOK\x1b[0m started\r\n\r\nPOST /v1?agent_token=s3cret - 200\n")
+    assert read_console(log, 2) == ["OK started", "POST /v1?agent_token=… - 200"]
+    assert read_console(tmp_path / "none") == []
+
+
+def test_the_lease_of_a_server_is_found_by_its_mac(tmp_path: Path) -> None:
+    status = tmp_path / "virbr0.status"
+    assert read_lease(status, "02:00:00:00:00:01") is None
+    status.write_text('[{"ip-address": "192.168.111.20", "mac-address": "02:00:00:00:00:01"}]')
+    assert read_lease(status, "02:00:00:00:00:01") == "192.168.111.20"
+    status.write_text("")
+    assert read_lease(status, "02:00:00:00:00:01") is None
+
+
+FIRMWARE = 'BdsDxe: loading Boot0002 "UEFI PXEv4"\n>>Start PXE over IPv4.\niPXE 1.0.0+git -- Open Source\n'
+KERNEL = "[    0.000000] Linux version 6.1.0\n[    2.1] deploy started\n"
+
+
+@pytest.mark.parametrize(
+    ("console", "kernel"),
+    [("", False), (FIRMWARE, False), (FIRMWARE + KERNEL, True), (FIRMWARE + KERNEL + FIRMWARE, False)],
+)
+def test_a_kernel_counts_only_when_it_came_after_the_firmware(tmp_path: Path, console: str, kernel: bool) -> None:
+    log = tmp_path / "console.log"
+    assert not read_kernel(log)
+    log.write_text(console)
+    assert read_kernel(log) is kernel
+
+
+IRONIC = """\
+2026-11-16 04:01:00.2 7 INFO ironic.api [req-1 - -] 172.22.0.20 - POST /v1/continue_inspection - 202 (42.4ms)
+2026-11-16 04:01:01.3 7 INFO ironic.api [req-2 - -] 172.22.0.20 - POST /v1/heartbeat/0e2a - 202 (9ms)
+2026-11-16 04:01:02.8 7 INFO ironic.api [req-3 admin -] 172.22.0.1 - GET /v1/nodes/u-0 - 200 (14.66ms)
+2026-11-16 04:01:06.5 7 INFO ironic.api [req-4 - -] 172.22.0.21 - GET /v1/lookup?addresses=02:00 - 200 (9ms)
+"""
+
+
+def test_the_agents_last_call_is_found_by_its_address(tmp_path: Path) -> None:
+    log = tmp_path / "ironic.log"
+    assert read_agent(log, ["172.22.0.20"]) is None
+    log.write_text(IRONIC)
+    assert read_agent(log, ["192.168.111.20", "172.22.0.20"]) == "heartbeat at 04:01:01"
+    assert read_agent(log, ["172.22.0.21"]) == "lookup at 04:01:06"
+    assert read_agent(log, ["172.22.0.1"]) is None

@@ -1,0 +1,143 @@
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+from click.testing import CliRunner
+
+from rackless.api.process import ApiServer
+from rackless.cli.main import cli
+from rackless.drivers.kubernetes.resources import KubernetesResources
+from rackless.errors import InputError
+from rackless.events import Bus, Event, Note
+from rackless.operations.controllers import CONTROLLERS, LEASE, Settings, check_names, run
+from rackless.ports.api import Access
+from rackless.ports.resources import Record, Resources
+from rackless.provisioning.baremetalhost import baremetalhost, secret
+from rackless.trust.kubeconfig_reading import read_kubeconfig
+from tests.api.conftest import api, free_ports  # noqa: F401
+from tests.controllers.machine_site import machine_set
+
+
+async def _until(resources: Resources, kind: str, true: Any) -> list[Record]:
+    async with asyncio.timeout(60):
+        while not true(found := await resources.list(kind)):  # noqa: ASYNC110
+            await asyncio.sleep(0.05)
+    return found
+
+
+async def test_all_controllers_run_against_the_api_and_are_seen(api: ApiServer, tmp_path: Path) -> None:  # noqa: F811
+    pki = tmp_path / "pki"
+    resources = KubernetesResources(Access(api.url, pki / "ca.crt", pki / "admin.crt", pki / "admin.key"))
+    await resources.ensure_namespace()
+    await resources.create(secret("bmc", {"username": "admin", "password": "x"}))
+    await resources.create(baremetalhost("w0", "redfish://192.0.2.1/redfish/v1/Systems/1", "bmc", "02:00:00:00:00:01"))
+    await resources.create(machine_set("set", 1))
+    [port] = free_ports(1)
+    seen: list[Event] = []
+    bus = Bus()
+    bus.subscribe(seen.append)
+    names = tuple(CONTROLLERS)
+    kubeconfig = tmp_path / "kubeconfig"
+    settings = Settings(kubeconfig, None, names, "metal3", pretend=True, identity="me", listen=("127.0.0.1", port))
+    task = asyncio.create_task(run(settings, bus))
+    try:
+        [found] = await _until(resources, "Machine", bool)
+        assert found["metadata"]["name"].startswith("set-")
+        lease = await resources.get("Lease", LEASE)
+        assert lease and lease["spec"]["holderIdentity"] == "me"
+        async with aiohttp.ClientSession(f"http://127.0.0.1:{port}") as session:
+            for path in ("/healthz", "/readyz"):
+                async with session.get(path) as answer:
+                    assert (answer.status, await answer.text()) == (200, "ok")
+            async with session.get("/metrics") as answer:
+                page = await answer.text()
+        assert 'controller_runtime_reconcile_total{controller="machine",result="success"}' in page
+        assert 'controller_runtime_reconcile_time_seconds_bucket{controller="baremetal-host",le="+Inf"}' in page
+        assert 'rackless_cached_objects{kind="BareMetalHost"} 1' in page
+        assert "leader_election_master_status 1" in page
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        lease = await resources.get("Lease", LEASE)
+        await resources.close()
+    assert lease and not lease["spec"].get("holderIdentity"), "who ends lets go"
+    assert "me leads" in [event.message for event in seen if isinstance(event, Note)]
+
+
+def test_a_host_controller_without_a_provisioner_says_what_to_do(tmp_path: Path) -> None:
+    path = tmp_path / "k"
+    path.write_text(json.dumps(_config()))
+    (tmp_path / "ca.crt").write_text("")
+    done = CliRunner().invoke(cli, ["controllers", "run", "--kubeconfig", str(path), "--controllers", "host,wrong"])
+    assert isinstance(done.exception, InputError) and "there is no controller wrong" in str(done.exception)
+    listen = CliRunner().invoke(cli, ["controllers", "run", "--kubeconfig", str(path), "--listen", "nowhere"])
+    assert isinstance(listen.exception, InputError) and "no place to listen" in str(listen.exception)
+    with pytest.raises(InputError, match="no controller is named"):
+        check_names([])
+
+
+def _config(**parts: Any) -> dict[str, Any]:
+    cluster = {"server": "https://192.0.2.1:6443", "certificate-authority": "ca.crt", **parts.get("cluster", {})}
+    user = {"token": "abc", **parts.get("user", {})}
+    return {
+        "current-context": "here",
+        "contexts": [{"name": "here", "context": {"cluster": "c", "user": "u", "namespace": "mine"}}],
+        "clusters": [{"name": "c", "cluster": cluster}],
+        "users": [{"name": "u", "user": user}],
+    }
+
+
+def _read(tmp_path: Path, config: Any) -> tuple[Access, str]:
+    path = tmp_path / "config"
+    path.write_text(json.dumps(config))
+    return read_kubeconfig(path, tmp_path)
+
+
+def test_a_kubeconfig_with_names_of_files_and_one_with_their_content(tmp_path: Path) -> None:
+    access, namespace = _read(tmp_path, _config())
+    assert (access.url, access.ca, access.token, namespace) == (
+        "https://192.0.2.1:6443", tmp_path / "ca.crt", "abc", "mine",
+    )  # fmt: skip
+    assert access.certificate is None and access.key is None
+    inline = base64.b64encode(b"text").decode()
+    user = {"client-certificate-data": inline, "client-key-data": inline, "token": ""}
+    access, _ = _read(tmp_path, _config(cluster={"certificate-authority-data": inline}, user=user))
+    assert access.key and access.key.read_text() == "text" and access.key.stat().st_mode & 0o777 == 0o600
+    assert access.token == ""
+    (tmp_path / "token").write_text("from a file\n")
+    access, _ = _read(tmp_path, _config(user={"token": None, "tokenFile": "token"}))
+    assert access.token == "from a file"
+
+
+@pytest.mark.parametrize(
+    ("config", "said"),
+    [
+        ({}, "has no context ''"),
+        ("text", "has no context ''"),
+        (_config() | {"current-context": "there"}, "has no context 'there'"),
+        (_config() | {"users": []}, "has no user 'u'"),
+        (_config(cluster={"server": "http://192.0.2.1"}), "is not reached by TLS"),
+        (_config(cluster={"insecure-skip-tls-verify": True}), "is not taken"),
+        (_config(cluster={"certificate-authority": ""}), "names no CA"),
+        (_config(cluster={"certificate-authority-data": "%"}), "is not text in base64"),
+        (_config(user={"exec": {"command": "login"}}), "another program is not taken"),
+        (_config(user={"token": "", "tokenFile": "missing"}), "tokenFile cannot be read"),
+    ],
+)
+def test_a_kubeconfig_that_cannot_be_used_says_why(tmp_path: Path, config: Any, said: str) -> None:
+    with pytest.raises(InputError) as refused:
+        _read(tmp_path, config)
+    assert said in refused.value.what
+
+
+def test_a_kubeconfig_that_is_no_yaml_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "config"
+    path.write_text("a: [")
+    with pytest.raises(InputError, match="cannot be read"):
+        read_kubeconfig(path, tmp_path)

@@ -1,0 +1,140 @@
+"""The real installer, run to "Install complete!" in the twin of a site and of the default lab; and what it leaves."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.installer.twin.configs import config, nmstate
+from tests.installer.twin.configs import host as site_host
+from tests.real import openshift
+from tests.real.conftest import PretendHost
+from tests.real.test_stranger import KEY, PULL_SECRET
+
+pytestmark = pytest.mark.real
+
+
+def rehearse(host: PretendHost, source: Path, installer: Path, *options: str) -> dict[str, Any]:
+    done = host.rackless(
+        "rehearse", str(source), "--installer", str(installer), "--quick", "--json", "--no-install", *options,
+        check=False, timeout=1500,
+    )  # fmt: skip
+    assert done.returncode in (0, 10), f"{done.stdout}\n{done.stderr}"
+    assert "very-secret" not in done.stdout + done.stderr
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def leaves_nothing(host: PretendHost, lab: str) -> None:
+    """No process, no file, no mount of the lab."""
+    assert host.inhabitants(lab) == []
+    left = [str(path) for folder in ("state", "run") for path in (host.folder / folder).glob("*")]
+    assert left == []
+
+
+def proven(report: dict[str, Any]) -> set[str]:
+    return {one["subject"] for one in report["proven"]}
+
+
+def good_config(name: str) -> str:
+    data = openshift.tools().parent / "data/install-config"
+    if not data.exists():
+        pytest.skip("the recorded verdicts of the installer are not at hand")
+    return (data / f"good-{name}.yaml").read_text()
+
+
+def test_the_installer_comes_to_its_end_on_the_default_labs_own_config(host: PretendHost) -> None:
+    installer = openshift.installer()
+    (host.folder / "pull-secret").write_text(PULL_SECRET)
+    (host.folder / "key.pub").write_text(KEY)
+    (host.folder / "password").write_text("very-secret")
+    options = ("--pull-secret", "pull-secret", "--ssh-key", "key.pub", "--bmc-password-file", "password")
+    host.rackless("install-config", "--version", "5.0", *options)
+    report = rehearse(host, host.folder / "install-config.yaml", installer)
+    assert report["good"] and report["exitCode"] == 0, report
+    assert proven(report) >= {"firmware and live ISO", "MAC and lease", "BMC access", "hand-over", "kubeconfig"}
+    leaves_nothing(host, "lab")
+
+
+def test_a_twin_whose_bmcs_share_the_gateway_is_rehearsed(host: PretendHost) -> None:
+    installer = openshift.installer()
+    source = host.folder / "site.yaml"
+    source.write_text(good_config("disabled-vmedia"))
+    report = rehearse(host, source, installer, "-o", "out")
+    assert report["good"] and report["failed"] == [] and report["notReached"] == [], report
+    assert len([one for one in report["proven"] if one["subject"] == "BMC access"]) == 5
+    assert "testsuite" in (host.folder / "out/rehearsal.junit.xml").read_text()
+    leaves_nothing(host, "ostest")
+
+
+@pytest.mark.long("rehearsal")
+@pytest.mark.parametrize("name", ["compact-3-masters", "ntp", "prov-gateway"])
+def test_other_good_configs_are_rehearsed(host: PretendHost, name: str) -> None:
+    installer = openshift.installer()
+    (host.folder / "site.yaml").write_text(good_config(name))
+    report = rehearse(host, host.folder / "site.yaml", installer)
+    assert report["good"], report
+    leaves_nothing(host, "ostest")
+
+
+def _nmstate_site(**more: object) -> str:
+    hosts = [
+        site_host(n, f"redfish-virtualmedia://10.9.9.1{n}/redfish/v1/Systems/System.Embedded.1",
+                  networkConfig=nmstate(f"10.20.30.20{n}", "10.20.30.254")) for n in range(3)
+    ]  # fmt: skip
+    return config(hosts, provisioningNetwork="Disabled", top={"sshKey": KEY}, **more)  # type: ignore[arg-type]
+
+
+@pytest.mark.long("rehearsal")
+def test_a_site_with_fixed_addresses_and_bmcs_of_a_vendor_is_rehearsed(host: PretendHost) -> None:
+    installer = openshift.installer()
+    (host.folder / "site.yaml").write_text(_nmstate_site(externalMACAddress="52:54:00:11:22:33"))
+    report = rehearse(host, host.folder / "site.yaml", installer)
+    assert report["good"], report
+
+
+@pytest.mark.long("rehearsal")
+def test_a_site_whose_bootstrap_has_a_fixed_address_is_rehearsed(host: PretendHost) -> None:
+    installer = openshift.installer()
+    fixed = {"bootstrapExternalStaticIP": "10.20.30.90", "bootstrapExternalStaticGateway": "10.20.30.254",
+             "bootstrapExternalStaticDNS": "10.20.30.254"}  # fmt: skip
+    (host.folder / "site.yaml").write_text(_nmstate_site(**fixed))
+    report = rehearse(host, host.folder / "site.yaml", installer, "--dhcp", "static-only")
+    assert report["good"], report
+
+
+@pytest.mark.long("rehearsal")
+@pytest.mark.parametrize(
+    ("fault", "code"),
+    [("iso-missing", 4), ("bootstrap-off", 1), ("no-console", 0), ("host-error", 8), ("configmap-missing", 8),
+     ("operator-degraded", 8), ("interrupted", 8)],
+)  # fmt: skip
+def test_the_installer_ends_as_it_does_at_a_site(host: PretendHost, fault: str, code: int) -> None:
+    installer = openshift.installer()
+    (host.folder / "site.yaml").write_text(good_config("disabled-vmedia"))
+    report = rehearse(host, host.folder / "site.yaml", installer, "--fail", fault)
+    assert report["exitCode"] == code and report["good"], report
+    leaves_nothing(host, "ostest")
+
+
+@pytest.mark.long("rehearsal")
+def test_a_rehearsal_that_was_killed_is_run_again(host: PretendHost) -> None:
+    installer = openshift.installer()
+    source = host.folder / "site.yaml"
+    source.write_text(good_config("disabled-vmedia"))
+    argv = host.enter(
+        str(openshift.PYTHON), "-P", "-m", "rackless", "rehearse", str(source), "--installer", str(installer), "--quick"
+    )
+    log = host.folder / "state/ostest/rehearsal/installer.log"
+    first = subprocess.Popen(argv, env=host.environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    openshift.within(lambda: log.exists() and "for the Kubernetes API" in log.read_text(), 600)
+    first.kill()
+    first.wait()
+    report = rehearse(host, source, installer)
+    assert report["good"], report
+    host.rackless("destroy", "--yes", "--name", "ostest")
+    leaves_nothing(host, "ostest")

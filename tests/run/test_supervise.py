@@ -1,0 +1,92 @@
+import asyncio
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from rackless.drivers.process import LocalProcesses, identity
+from rackless.errors import LabError
+from rackless.events import Bus
+from rackless.run.supervise import Keeper
+
+
+async def eventually(condition: Callable[[], bool]) -> None:
+    for _ in range(500):
+        if condition():
+            return
+        await asyncio.sleep(0.02)
+    pytest.fail("it never came true")
+
+
+def keeper(tmp_path: Path, *argv: str) -> Keeper:
+    return Keeper(
+        "sleeper", argv, pidfile=tmp_path / "pid", log=tmp_path / "log", bus=Bus(), processes=LocalProcesses()
+    )
+
+
+async def test_a_program_that_was_killed_is_started_again(tmp_path: Path) -> None:
+    kept = keeper(tmp_path, "sleep", "60")
+    await kept.start()
+    first = kept.pid
+    os.kill(first, signal.SIGKILL)
+    await eventually(lambda: kept.running and kept.pid != first)
+    assert await kept.stop() == -signal.SIGTERM
+    assert not (tmp_path / "pid").exists()
+
+
+async def test_a_program_that_does_not_stay_up_is_reported_with_its_last_words(tmp_path: Path) -> None:
+    kept = keeper(tmp_path, "sh", "-c", "echo no such device; exit 3")
+    await kept.start()
+    await eventually(lambda: kept.code is not None)
+    with pytest.raises(LabError) as caught:
+        kept.check()
+    assert "no such device" in caught.value.why
+    await kept.stop()
+
+
+async def test_what_a_killed_predecessor_left_running_is_ended_first(tmp_path: Path) -> None:
+    left = await asyncio.create_subprocess_exec("sleep", "60")
+    (tmp_path / "pid").write_text(identity(left.pid))
+    kept = keeper(tmp_path, "sleep", "60")
+    await kept.start()
+    assert await left.wait() == -signal.SIGTERM
+    await kept.stop()
+
+
+async def test_what_a_program_that_died_has_left_running_is_ended_before_it_is_started_again(tmp_path: Path) -> None:
+    child = tmp_path / "child"
+    kept = keeper(tmp_path, "sh", "-c", f"sleep 60 & trap 'kill $!' TERM; echo $! >> {child}; wait")
+    await kept.start()
+    await eventually(lambda: child.exists() and child.read_text().endswith("\n"))
+    left = int(child.read_text())
+    os.kill(kept.pid, signal.SIGKILL)
+    await eventually(lambda: kept.restarts == 1 and kept.running)
+    await eventually(lambda: identity(left) == "")
+    await kept.stop()
+
+
+async def test_what_a_predecessor_that_is_gone_has_left_behind_is_ended_too(tmp_path: Path) -> None:
+    gone = await asyncio.create_subprocess_exec(
+        "sh", "-c", "sleep 60 >/dev/null & echo $!", stdout=asyncio.subprocess.PIPE, start_new_session=True
+    )
+    assert gone.stdout is not None
+    left = int(await gone.stdout.readline())
+    (tmp_path / "pid").write_text(f"{gone.pid} 12345")
+    kept = keeper(tmp_path, "sleep", "60")
+    await gone.wait()
+    await kept.start()
+    await eventually(lambda: identity(left) == "")
+    await kept.stop()
+
+
+async def test_a_stranger_that_has_the_number_of_a_predecessor_is_left_alone(tmp_path: Path) -> None:
+    stranger = await asyncio.create_subprocess_exec("sleep", "60")
+    (tmp_path / "pid").write_text(f"{stranger.pid} 12345")
+    kept = keeper(tmp_path, "sleep", "60")
+    await kept.start()
+    assert stranger.returncode is None and identity(stranger.pid)
+    await kept.stop()
+    stranger.kill()
+    await stranger.wait()

@@ -1,0 +1,167 @@
+"""Bugs as they are really made, each as a patch that can be switched on: what the simulator has to find.
+
+`python -m tests.simulation.planted NAME [FIRST [SEEDS]]` prints the first seed that finds it, and what it says.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import stat
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+from rackless.controllers.runtime import loop as controllers
+from rackless.controllers.runtime.queue import Queue
+from rackless.errors import RacklessError
+from rackless.operations import teardown
+from rackless.ports.resources import Key
+from rackless.provisioning.wishes import HostWishes
+from rackless.run import files, runner, supervise
+from rackless.run.journal import Journal
+from rackless.run.ledger import Ledger, LedgerEntry
+from rackless.simulation.__main__ import load_everything
+from rackless.simulation.campaign import StoryTold, run_seeds
+
+
+def ledger_line_after_the_thing() -> Any:
+    """What is owned is written down a moment later."""
+    own = Ledger.own
+
+    def late(self: Ledger, kind: str, id: Any, **detail: str) -> None:
+        asyncio.get_running_loop().call_later(0.02, lambda: own(self, kind, id, **detail))
+
+    return patch.object(Ledger, "own", late)
+
+
+def ledger_line_struck_before_the_thing_is_gone() -> Any:
+    retire = teardown._retire_namespace
+
+    async def early(entry: LedgerEntry, *rest: Any) -> None:
+        await asyncio.sleep(0)
+        state = next(path for path in Path(entry.id).parents if path.name == "run").parent / "state"
+        Ledger(state / f"{Path(entry.id).parent.name}.ledger").strike(entry)
+        await retire(entry, *rest)
+
+    return patch.object(teardown, "_retire_namespace", early)
+
+
+def swallowed_exception() -> Any:
+    """A stage that failed counts as done."""
+    carry_out = runner.Runner._carry_out
+
+    async def careless(self: runner.Runner, stage: Any, *, restoring: bool) -> None:
+        try:
+            await carry_out(self, stage, restoring=restoring)
+        except RacklessError:
+            self.journal.reach(stage.name)
+
+    return patch.object(runner.Runner, "_carry_out", careless)
+
+
+def lost_wake_up() -> Any:
+    """A look that is due later is forgotten when somebody else waits for a look."""
+    done = Queue.done
+
+    def forgetful(self: Queue, key: Key, after: float | None) -> None:
+        done(self, key, None if after and len(self) else after)
+
+    return patch.object(Queue, "done", forgetful)
+
+
+def missing_fsync() -> Any:
+    """A file is put in its place before its content is on the disk."""
+    fsync = os.fsync
+
+    def hurried(handle: int) -> None:
+        if stat.S_ISDIR(os.fstat(handle).st_mode):
+            os.fsync(handle)
+
+    assert fsync is os.fsync
+    hasty = type("os", (), {"__getattr__": lambda _, name: hurried if name == "fsync" else getattr(os, name)})()
+    return patch.object(files, "os", hasty)
+
+
+def patch_without_a_version() -> Any:
+    """A wish is written over whatever somebody else wrote since it was read."""
+    change = HostWishes._change
+
+    async def blind(self: HostWishes, name: str, wish: Callable[..., bool]) -> bool:
+        def unversioned(record: dict[str, Any], host: Any) -> bool:
+            changed = wish(record, host)
+            record["metadata"].pop("resourceVersion", None)
+            return changed
+
+        return await change(self, name, unversioned)
+
+    return patch.object(HostWishes, "_change", blind)
+
+
+def retry_that_forgets() -> Any:
+    """A program that died is not started again when it died within its first minute."""
+    keep = supervise.Keeper._keep
+
+    async def once(self: supervise.Keeper) -> None:
+        assert self._child is not None
+        begun = asyncio.get_running_loop().time()
+        await self._child.wait()
+        if asyncio.get_running_loop().time() - begun > supervise.STEADY:
+            await keep(self)
+
+    return patch.object(supervise.Keeper, "_keep", once)
+
+
+def stage_reached_before_it_is() -> Any:
+    carrying_out = Journal.carrying_out
+
+    def early(self: Journal, actions: Any) -> Any:
+        for action in actions:
+            self.reach(action.subject.partition("/")[2])
+        return carrying_out(self, actions)
+
+    return patch.object(Journal, "carrying_out", early)
+
+
+def error_that_ends_the_loop() -> Any:
+    """An error that nobody expected ends the looking after that host."""
+    return patch.object(controllers.Loop, "_tell", _never_again)
+
+
+async def _never_again(self: controllers.Loop, *_: Any) -> None:
+    return None
+
+
+PLANTED: Mapping[str, Callable[[], Any]] = {
+    plant.__name__: plant
+    for plant in (
+        ledger_line_after_the_thing,
+        ledger_line_struck_before_the_thing_is_gone,
+        swallowed_exception,
+        lost_wake_up,
+        missing_fsync,
+        patch_without_a_version,
+        retry_that_forgets,
+        error_that_ends_the_loop,
+    )
+}
+
+
+def hunt(name: str, first: int = 0, seeds: int = 500, jobs: int = 2) -> StoryTold | None:
+    """The first seed that finds this bug."""
+    logging.disable()
+    load_everything()
+    with PLANTED[name]():
+        for told in run_seeds(range(first, first + seeds), jobs):
+            if told.wrong:
+                return told
+    return None
+
+
+if __name__ == "__main__":
+    found = hunt(sys.argv[1], *map(int, sys.argv[2:]))
+    print(f"{found.seed}\n{found.wrong[0]}" if found else "not found", flush=True)  # noqa: T201
+    os._exit(0 if found else 1)

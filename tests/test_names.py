@@ -1,0 +1,95 @@
+"""Words: a class name is used once, and a word of the glossary in one meaning."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PACKAGE = ROOT / "src" / "rackless"
+
+TWICE = {
+    "Kind": "Kubernetes' own word: a kind as the API serves it, and as a client names it",
+}
+"""Class names that several modules have, each with the reason why that is clearer than two names."""
+
+MEANINGS = {
+    # word: where classes and modules may be called so, as patterns of `module` or `module:Class`
+    "machine": [
+        r"api\.definitions\.machines",  # the definition of the Machine API's kinds
+        r"(controllers|cluster\.reference|labd)\.machines?\b",  # their controllers, and the objects of a lab's nodes
+        r"labd\.\w+:LabMachines",
+        r"installer\.assets\.",  # manifests of Machines, and the installer's own words around them
+        r"installer\.install_config\.config:MachinePool",  # OpenShift's own word for a set of Machines to be
+    ],
+    "engine": [r"drivers\.fake\.provisioner:_Engine", r"ports\.ironic:Engine"],  # the provisioning engine, Ironic
+    "host": [
+        r"(provisioning|controllers)\b",
+        r"api\.definitions\.hosts?(_rules)?$",
+        r"installer\.",  # platform.baremetal.hosts: BareMetalHosts to be
+        r"(ports|drivers\.fake)\.provisioner:",
+        r"protocol\.messages:Host",
+        r"(labd|operations)\.hosts\b",
+        r"cli\.(commands\.host|host_view)\b",
+    ],
+    "local": [r"drivers\.process:LocalProcesses"],  # of the namespaces that the calling process lives in
+}
+
+
+def modules() -> Iterator[tuple[str, Path]]:
+    for file in sorted(PACKAGE.rglob("*.py")):
+        parts = file.relative_to(PACKAGE).with_suffix("").parts
+        yield ".".join(parts[:-1] if parts[-1] == "__init__" else parts), file
+
+
+@cache
+def classes() -> list[tuple[str, str]]:
+    return [
+        (module, node.name)
+        for module, file in modules()
+        for node in ast.walk(ast.parse(file.read_text()))
+        if isinstance(node, ast.ClassDef)
+    ]
+
+
+def words(name: str) -> set[str]:
+    """Of `BareMetalHost` bare, metal and host; of `host_rules` host and rules; plurals count as their singular."""
+    parts = re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+", name)
+    return {part.lower() for part in parts} | {part.lower().removesuffix("s") for part in parts}
+
+
+def test_a_class_name_is_used_once() -> None:
+    places = defaultdict(list)
+    for module, name in classes():
+        if not name.startswith("_"):
+            places[name].append(module)
+    again = {name: where for name, where in places.items() if len(where) > 1}
+    assert {name: where for name, where in again.items() if name not in TWICE} == {}
+    assert set(TWICE) <= set(again), "a name that is used once needs no exception"
+
+
+@pytest.mark.parametrize("word", MEANINGS)
+def test_a_word_of_the_glossary_has_one_meaning(word: str) -> None:
+    named = [module for module, _ in modules() if word in words(module.rpartition(".")[2])]
+    named += [f"{module}:{name}" for module, name in classes() if word in words(name)]
+    strange = [name for name in named if not any(re.match(pattern, name) for pattern in MEANINGS[word])]
+    assert strange == []
+
+
+@pytest.mark.parametrize("word", MEANINGS)
+def test_the_glossary_says_the_meaning(word: str) -> None:
+    page = (ROOT / "docs" / "explanation" / "architecture.md").read_text()
+    glossary = page.partition("## Words")[2].partition("\n## ")[0]
+    assert f"*{word}*" in glossary
+
+
+def test_names_are_taken_apart_into_words() -> None:
+    assert {"bare", "metal", "host"} <= words("BareMetalHost")
+    assert {"host", "rule", "rules"} <= words("host_rules")
+    assert "machine" not in words("apimachinery")
