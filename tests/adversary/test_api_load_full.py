@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from rackless.api.process import ApiServer
-from rackless.api.stores import etcd as etcd_store
+from rackless.api.stores import room
 from tests.adversary.api_load_attacks import CONFIG_MAPS
 from tests.adversary.test_api_load_clients import LONG
 from tests.api.conftest import Client, Etcd, debian_program, free_ports, settings
@@ -57,7 +57,7 @@ async def test_etcd_that_was_full_takes_writes_again_when_something_was_deleted(
     program = debian_program("etcd-server", "usr/bin/etcd")
     if program is None:
         pytest.skip("etcd-server cannot be had here")
-    monkeypatch.setattr(etcd_store, "_FIRST_PAUSE", 0.2)
+    monkeypatch.setattr(room, "FIRST_PAUSE", 0.2)
     etcd = Etcd(program, tmp_path)
     etcd.more = ("--quota-backend-bytes", str(8 << 20))
     etcd.start()

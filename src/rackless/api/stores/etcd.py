@@ -13,7 +13,6 @@ import asyncio
 import heapq
 import itertools
 import logging
-import random
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import aclosing, suppress
@@ -25,14 +24,13 @@ from rackless.api.stores.groups import MOST_WRITES, PREFIX, SPAN, Group, Write, 
 from rackless.api.stores.memory import ObjectsInMemory, ReadsFromMemory
 from rackless.api.stores.messages import EtcdEvent, EtcdPair
 from rackless.api.stores.port import Compacted, Full, Raced, StoredChange, StoredObject, StoreUnreachable, TooLarge
+from rackless.api.stores.room import Room
 from rackless.api.stores.rpc import EtcdConnection, EtcdCredentials, RefusedByEtcd, Unanswered
 
 _PAGE = 500
 _PATIENCE = 10.0
 _GROUPS_UNDER_WAY = 2
-_DEFRAGMENT_PATIENCE = 60.0
-_FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 60.0
-_PROBE = b"/rackless-probe"
+_MAINTENANCE_PATIENCE = 60.0
 
 logger = logging.getLogger(__name__)
 
@@ -94,8 +92,7 @@ class EtcdStore(ReadsFromMemory):
         self._most_writes = MOST_WRITES
         self._backlog = 0
         self.commits = Histogram()
-        self._full = ""
-        self._making_room: asyncio.Task[None] | None = None
+        self._room = Room(self._ask, self._ask_members, lambda: self.compact(self.revision))
 
     # -- life ----------------------------------------------------------------------------------------------------
 
@@ -112,9 +109,7 @@ class EtcdStore(ReadsFromMemory):
             self._following.cancel()
             with suppress(asyncio.CancelledError):
                 await self._following
-        if self._making_room:
-            self._making_room.cancel()
-            await asyncio.gather(self._making_room, return_exceptions=True)
+        await self._room.close()
         for task in self._sending:
             task.cancel()
         await asyncio.gather(*self._sending, return_exceptions=True)
@@ -135,6 +130,10 @@ class EtcdStore(ReadsFromMemory):
             except RefusedByEtcd as error:
                 raise _refusal(str(error), self._compacted) from error
         raise StoreUnreachable(f"etcd cannot be reached: {problem}")
+
+    async def _ask_members(self, method: str) -> list[bytes]:
+        """Something that each member does or answers for itself, one after the other."""
+        return [await member.ask(method, b"", _MAINTENANCE_PATIENCE) for member in tuple(self._members)]
 
     def _rotate(self, failed: EtcdConnection) -> None:
         """Ask another one first from now on."""
@@ -280,7 +279,7 @@ class EtcdStore(ReadsFromMemory):
 
     @property
     def problem(self) -> str:
-        return self._problem or self._full
+        return self._problem or self._room.problem
 
     @property
     def backlog(self) -> int:
@@ -358,7 +357,8 @@ class EtcdStore(ReadsFromMemory):
 
     def _send_groups(self) -> None:
         while self._waiting and len(self._sending) < _GROUPS_UNDER_WAY:
-            group, self._waiting = next_group(self._waiting, self._most_writes)
+            # While etcd is full each write goes alone: a deletion, which etcd takes, is not refused for its neighbour's sake.
+            group, self._waiting = next_group(self._waiting, 1 if self._room.problem else self._most_writes)
             task = asyncio.create_task(self._send(group), name="etcd-write")
             self._sending.add(task)
             task.add_done_callback(self._sent)
@@ -374,9 +374,15 @@ class EtcdStore(ReadsFromMemory):
             self._most_writes = max(1, len(group.writes) // 2)
             self._waiting = [*group.writes, *self._waiting]
             return
+        except Full as error:
+            self._room.refused(str(error))
+            if not any(write.repeated for write in group.writes) and await self._room.soon():
+                for write in group.writes:
+                    write.repeated = True
+                self._waiting = [*group.writes, *self._waiting]
+                return
+            outcome = {write.key: error for write in group.writes}
         except (StoreUnreachable, TooLarge) as error:
-            if isinstance(error, Full):
-                self._make_room(str(error))
             outcome = {write.key: error for write in group.writes}
         except ValueError as error:
             outcome = {write.key: StoreUnreachable(f"etcd's answer cannot be read: {error}") for write in group.writes}
@@ -403,34 +409,6 @@ class EtcdStore(ReadsFromMemory):
         else:
             await self._until(revision)
         return {write.key: revision * SPAN + place for place, write in done}
-
-    def _make_room(self, why: str) -> None:
-        """etcd that was full refuses every write until somebody compacts, defragments and takes back its alarm; it is
-        ours alone, so that is us.
-        """
-        if not self._full:
-            logger.error("%s", why)
-        self._full = why
-        if self._making_room is None or self._making_room.done():
-            self._making_room = asyncio.create_task(self._until_room(), name="etcd-room")
-
-    async def _until_room(self) -> None:
-        pause = _FIRST_PAUSE
-        while self._full:
-            try:
-                await self.compact(self.revision)
-                for member in tuple(self._members):
-                    await member.ask("Maintenance/Defragment", b"", _DEFRAGMENT_PATIENCE)
-                for full in messages.full_members(await self._ask("Maintenance/Alarm", messages.ALARMS)):
-                    await self._ask("Maintenance/Alarm", messages.disarm(full))
-                await self._ask("KV/Put", messages.put_alone(_PROBE, b"room?"))
-                self._full = ""
-                logger.warning("etcd takes writes again")
-                return
-            except (StoreUnreachable, Unanswered, RefusedByEtcd, ValueError) as error:
-                logger.info("etcd has no room yet: %s", error)
-            await asyncio.sleep(pause * (0.5 + random.random()))
-            pause = min(2 * pause, _LONGEST_PAUSE)
 
     async def compact(self, revision: int) -> None:
         revision = min(revision, self.revision) // SPAN

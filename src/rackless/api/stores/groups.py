@@ -42,6 +42,8 @@ class Write:
     expected: int
     data: bytes | None
     done: asyncio.Future[int]
+    repeated: bool = False
+    """It was refused for want of room and is sent again, once."""
 
     @property
     def size(self) -> int:

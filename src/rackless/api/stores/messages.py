@@ -75,6 +75,11 @@ def disarm(member: int) -> bytes:
     return integer(1, 2) + integer(2, member) + integer(3, _NO_SPACE)
 
 
+def database_size(answer: bytes) -> int:
+    """The bytes of a member's database file, of its status."""
+    return next((int(value) for number, value in parts(answer) if number == 3), 0)
+
+
 def put(key: bytes, value: bytes) -> bytes:
     return field(2, field(1, key) + field(2, value))
 
