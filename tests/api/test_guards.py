@@ -362,9 +362,22 @@ def test_a_message_changed_or_a_status_is_a_decision_changed() -> None:
     old, new = status("Approved"), status("Approved")
     new["status"]["conditions"][0]["message"] = "other"
     assert problems(CERTIFICATE_REQUEST, new, old, "approval") == [("status.conditions", FORBIDDEN)]
+    seen = [{"type": "Seen"}]
+    new = {"spec": SPEC, "status": {"conditions": [*seen, {**old["status"]["conditions"][0], "status": "False"}]}}
+    assert ("status.conditions", FORBIDDEN) in problems(CERTIFICATE_REQUEST, new, old, "approval")
     new = status("Approved")
     new["status"]["conditions"][0]["lastUpdateTime"] = "later"
     assert problems(CERTIFICATE_REQUEST, new, old, "approval") == []
+
+
+def test_a_refused_decision_says_what_was_wrong_and_what_would_be_right() -> None:
+    both = messages(CERTIFICATE_REQUEST, status("Approved", "Denied"), status())
+    assert 'Invalid value: "Denied"' in both
+    assert 'Unsupported value: "False": supported values: "True"' in messages(
+        CERTIFICATE_REQUEST, status("Approved", value="False"), status()
+    )
+    unsaid = {"spec": SPEC, "status": {"conditions": [{"type": "Approved"}]}}
+    assert 'Unsupported value: ""' in messages(CERTIFICATE_REQUEST, unsaid, status())
 
 
 @pytest.mark.parametrize(
@@ -416,6 +429,8 @@ def test_each_door_changes_its_own_part() -> None:
     by_status = written(old, {**other, "status": dict(other["status"])}, "status")
     assert by_status["status"]["certificate"] == "b"
     assert [c["type"] for c in by_status["status"]["conditions"]] == ["Approved", "Failed"]
+    denied = written(status("Denied"), status(), "status")
+    assert [c["type"] for c in denied["status"]["conditions"]] == ["Denied"]
     assert written(old, {**other}, "")["status"]["certificate"] == "a"
     assert [c["type"] for c in written(old, {**other}, "")["status"]["conditions"]] == ["Approved", "Seen"]
     assert "status" not in written({"spec": SPEC}, {}, "")
@@ -437,10 +452,15 @@ def test_who_asks_and_for_what_is_filled_in() -> None:
     )
     assert new["spec"] == {"username": "bob", "groups": ["devs"], "usages": ["digital signature", "key encipherment"]}
     assert prepared(CERTIFICATE_REQUEST, {"spec": {"usages": ["a"]}})["spec"]["usages"] == ["a"]
+    alone: Json = {"spec": {"groups": ["system:masters"], "usages": ["a"]}}
+    assert CERTIFICATE_REQUEST.prepare is not None
+    CERTIFICATE_REQUEST.prepare(Writing(alone, None, Caller("eve", ()), "now"))
+    assert alone["spec"]["groups"] == [], "who is in no group cannot name one"
     assert prepared(CERTIFICATE_REQUEST, {"spec": "x"}) == {"spec": "x"}
 
 
 def test_the_schema_of_a_request_knows_its_fields() -> None:
+    assert CERTIFICATE_REQUEST.kind == "CertificateSigningRequest"
     spec = {**SPEC, "expirationSeconds": 600, "username": "bob", "uid": "1", "groups": ["a"], "extra": {"k": ["v"]}}
     kept, wrong = walked(CERTIFICATE_REQUEST, spec={**spec, "other": 1}, status={"certificate": "YQ==", "other": 1})
     assert kept["spec"] == spec and kept["status"] == {"certificate": "YQ=="} and not wrong

@@ -21,8 +21,8 @@ def _prepare_request(writing: Writing) -> None:
     if old is None:
         spec = new.get("spec")
         if isinstance(spec, dict):
-            for owned in ("username", "uid", "groups", "extra"):
-                spec.pop(owned, None)
+            for optional in ("uid", "extra"):  # name and groups are in every caller's information
+                spec.pop(optional, None)
             spec |= writing.caller.info()
             spec.setdefault("usages", ["digital signature", "key encipherment"])
         return
