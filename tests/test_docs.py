@@ -9,6 +9,7 @@ import pytest
 
 from rackless.cli.main import COMMANDS, cli
 from rackless.cli.reference import reference as commands_reference
+from rackless.diagnosis.reference import reference as rules_reference
 from rackless.errors import FINDINGS, RacklessError
 from rackless.spec.explain import fields, reference
 from rackless.spec.load import parse
@@ -26,6 +27,10 @@ def test_the_reference_of_commands_is_current_and_has_every_option() -> None:
     assert page == commands_reference(), "run scripts/docs"
     for code in [0, 1, FINDINGS, *(kind.exit_code for kind in _family(RacklessError))]:
         assert f"\n| {code} | " in page
+
+
+def test_the_reference_of_why_is_current() -> None:
+    assert (ROOT / "docs/reference/why.md").read_text() == rules_reference(), "run scripts/docs"
 
 
 def _family(kind: type[RacklessError]) -> list[type[RacklessError]]:

@@ -10,7 +10,7 @@
     ├── GaveUp                7   we waited for something and it did not come
     └── Interrupted         130   a person stopped us
 
-A command that looks for trouble and finds some (`check`, `doctor`) ends with 10: nothing went wrong, something is.
+A command that looks for trouble and finds some (`check`, `doctor`, `why`) ends with 10: nothing went wrong, something is.
 
 An error says what is wrong, why it matters, and what to do. It is raised where the facts are known and
 shown once, by `rackless.cli.failure`. This module knows nothing of the rest of the package.
@@ -36,7 +36,7 @@ EXIT_CODES = {
     5: "a program of someone else failed",
     6: "a host could not be provisioned",
     7: "something was waited for and did not come",
-    FINDINGS: "findings: `check` or `doctor` looked and found something",
+    FINDINGS: "findings: `check`, `doctor` or `why` looked and found something",
     130: "interrupted",
 }
 

@@ -41,8 +41,8 @@ class FullEtcd:
         self.history = 0
 
 
-def room_of(etcd: FullEtcd) -> room.Room:
-    return room.Room(etcd.ask, etcd.ask_members, etcd.compact)
+def room_of(etcd: FullEtcd) -> room.EtcdRoom:
+    return room.EtcdRoom(etcd.ask, etcd.ask_members, etcd.compact)
 
 
 async def test_room_is_made_at_once_where_only_the_history_was_large() -> None:
@@ -103,7 +103,7 @@ async def test_closing_answers_those_who_wait_for_room() -> None:
     async def stuck() -> None:
         await never.wait()
 
-    space = room.Room(etcd.ask, etcd.ask_members, stuck)
+    space = room.EtcdRoom(etcd.ask, etcd.ask_members, stuck)
     space.refused("full")
     waiting = asyncio.create_task(space.soon())
     await asyncio.sleep(0)

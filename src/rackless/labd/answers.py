@@ -34,6 +34,9 @@ def _looks(lab: RunningLab, folders: Callable[[], FolderWatch], own: int) -> lis
     async def hosts(_: Nothing) -> say.HostList:
         return say.HostList(tuple(await lab.hosts.records()))
 
+    async def objects(_: Nothing) -> say.LabObjects:
+        return await lab.machines.objects()
+
     async def observe(_: Nothing) -> say.LabSeen:
         return await lab.observe()
 
@@ -44,6 +47,7 @@ def _looks(lab: RunningLab, folders: Callable[[], FolderWatch], own: int) -> lis
         say.HEALTH.by(health),
         say.STATUS.by(status),
         say.HOSTS.by(hosts),
+        say.OBJECTS.by(objects),
         say.OBSERVE.by(observe),
         say.OBSERVE_ALL.by(observe_all),
     ]

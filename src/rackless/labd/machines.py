@@ -6,6 +6,7 @@ Written when the cluster is there. Running hosts are not touched: a Machine take
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 
 from rackless.cluster.reference.machines import WORKERS, machine_for, new_image, worker_set
 from rackless.cluster.reference.recipe import Cluster
@@ -25,7 +26,7 @@ from rackless.ports.api import Access, ApiConnection
 from rackless.ports.drivers import Drivers
 from rackless.ports.provisioner import Image
 from rackless.ports.resources import Record
-from rackless.protocol.messages import Scaled
+from rackless.protocol.messages import LabObjects, Scaled
 from rackless.run.waiting import until
 from rackless.spec.lab import Role
 
@@ -113,6 +114,17 @@ class LabMachines:
         hosts = await self._resources.list(HOST)
         spare = [host for host in hosts if not (host.get("spec") or {}).get("consumerRef")]
         return Scaled(before, wanted, len(spare))
+
+    async def objects(self) -> LabObjects:
+        """Machines, Nodes and certificate requests; without the cluster's part while its API does not answer."""
+        machines = tuple(await self._resources.list(KIND))
+        nodes: tuple[Record, ...] = ()
+        requests: tuple[Record, ...] = ()
+        if self._open:
+            with suppress(LabError):
+                nodes = tuple(await self._open[-1].list("Node"))
+                requests = tuple(await self._open[-1].list("CertificateSigningRequest"))
+        return LabObjects(machines, nodes, requests)
 
     def start(self) -> None:
         if self._running is not None and not self._running.done():

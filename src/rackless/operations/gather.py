@@ -24,6 +24,8 @@ from rackless.operations.access import inside_command
 from rackless.operations.doctor import examine
 from rackless.operations.lab_registry import require_lab, require_root
 from rackless.ports.drivers import Drivers
+from rackless.protocol import messages as say
+from rackless.protocol.client import ControlClient
 from rackless.run.paths import LabPaths, Roots
 
 LONGEST = 20 << 20
@@ -57,6 +59,8 @@ async def gather(name: str, output: Path, roots: Roots, drivers: Drivers) -> dic
         files["status.json"] = _blot(_json(encode(await operations.status(name, roots))), secrets)
         files["hosts.json"] = _blot(_json(await host_operations.hosts(name, roots)), secrets)
         files["observed.json"] = _json(asdict(await operations.observe(paths, drivers)))
+        objects = await ControlClient(paths.socket).look(say.OBJECTS)
+        files["objects.json"] = _blot(_json(encode(objects)), secrets)
     with suppress(RacklessError):
         for file, question in QUESTIONS.items():
             done = await drivers.processes.run(inside_command(name, question, roots, drivers), check=False, within=20)

@@ -138,6 +138,15 @@ class HostList:
 
 
 @dataclass(frozen=True, slots=True)
+class LabObjects:
+    """What the lab's APIs hold beside hosts: Machines in labd's, Nodes and certificate requests in the cluster's."""
+
+    machines: tuple[Record, ...] = ()
+    nodes: tuple[Record, ...] = ()
+    requests: tuple[Record, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class WishedImage:
     url: str
     checksum: str = ""
@@ -266,6 +275,7 @@ STATUS = Exchange("status", Nothing, LabStatus)
 OBSERVE = Exchange("observe", Nothing, LabSeen)
 OBSERVE_ALL = Exchange("observe-all", Nothing, LabSeen)
 HOSTS = Exchange("hosts", Nothing, HostList, bare="hosts")
+OBJECTS = Exchange("objects", Nothing, LabObjects)
 FAULTS = Exchange("faults", Nothing, FaultList, bare="faults")
 
 STAGE = Exchange("stage", RunStage, Nothing, works=True)

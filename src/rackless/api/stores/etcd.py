@@ -24,7 +24,7 @@ from rackless.api.stores.groups import MOST_WRITES, PREFIX, SPAN, Group, Write, 
 from rackless.api.stores.memory import ObjectsInMemory, ReadsFromMemory
 from rackless.api.stores.messages import EtcdEvent, EtcdPair
 from rackless.api.stores.port import Compacted, Full, Raced, StoredChange, StoredObject, StoreUnreachable, TooLarge
-from rackless.api.stores.room import Room
+from rackless.api.stores.room import EtcdRoom
 from rackless.api.stores.rpc import EtcdConnection, EtcdCredentials, RefusedByEtcd, Unanswered
 
 _PAGE = 500
@@ -92,7 +92,7 @@ class EtcdStore(ReadsFromMemory):
         self._most_writes = MOST_WRITES
         self._backlog = 0
         self.commits = Histogram()
-        self._room = Room(self._ask, self._ask_members, lambda: self.compact(self.revision))
+        self._room = EtcdRoom(self._ask, self._ask_members, lambda: self.compact(self.revision))
 
     # -- life ----------------------------------------------------------------------------------------------------
 

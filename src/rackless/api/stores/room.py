@@ -26,7 +26,7 @@ Ask = Callable[[str, bytes], Awaitable[bytes]]
 AskAll = Callable[[str], Awaitable[list[bytes]]]
 
 
-class Room:
+class EtcdRoom:
     """Whether etcd takes writes, and the task that makes room when it does not."""
 
     def __init__(self, ask: Ask, ask_members: AskAll, compact: Callable[[], Awaitable[None]]) -> None:

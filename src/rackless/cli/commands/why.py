@@ -1,0 +1,97 @@
+"""`rackless why`: one sentence, what it rests on, and what to do."""
+
+from __future__ import annotations
+
+import asyncio
+import textwrap
+from pathlib import Path
+
+import click
+from rich.console import Console
+from rich.text import Text
+
+from rackless.cli.options import json_option, lab_name, lab_options, print_json
+from rackless.diagnosis.rule import Diagnosis
+from rackless.errors import FINDINGS, InputError
+from rackless.operations.this_computer import this_computer
+from rackless.operations.why import WhyAnswer, why_archive, why_installer, why_lab
+from rackless.run.paths import Roots
+
+_MOST_EVIDENCE = 8
+
+
+@click.command()
+@click.argument("subject", required=False, default="")
+@lab_options
+@click.option(
+    "--archive", type=click.Path(path_type=Path, dir_okay=False, exists=True), help="An archive of `rackless gather`."
+)
+@click.option(
+    "--installer-dir", type=click.Path(path_type=Path, file_okay=False), help="The folder of an openshift-install run."
+)
+@json_option()
+@click.pass_context
+def why(
+    ctx: click.Context,
+    subject: str,
+    file: Path | None,
+    name: str | None,
+    archive: Path | None,
+    installer_dir: Path | None,
+    as_json: bool,
+) -> None:
+    """Say what is stuck or wrong, worst first: one sentence, its evidence, and what to do.
+
+    SUBJECT is one thing: a host (ctrl-0), node/NAME, vip/api, cluster/etcd, …; without it, all of the lab.
+
+    Exit code 0: nothing is wrong; 10: something is.
+    """
+    if archive is not None and installer_dir is not None:
+        raise InputError("--archive and --installer-dir are two questions", hint="ask one after the other")
+    if installer_dir is not None:
+        answer = why_installer(installer_dir, subject)
+    elif archive is not None:
+        answer = why_archive(archive, subject)
+    else:
+        answer = asyncio.run(why_lab(lab_name(file, name), Roots.from_environment(), this_computer(), subject))
+    if as_json:
+        print_json(answer.as_json())
+    else:
+        _show(answer, subject, Console(highlight=False, soft_wrap=True))
+    if answer.findings:
+        ctx.exit(FINDINGS)
+
+
+def _show(answer: WhyAnswer, subject: str, console: Console) -> None:
+    if not answer.findings:
+        about = f"{subject} of {answer.about}" if subject else answer.about
+        console.print(
+            Text.assemble(("✓ ", "green"), f"nothing is wrong with {about}, as far as {answer.rules} rules look")
+        )
+        return
+    for number, found in enumerate(answer.findings):
+        if number:
+            console.print()
+        _show_one(found, console)
+
+
+def _show_one(found: Diagnosis, console: Console) -> None:
+    width = max(min(console.width, 120) - 6, 40)
+    first, *more = textwrap.wrap(found.cause.message, width)
+    console.print(Text.assemble(("✗ ", "bold red"), (first, "bold"), (f"  {found.rule}" if not more else "", "dim")))
+    for number, line in enumerate(more):
+        console.print(
+            Text.assemble("  ", (line, "bold"), (f"  {found.rule}" if number == len(more) - 1 else "", "dim"))
+        )
+    for one in found.cause.evidence[:_MOST_EVIDENCE]:
+        at = f"{one.at}  " if one.at else ""
+        head, *rest = textwrap.wrap(one.text, width) or [""]
+        console.print(Text.assemble("    ", (f"{at}{one.source}: ", "dim"), head))
+        for line in rest:
+            console.print("      " + line)
+    if (left := len(found.cause.evidence) - _MOST_EVIDENCE) > 0:
+        console.print(Text(f"    … and {left} lines more with --json", "dim"))
+    head, *rest = textwrap.wrap(found.cause.remedy, width)
+    console.print(Text.assemble(("  do: ", "bold cyan"), head))
+    for line in rest:
+        console.print("      " + line)

@@ -1,0 +1,92 @@
+"""What `openshift-install` wrote about its last run: the lines of its log. Only read; passwords are left out.
+
+The installer appends to one log, and a run begins where it says how it was called. The last that installed counts, or that failed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from rackless.errors import InputError
+
+LOG = ".openshift_install.log"
+_LINE = re.compile(r'^(?:time="?(?P<at>[^" ]+)"? )?level=(?P<level>\w+) msg=(?P<message>".*"|.*)$')
+_PASSWORD = re.compile(r"(?i)password: *\S")
+_MOST_BYTES = 16 << 20
+_BEGINNING = "Running: "
+_INSTALLING = re.compile(r" (create cluster|wait-for)\b")
+
+
+@dataclass(frozen=True, slots=True)
+class InstallerLine:
+    at: str
+    level: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class InstallerRun:
+    source: str
+    """The log's name, for evidence."""
+    lines: tuple[InstallerLine, ...]
+
+    def matches(self, pattern: str, *levels: str) -> Iterator[tuple[InstallerLine, re.Match[str]]]:
+        """Lines whose message fits, in order."""
+        for line in self.lines:
+            if (not levels or line.level in levels) and (found := re.search(pattern, line.message)):
+                yield line, found
+
+    def last(self, pattern: str, *levels: str) -> tuple[InstallerLine, re.Match[str]] | None:
+        return next(iter(reversed(list(self.matches(pattern, *levels)))), None)
+
+    @property
+    def complete(self) -> bool:
+        return self.last(r"^Install complete!") is not None
+
+    @property
+    def failed(self) -> bool:
+        """Whether the run ended by an error of the installer's own."""
+        return any(line.level in ("error", "fatal") for line in self.lines)
+
+
+def parse_run(source: str, text: str) -> InstallerRun:
+    runs: list[list[InstallerLine]] = [[]]
+    for raw in text.splitlines():
+        if (found := _LINE.match(raw)) is None:
+            continue
+        message = found["message"]
+        if message.startswith('"') and message.endswith('"') and len(message) > 1:
+            message = message[1:-1].replace('\\"', '"')
+        if message.startswith(_BEGINNING):
+            runs.append([])
+        if not _PASSWORD.search(message):
+            runs[-1].append(InstallerLine(found["at"] or "", found["level"], message.strip()))
+    return InstallerRun(source, tuple(next((run for run in reversed(runs) if _tells(run)), ())))
+
+
+def _tells(run: list[InstallerLine]) -> bool:
+    """Whether a run says how the installation stands: cleaning up after a failure that went well does not undo the failure."""
+    if not run:
+        return False
+    called = run[0].message
+    return not called.startswith(_BEGINNING) or bool(_INSTALLING.search(called)) or run[-1].level == "fatal"
+
+
+def read_run(folder: Path) -> InstallerRun:
+    """Raises InputError where no installer has run."""
+    log = folder / LOG
+    try:
+        with log.open("rb") as file:
+            file.seek(0, 2)
+            file.seek(max(0, file.tell() - _MOST_BYTES))
+            text = file.read().decode(errors="replace")
+    except OSError as error:
+        raise InputError(
+            f"there is no run of openshift-install in {folder}",
+            why=f"{log}: {error.strerror}",
+            hint="name the folder that was given to the installer with --dir",
+        ) from error
+    return parse_run(LOG, text)

@@ -1,0 +1,138 @@
+"""What can be wrong with a cluster that was installed: etcd, the API's VIP, its nodes, their certificates, Machines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from rackless.diagnosis.lab_evidence import LabEvidence
+from rackless.diagnosis.rule import CauseRule, Depth, Evidence, RootCause
+from rackless.protocol.messages import Record
+
+
+def _vip_two(seen: LabEvidence) -> Iterator[RootCause]:
+    vip = seen.status.vip if seen.status and seen.stands else None
+    if vip is not None and len(vip.holders) > 1:
+        yield RootCause(
+            "vip/api", f"{vip.address} is held by {len(vip.holders)} machines at once: {', '.join(vip.holders)}",
+            (Evidence("ARP", vip.detail),),
+            "control planes that do not hear each other's adverts each take it: look at keepalived on both "
+            "(`rackless ssh NAME journalctl -u keepalived`); a stranger's MAC is somebody else's machine with this address",
+        )  # fmt: skip
+
+
+def _vip_nobody(seen: LabEvidence) -> Iterator[RootCause]:
+    vip = seen.status.vip if seen.status and seen.stands else None
+    if vip is not None and not vip.holders and not _quorum_lost(seen):
+        yield RootCause(
+            "vip/api", f"nobody holds the API VIP {vip.address}", (Evidence("ARP", vip.detail),),
+            "keepalived takes it only where the API is ready: `rackless ssh NAME systemctl status keepalived haproxy`",
+        )  # fmt: skip
+
+
+def _vip_not_ready(seen: LabEvidence) -> Iterator[RootCause]:
+    vip = seen.status.vip if seen.status and seen.stands else None
+    if vip is not None and vip.holder and not vip.ready and not _quorum_lost(seen):
+        yield RootCause(
+            "vip/api", f"{vip.holder} holds the API VIP, but no API is ready behind it",
+            (Evidence("the API at its VIP", vip.detail),),
+            f"`rackless ssh {vip.holder} systemctl status rackless-api haproxy`",
+        )  # fmt: skip
+
+
+def _quorum_lost(seen: LabEvidence) -> bool:
+    etcd = seen.status.etcd if seen.status and seen.stands else None
+    return etcd is not None and len(etcd.members) > 0 and 2 * etcd.healthy <= len(etcd.members)
+
+
+def _no_quorum(seen: LabEvidence) -> Iterator[RootCause]:
+    etcd = seen.status.etcd if seen.status else None
+    if etcd is not None and _quorum_lost(seen):
+        bad = [member for member in etcd.members if not member.healthy]
+        yield RootCause(
+            "cluster/etcd",
+            f"etcd has no quorum: {etcd.healthy} of {len(etcd.members)} members are healthy, so nothing can be written",
+            tuple(Evidence(f"etcd on {member.name}", member.problem or "not healthy") for member in bad),
+            f"bring {bad[0].name} back first: `rackless power {bad[0].name} status`, `rackless console {bad[0].name}`",
+        )  # fmt: skip
+
+
+def _member_down(seen: LabEvidence) -> Iterator[RootCause]:
+    etcd = seen.status.etcd if seen.status and seen.stands else None
+    if etcd is None or _quorum_lost(seen):
+        return
+    power = {server.name: server.power for server in seen.status.servers} if seen.status else {}
+    for member in etcd.members:
+        if not member.healthy:
+            off = power.get(member.name) == "off"
+            yield RootCause(
+                f"etcd/{member.name}",
+                f"etcd on {member.name} does not take part{': its server is off' if off else ''}; the quorum is at risk",
+                (Evidence(f"etcd on {member.name}", member.problem or "not healthy"),),
+                f"`rackless power {member.name} on`" if off else f"`rackless ssh {member.name} systemctl status etcd`",
+            )  # fmt: skip
+
+
+def _condition(record: Record, kind: str) -> dict[str, Any]:
+    status: Any = record.get("status") or {}
+    return next((dict(one) for one in status.get("conditions") or () if one.get("type") == kind), {})
+
+
+def _name(record: Record) -> str:
+    metadata: Any = record["metadata"]
+    return str(metadata["name"])
+
+
+def _node_not_ready(seen: LabEvidence) -> Iterator[RootCause]:
+    power = {server.name: server.power for server in seen.status.servers} if seen.status else {}
+    for node in seen.nodes:
+        ready = _condition(node, "Ready")
+        if ready.get("status") == "True":
+            continue
+        name = _name(node)
+        off = power.get(name) == "off"
+        said = f"{ready.get('reason', '')}: {ready.get('message', '')}".strip(": ") or "it never said that it is Ready"
+        yield RootCause(
+            f"node/{name}", f"node {name} is not Ready: {'its server is off' if off else said}",
+            (Evidence("the Node's conditions", said, str(ready.get("lastTransitionTime") or "")),),
+            f"`rackless power {name} on`" if off else f"`rackless ssh {name} systemctl status rackless-node`",
+        )  # fmt: skip
+
+
+def _pending_request(seen: LabEvidence) -> Iterator[RootCause]:
+    for request in seen.requests:
+        status: Any = request.get("status") or {}
+        if status.get("conditions") or status.get("certificate"):
+            continue
+        spec: Any = request.get("spec") or {}
+        asked = f"{spec.get('username')} asks {spec.get('signerName')}"
+        yield RootCause(
+            f"csr/{_name(request)}", f"nobody approves a certificate: {asked}, and is no Machine of this cluster",
+            (Evidence("CertificateSigningRequest", asked),),
+            f"`kubectl describe csr {_name(request)}` says why; approve it only if you know who asks: "
+            f"`kubectl certificate approve {_name(request)}`",
+        )  # fmt: skip
+
+
+def _no_host(seen: LabEvidence) -> Iterator[RootCause]:
+    for machine in seen.machines:
+        claimed = _condition(machine, "HostClaimed")
+        if claimed.get("status") == "False" and claimed.get("reason") == "NoHostAvailable":
+            name = _name(machine)
+            yield RootCause(
+                f"machine/{name}", f"Machine {name} has no host: none that fits is free",
+                (Evidence("its conditions", str(claimed.get("message")), str(claimed.get("lastTransitionTime") or "")),),
+                "add a server to the lab (`count` of a group, then `rackless up`), or scale down",
+            )  # fmt: skip
+
+
+RULES: tuple[CauseRule[LabEvidence], ...] = (
+    CauseRule("cluster/no-quorum", "nothing can be written, the API is not ready", Depth.CLUSTER, _no_quorum),
+    CauseRule("cluster/vip-two", "clients reach now one, now the other", Depth.NETWORK, _vip_two),
+    CauseRule("cluster/vip-nobody", "the API's address does not answer", Depth.CLUSTER, _vip_nobody),
+    CauseRule("cluster/vip-not-ready", "the API's address refuses", Depth.CLUSTER, _vip_not_ready),
+    CauseRule("cluster/etcd-member", "one control plane is missing", Depth.CLUSTER, _member_down),
+    CauseRule("cluster/node-not-ready", "`kubectl get nodes` says NotReady", Depth.CLUSTER, _node_not_ready),
+    CauseRule("cluster/csr-pending", "a node does not join", Depth.MACHINE, _pending_request),
+    CauseRule("machine/no-host", "a MachineSet does not grow", Depth.MACHINE, _no_host),
+)

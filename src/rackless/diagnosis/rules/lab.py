@@ -1,0 +1,90 @@
+"""What can be wrong with a lab's own parts: the hypervisor's room, labd, the programs it keeps, faults that were asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rackless.diagnosis.blackouts import FULL
+from rackless.diagnosis.lab_evidence import LabEvidence
+from rackless.diagnosis.rule import CauseRule, Depth, Evidence, RootCause
+
+SCARCE_MEMORY = 128 << 20
+"""Bytes; below it the kernel is about to end a process, and a QEMU is the largest."""
+
+
+def _no_room(seen: LabEvidence) -> Iterator[RootCause]:
+    if seen.free_bytes is not None and seen.free_bytes < FULL:
+        yield RootCause(
+            "hypervisor/disk",
+            "there is no room left for the servers' disks: a server stops at its next write",
+            (Evidence("file system of the lab's folder", f"{seen.free_bytes >> 20} MiB free"),),
+            "make room; servers that stopped go on by themselves. `rackless images prune` removes cached images that no lab uses",
+        )
+
+
+def _no_memory(seen: LabEvidence) -> Iterator[RootCause]:
+    if seen.memory_available is not None and seen.memory_available < SCARCE_MEMORY:
+        yield RootCause(
+            "hypervisor/memory",
+            "this computer has almost no memory left: its kernel will end a server",
+            (Evidence("/proc/meminfo", f"{seen.memory_available >> 20} MiB available"),),
+            "stop a lab or another program; `rackless plan` tells what a lab needs",
+        )
+
+
+def _daemon_gone(seen: LabEvidence) -> Iterator[RootCause]:
+    if seen.daemon == "not running":
+        last = (Evidence("journal", f"the last `up` was cut off at: {seen.interrupted}"),) if seen.interrupted else ()
+        yield RootCause(
+            "lab/labd",
+            "the lab's daemon does not run, though nobody stopped it: the computer was restarted, or it was killed",
+            (Evidence("control socket", "nobody answers"), *last),
+            "`rackless up` starts it; servers that run are taken over as they are",
+        )
+
+
+def _stopped(seen: LabEvidence) -> Iterator[RootCause]:
+    if seen.daemon == "stopped":
+        yield RootCause(
+            "lab/labd", "the lab is stopped, by `rackless down`",
+            (Evidence("the lab's folder", "the list of servers to start again is there"),), "`rackless up` starts it",
+        )  # fmt: skip
+
+
+def _cut_off(seen: LabEvidence) -> Iterator[RootCause]:
+    if seen.status is not None and seen.status.cut_off:
+        yield RootCause(
+            "lab/up", f"the last `rackless up` was cut off at: {', '.join(seen.status.cut_off)}",
+            (Evidence("journal", "stages that began and did not end"),), "`rackless up` goes on there",
+        )  # fmt: skip
+
+
+def _part_down(seen: LabEvidence) -> Iterator[RootCause]:
+    for part in seen.status.parts if seen.status else ():
+        if not part.running:
+            log = (Evidence("log", part.log),) if part.log else ()
+            yield RootCause(
+                f"part/{part.name}", f"{part.name} does not run: {part.reason or 'it ended'}",
+                (Evidence("labd", f"started again {part.restarts} times"), *log),
+                f"its log says why (`rackless logs {part.name}`); labd tries it again by itself",
+            )  # fmt: skip
+
+
+def _fault_asked_for(seen: LabEvidence) -> Iterator[RootCause]:
+    for fault in seen.status.faults if seen.status else ():
+        if fault.happened:
+            yield RootCause(
+                f"bmc/{fault.server}" if fault.server else "bmc/all", f"a fault that somebody asked for happens: {fault.text}",
+                (Evidence("labd", f"it happened {fault.happened} times"),), f"`rackless bmc fault clear {fault.id}`",
+            )  # fmt: skip
+
+
+RULES: tuple[CauseRule[LabEvidence], ...] = (
+    CauseRule("lab/no-room", "servers stop, writes fail", Depth.HYPERVISOR, _no_room),
+    CauseRule("lab/no-memory", "servers are killed", Depth.HYPERVISOR, _no_memory),
+    CauseRule("lab/daemon-gone", "commands say that the daemon does not run", Depth.DAEMON, _daemon_gone),
+    CauseRule("lab/part-down", "libvirtd, dnsmasq, Ironic or the API does not answer", Depth.DAEMON, _part_down),
+    CauseRule("lab/fault-asked-for", "a BMC misbehaves", Depth.BMC, _fault_asked_for),
+    CauseRule("lab/up-cut-off", "something is missing", Depth.PERSON, _cut_off),
+    CauseRule("lab/stopped", "nothing runs", Depth.PERSON, _stopped),
+)

@@ -1,0 +1,104 @@
+"""`rackless why`: collect what is known, from a running lab, a dead one, an archive or an installer's folder, and ask the rules."""
+
+from __future__ import annotations
+
+import json
+import tarfile
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rackless.codec import BadValue, decode
+from rackless.diagnosis.installer_run import read_run
+from rackless.diagnosis.lab_evidence import LabEvidence
+from rackless.diagnosis.rule import Diagnosis, explain
+from rackless.diagnosis.rules import cluster, installer, lab, provisioning
+from rackless.errors import InputError, RacklessError
+from rackless.operations.lab import AbsentLab, status
+from rackless.operations.lab_registry import require_lab
+from rackless.ports.drivers import Drivers
+from rackless.protocol import messages as say
+from rackless.protocol.client import ControlClient
+from rackless.run.journal import Journal
+from rackless.run.paths import LabPaths, Roots
+
+LAB_RULES = (*lab.RULES, *provisioning.RULES, *cluster.RULES)
+_LARGEST_MEMBER = 64 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class WhyAnswer:
+    about: str
+    """What was looked at, for a person."""
+    findings: Sequence[Diagnosis]
+    rules: int
+
+    def as_json(self) -> dict[str, Any]:
+        return {"about": self.about, "rules": self.rules, "findings": [one.as_json() for one in self.findings]}
+
+
+async def why_lab(name: str, roots: Roots, drivers: Drivers, subject: str = "") -> WhyAnswer:
+    """What is stuck or wrong with a lab now, the deepest cause first."""
+    paths = require_lab(name, roots)
+    seen = await _look(name, paths, roots, drivers)
+    return WhyAnswer(f"lab {name}", explain(LAB_RULES, seen, subject), len(LAB_RULES))
+
+
+async def _look(name: str, paths: LabPaths, roots: Roots, drivers: Drivers) -> LabEvidence:
+    found = await status(name, roots)
+    free = drivers.computer.free_bytes(paths.disks)
+    memory = drivers.computer.memory().available
+    if isinstance(found, AbsentLab):
+        told = Journal(paths.journal, paths.goal).read().cut_off
+        cut_off = ", ".join(f"{action.verb} {action.subject}" for action in told)
+        return LabEvidence(name, found.daemon, free_bytes=free, memory_available=memory, interrupted=cut_off)
+    client = ControlClient(paths.socket)
+    records, objects = (await client.look(say.HOSTS)).hosts, say.LabObjects()
+    with suppress(RacklessError):  # a daemon of an earlier version does not know this question
+        objects = await client.look(say.OBJECTS)
+    return LabEvidence(
+        name, "running", found, records, objects.machines, objects.nodes, objects.requests, free, memory
+    )  # fmt: skip
+
+
+def why_archive(archive: Path, subject: str = "") -> WhyAnswer:
+    """The same of an archive that `rackless gather` wrote, on whatever computer."""
+    files = _unpack(archive)
+    name = archive.name
+    try:
+        recorded = json.loads(files["status.json"]) if "status.json" in files else {}
+        known = decode(say.LabStatus, recorded) if "servers" in recorded else None
+        records = tuple(json.loads(files.get("hosts.json", b"[]")))
+        objects = decode(say.LabObjects, json.loads(files.get("objects.json", b"{}")))
+    except (ValueError, BadValue) as error:
+        raise InputError(f"{archive} cannot be read as an archive of `rackless gather`", why=str(error)) from error
+    daemon = "running" if known else recorded.get("daemon", "not running")
+    seen = LabEvidence(
+        recorded.get("lab", name), daemon, known, records, objects.machines, objects.nodes, objects.requests
+    )  # fmt: skip
+    return WhyAnswer(f"the archive {name}", explain(LAB_RULES, seen, subject), len(LAB_RULES))
+
+
+def _unpack(archive: Path) -> dict[str, bytes]:
+    """The JSON files at the top of an archive, by name; read in memory, nothing is written."""
+    files: dict[str, bytes] = {}
+    try:
+        with tarfile.open(archive, "r:gz") as packed:
+            for member in packed:
+                folder, _, name = member.name.partition("/")
+                if member.isfile() and folder and name.endswith(".json") and "/" not in name:
+                    if member.size > _LARGEST_MEMBER:
+                        raise InputError(f"{name} in {archive} is larger than an archive of ours has it")
+                    if (file := packed.extractfile(member)) is not None:
+                        files[name] = file.read()
+    except (OSError, tarfile.TarError) as error:
+        raise InputError(f"{archive} cannot be read as an archive of `rackless gather`", why=str(error)) from error
+    return files
+
+
+def why_installer(folder: Path, subject: str = "") -> WhyAnswer:
+    """What stopped somebody's openshift-install, from the folder that it was given."""
+    found = explain(installer.RULES, read_run(folder), subject)
+    return WhyAnswer(f"the installer's run in {folder}", found, len(installer.RULES))

@@ -1,0 +1,67 @@
+"""`rackless why` as a person and a script meet it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from rackless.cli.main import cli
+from rackless.errors import FINDINGS
+
+
+def failed_run(folder: Path) -> Path:
+    (folder / ".openshift_install.log").write_text(
+        'time="2026-01-01T00:00:01Z" level=error msg="failed to create bootstrap: bad status: 404 File not found"\n'
+    )
+    return folder
+
+
+def test_one_sentence_its_evidence_and_what_to_do(tmp_path: Path) -> None:
+    done = CliRunner().invoke(cli, ["why", "--installer-dir", str(failed_run(tmp_path))])
+    assert done.exit_code == FINDINGS
+    said = " ".join(done.output.split())
+    assert said.startswith("✗ the server of the bootstrap's live ISO answered 404 installer/iso-not-found")
+    assert (
+        "2026-01-01T00:00:01Z .openshift_install.log: failed to create bootstrap: bad status: 404 File not found"
+        in said
+    )
+    assert "do: check OPENSHIFT_INSTALL_OS_IMAGE_OVERRIDE" in said
+
+
+def test_a_script_gets_findings(tmp_path: Path) -> None:
+    done = CliRunner().invoke(cli, ["why", "--installer-dir", str(failed_run(tmp_path)), "--json"])
+    (found,) = json.loads(done.output)["findings"]
+    assert done.exit_code == FINDINGS
+    assert set(found) == {"subject", "rule", "message", "evidence", "remedy"} and found["subject"] == "bootstrap/iso"
+
+
+def test_nothing_wrong_is_said_and_how_much_was_looked_at(tmp_path: Path) -> None:
+    (tmp_path / ".openshift_install.log").write_text('level=info msg="Install complete!"\n')
+    done = CliRunner().invoke(cli, ["why", "--installer-dir", str(tmp_path)])
+    assert (
+        done.exit_code == 0
+        and "nothing is wrong with the installer's run" in done.output
+        and "rules look" in done.output
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--archive", "FILE"], "cannot be read as an archive"),
+        (["--installer-dir", "FOLDER"], "there is no run of openshift-install"),
+        (["--archive", "FILE", "--installer-dir", "FOLDER"], "are two questions"),
+        (["--name", "nowhere"], "there is no lab named nowhere"),
+    ],
+)
+def test_a_wrong_question_is_answered_with_what_is_wrong(
+    words: list[str], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RACKLESS_STATE", str(tmp_path / "state"))
+    (tmp_path / "no.tar.gz").write_bytes(b"nothing")
+    places = {"FILE": str(tmp_path / "no.tar.gz"), "FOLDER": str(tmp_path)}
+    done = CliRunner().invoke(cli, ["why", *(places.get(word, word) for word in words)])
+    assert done.exit_code in (1, 2, 4) and said in (done.output + str(done.exception))

@@ -1,0 +1,139 @@
+"""What stopped an installer: the rules on recorded runs of the real one, and on its words where none was recorded."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from rackless.diagnosis.installer_run import parse_run, read_run
+from rackless.diagnosis.rule import explain
+from rackless.diagnosis.rules.installer import RULES
+from rackless.errors import InputError
+
+RECORDINGS = Path(__file__).parents[3] / "shared" / "data" / "installer-recordings"
+
+RUNS = {
+    "api-never-up-20min": ["installer/api-vip-nobody"],
+    "api-never-up-short": ["installer/api-refused"],
+    "bmh-error": ["installer/host-error"],
+    "bootstrap-configmap-missing": ["installer/bootstrap-incomplete"],
+    "destroy-bootstrap-again": ["installer/bootstrap-gone"],
+    "destroy-bootstrap-empty-dir": ["installer/folder-empty"],
+    "destroy-bootstrap-never-created": ["installer/bootstrap-gone"],
+    "destroy-bootstrap-ok": [],
+    "destroy-cluster-after-install": [],
+    "destroy-cluster-domain-off": [],
+    "destroy-cluster-empty-dir": ["installer/folder-empty"],
+    "happy-path-api-on-host": [],
+    "happy-path-bootstrap-vm": [],
+    "interrupted-waiting-api": ["installer/interrupted"],
+    "iso-download-404": ["installer/iso-not-found"],
+    "iso-no-coreos-json-defaults": ["installer/interrupted"],
+    "iso-no-kargs-area": ["installer/iso-unsuitable"],
+    "oc-fails": ["installer/iso-not-fetched"],
+    "rerun-create-after-interrupt": ["installer/interrupted"],
+    "tcg-host-passthrough": ["installer/no-kvm"],
+    "wait-for-bootstrap-complete": [],
+    "wait-for-empty-dir": ["installer/folder-empty"],
+    "wait-for-install-complete": [],
+    "wait-install-no-console-route": ["installer/no-console"],
+    "wait-install-operator-degraded": ["installer/operators"],
+}
+"""Exactly what is found in each recorded run: its own cause, and nothing of the others'."""
+
+
+def recorded(name: str) -> str:
+    if not RECORDINGS.is_dir():
+        pytest.skip("the recordings of the real installer are not here")
+    log = RECORDINGS / name / "install.log"
+    return (log if log.exists() else RECORDINGS / name / "stdout").read_text()
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_a_recorded_run_has_its_own_cause_and_no_other(name: str) -> None:
+    found = explain(RULES, parse_run("log", recorded(name)))
+    assert [one.rule for one in found] == RUNS[name]
+    assert all(one.cause.evidence and one.cause.remedy and "{" not in one.cause.message for one in found)
+
+
+def said(*messages: str, level: str = "error") -> str:
+    return "\n".join(f'time="2026-01-01T00:00:0{n}Z" level={level} msg="{m}"' for n, m in enumerate(messages))
+
+
+def no_api(why: str) -> str:
+    return said(f'Bootstrap failed to complete: Get \\"https://api.c.example.com:6443/version\\": {why}')
+
+
+@pytest.mark.parametrize(
+    ("text", "rule", "subject", "words"),
+    [
+        (no_api("dial tcp: lookup api.c.example.com on 10.0.0.1:53: no such host"), "installer/api-name-unknown", "cluster/api",
+         "api.c.example.com does not resolve"),
+        (no_api("dial tcp 10.0.0.5:6443: i/o timeout"), "installer/api-silent", "cluster/api", "10.0.0.5 does not answer"),
+        (no_api("dial tcp 10.0.0.5:6443: connect: no route to host"), "installer/api-vip-nobody", "cluster/api",
+         "nobody answers for 10.0.0.5"),
+        (no_api("dial tcp 10.0.0.5:6443: connect: connection refused"), "installer/api-refused", "cluster/api", "10.0.0.5 is held"),
+        (no_api("tls: failed to verify certificate: x509: certificate signed by unknown authority"), "installer/api-certificate",
+         "cluster/api", "another server answers at api.c.example.com"),
+        (said("failed to create bootstrap: bad status: 403 Forbidden"), "installer/iso-not-found", "bootstrap/iso", "answered 403"),
+        (said("failed to create bootstrap: failed to create storage pool: no room"), "installer/bootstrap-not-made",
+         "bootstrap/machine", "failed to create storage pool: no room"),
+        (said("baremetalhost: m0: inspecting",
+              "Bootstrap failed to complete: failed to provision control-plane machines: timed out"), "installer/hosts-slow",
+         "cluster/control-plane", "though no host failed"),
+        (said("baremetalhost: m0: registration error: wrong password"), "installer/host-error", "host/m0",
+         "registration error: wrong password"),
+    ],
+)  # fmt: skip
+def test_the_installers_words_lead_to_one_cause(text: str, rule: str, subject: str, words: str) -> None:
+    (found,) = explain(RULES, parse_run("log", text))
+    assert (found.rule, found.cause.subject) == (rule, subject) and words in found.cause.message
+    assert found.cause.evidence[-1].at.startswith("2026-01-01T00:00:0")
+
+
+@pytest.mark.parametrize("name", sorted({rule.name for rule in RULES}))
+def test_rules_have_names_of_one_family_and_are_run_by_a_test_or_say_why_not(name: str) -> None:
+    (rule,) = (rule for rule in RULES if rule.name == name)
+    assert name.startswith("installer/") and rule.symptom
+    assert rule.untried or any(name in found for found in RUNS.values())
+
+
+def test_a_host_that_recovered_is_no_cause() -> None:
+    text = said("baremetalhost: m0: inspection error: timeout", "baremetalhost: m0: provisioned", level="info")
+    assert explain(RULES, parse_run("log", text)) == []
+
+
+def test_only_the_last_run_of_a_log_counts() -> None:
+    first = said("Running: ./openshift-install create cluster", "failed to create bootstrap: bad status: 404")
+    second = said("Running: ./openshift-install create cluster", "Install complete!", level="info")
+    assert explain(RULES, parse_run("log", f"{first}\n{second}")) == []
+
+
+def test_cleaning_up_does_not_undo_a_failure() -> None:
+    failed = said("Running: ./openshift-install create cluster", "failed to create bootstrap: bad status: 404")
+    cleaned = said("Running: ./openshift-install destroy bootstrap", "Time elapsed: 1s", level="info")
+    assert [one.rule for one in explain(RULES, parse_run("log", f"{failed}\n{cleaned}"))] == ["installer/iso-not-found"]
+
+
+def test_a_cause_can_be_asked_for_by_its_subject() -> None:
+    run = parse_run(
+        "log", said("baremetalhost: m0: registration error: x", "baremetalhost: m1: power management error: y")
+    )
+    assert [one.cause.subject for one in explain(RULES, run)] == ["host/m0", "host/m1"]
+    assert [one.cause.subject for one in explain(RULES, run, "m1")] == ["host/m1"]
+    assert [one.cause.subject for one in explain(RULES, run, "host/m0")] == ["host/m0"]
+
+
+def test_the_password_at_the_end_of_a_log_is_not_read() -> None:
+    run = parse_run(
+        "log", said('Login to the console with user: \\"kubeadmin\\", and password: \\"secret\\"', level="info")
+    )
+    assert run.lines == ()
+
+
+def test_a_folder_without_a_run_is_said_to_be_one(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="there is no run of openshift-install"):
+        read_run(tmp_path)
+    (tmp_path / ".openshift_install.log").write_text(said("failed to create bootstrap: bad status: 404"))
+    assert [one.rule for one in explain(RULES, read_run(tmp_path))] == ["installer/iso-not-found"]
