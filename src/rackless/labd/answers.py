@@ -51,7 +51,7 @@ def _looks(lab: RunningLab, folders: Callable[[], FolderWatch], own: int) -> lis
 
 def _works(lab: RunningLab, stop: Callable[[], Awaitable[None]]) -> list[Served]:
     async def stage(asked: say.RunStage) -> Nothing:
-        await lab.run_stage(asked.stage)
+        await lab.run_stage(asked.stage, asked.ahead)
         return Nothing()
 
     async def host(asked: say.HostWish) -> say.HostDone:

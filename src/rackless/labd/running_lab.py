@@ -112,11 +112,11 @@ class RunningLab:
         self.runner = Runner(spec, stages(self), self.journal, bus, base)
         self._busy = asyncio.Lock()
 
-    async def run_stage(self, goal: str) -> None:
-        """Carry out the stages of one goal; those before it have been."""
+    async def run_stage(self, goal: str, ahead: Collection[str] = ()) -> None:
+        """Carry out the stages of one goal; those before it have been. `ahead` are the goals that are asked for next."""
         async with self._busy:
             await self._begin()
-            await self.runner.run(stages_of([goal]))
+            await self.runner.run(stages_of([goal]), stages_of(ahead))
             self._settle()
 
     async def restore(self) -> None:

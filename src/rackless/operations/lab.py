@@ -66,14 +66,16 @@ async def up(
             _furnish(spec, goal, supplies, paths)
 
         host = host_stages(spec, paths, bus, drivers, furnish)
-        for stage in stages:
+        for index, stage in enumerate(stages):
+            ahead = tuple(stages[1:]) if index == 0 else ()
             with bus.step(TITLES[stage]) as step:
                 if stage == "lab":
                     await host.run(stages_of(["lab"]))
                     furnish()
                 if stage == "hosts":
                     await _offer(images, paths, bus)
-                await ControlClient(paths.socket).work(say.STAGE, say.RunStage(stage), bus, step=step.id, hear=["*"])
+                asked = say.RunStage(stage, ahead)
+                await ControlClient(paths.socket).work(say.STAGE, asked, bus, step=step.id, hear=["*"])
 
 
 async def plan(

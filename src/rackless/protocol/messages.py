@@ -173,6 +173,8 @@ class NodeList:
 @dataclass(frozen=True, slots=True)
 class RunStage:
     stage: str
+    ahead: tuple[str, ...] = ()
+    """What is asked for next: labd looks at those already. Said with the first only."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -71,7 +71,9 @@ class Journal:
         write(self.path, json.dumps({"reached": reached}) + "\n")
 
     def reach(self, stage: str) -> None:
-        self._append({"reached": [stage]}, sync=True)
+        """Written once: in a lab that is whole, an `up` writes nothing and waits for no disk."""
+        if stage not in self.read().reached:
+            self._append({"reached": [stage]}, sync=True)
 
     @contextmanager
     def carrying_out(self, actions: Sequence[Action]) -> Iterator[None]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from rackless.plan.actions import Action, Observed
 from rackless.plan.stages import STAGES, Planned
 
-Observe = Callable[[], Awaitable[Observed]]
+Observe = Callable[[], Coroutine[Any, Any, Observed]]
 Ensure = Callable[[Sequence[Action]], Awaitable[None]]
 
 
