@@ -73,6 +73,9 @@ def _works(lab: RunningLab, stop: Callable[[], Awaitable[None]]) -> list[Served]
     async def scale(asked: say.ScaleWorkers) -> say.Scaled:
         return await lab.machines.scale(asked.wanted)
 
+    async def tell(_: Nothing) -> Nothing:
+        return Nothing()
+
     async def end(_: Nothing) -> Nothing:
         await stop()
         return Nothing()
@@ -85,6 +88,7 @@ def _works(lab: RunningLab, stop: Callable[[], Awaitable[None]]) -> list[Served]
         say.REMOVE.by(remove),
         say.POWER.by(power),
         say.SCALE.by(scale),
+        say.TELL.by(tell),
         say.STOP.by(end),
     ]
 

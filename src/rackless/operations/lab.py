@@ -16,6 +16,7 @@ from rackless.operations import orphans, prepare, teardown
 from rackless.operations.daemon_life import ensure_labd, host_stages, observe_daemon, refuse_taken
 from rackless.operations.images import register_use
 from rackless.operations.lab_registry import locked, recorded_spec, require_lab, require_root
+from rackless.operations.own_events import OwnEvents, own_events
 from rackless.operations.sizing import refuse_kernel, refuse_poverty
 from rackless.plan.actions import DESTRUCTIVE, Action, Observed, Verb
 from rackless.plan.addressing import plan_lab
@@ -51,31 +52,33 @@ async def up(
     require_root("make a lab", drivers.computer)
     paths = LabPaths(roots, spec.name)
     with locked(paths, drivers.processes):
-        stages = upto(goal)
-        actions = await plan(spec, roots, goal=goal, drivers=drivers, costly=False)
-        _refuse(actions, spec.name, replace=replace)
-        refuse_taken(spec, paths)
-        refuse_poverty(spec, roots, actions, bus, drivers.computer)
-        await refuse_kernel(spec, drivers.computer)
-        images = list(dict.fromkeys(server.image for server in plan_lab(spec).servers if server.image is not None))
-        check_readable(images)
-        supplies = await prepare.prepare_machine(roots, bus, drivers, _shared(spec, goal), install=install)
-        await _remove(actions, paths, bus, drivers)
+        async with own_events(bus, paths, drivers) as own:  # what is done here, and not by labd
+            stages = upto(goal)
+            actions = await plan(spec, roots, goal=goal, drivers=drivers, costly=False)
+            _refuse(actions, spec.name, replace=replace)
+            refuse_taken(spec, paths)
+            refuse_poverty(spec, roots, actions, own.bus, drivers.computer)
+            await refuse_kernel(spec, drivers.computer)
+            images = list(dict.fromkeys(server.image for server in plan_lab(spec).servers if server.image is not None))
+            check_readable(images)
+            supplies = await prepare.prepare_machine(roots, own.bus, drivers, _shared(spec, goal), install=install)
+            await _remove(actions, paths, bus, own, drivers)
 
-        def furnish() -> None:
-            _furnish(spec, goal, supplies, paths)
+            def furnish() -> None:
+                _furnish(spec, goal, supplies, paths)
 
-        host = host_stages(spec, paths, bus, drivers, furnish)
-        for index, stage in enumerate(stages):
-            ahead = tuple(stages[1:]) if index == 0 else ()
-            with bus.step(TITLES[stage]) as step:
-                if stage == "lab":
-                    await host.run(stages_of(["lab"]))
-                    furnish()
-                if stage == "hosts":
-                    await _offer(images, paths, bus)
-                asked = say.RunStage(stage, ahead)
-                await ControlClient(paths.socket).work(say.STAGE, asked, bus, step=step.id, hear=["*"])
+            host = host_stages(spec, paths, own.bus, drivers, furnish)
+            for index, stage in enumerate(stages):
+                ahead = tuple(stages[1:]) if index == 0 else ()
+                with own.bus.step(TITLES[stage]) as step:
+                    if stage == "lab":
+                        await host.run(stages_of(["lab"]))
+                        furnish()
+                    if stage == "hosts":
+                        await _offer(images, paths, own.bus)
+                    asked = say.RunStage(stage, ahead)
+                    client = ControlClient(paths.socket)
+                    await client.work(say.STAGE, asked, bus, step=step.id, hear=["*"], told=own.take())
 
 
 async def plan(
@@ -314,24 +317,25 @@ async def _offer(images: Sequence[ImageSpec], paths: LabPaths, bus: Bus) -> None
                 await UserImages(paths).offer(image)
 
 
-async def _remove(actions: Sequence[Action], paths: LabPaths, bus: Bus, drivers: Drivers) -> None:
+async def _remove(actions: Sequence[Action], paths: LabPaths, bus: Bus, own: OwnEvents, drivers: Drivers) -> None:
     """Carry out what loses something: of the whole lab from here, of what is in it by the daemon that still knows it."""
     losses = [action for action in actions if action.verb in DESTRUCTIVE]
     if not losses:
         return
-    with bus.step("what is replaced"):
+    with own.bus.step("what is replaced"):
         if any(loss.subject == f"lab/{paths.name}" for loss in losses):
             await _forget_nodes(paths, bus)
             await teardown.teardown(paths, bus, drivers)
             return
         past = recorded_spec(paths)
         assert past is not None
-        await ensure_labd(past, paths, bus, drivers)
+        await ensure_labd(past, paths, own.bus, drivers)
         asked = say.CarryOutLosses(
             tuple(
                 say.Loss(loss.subject, "remove" if loss.verb is Verb.REMOVE else "recreate", loss.reason)
                 for loss in losses
             )
         )
-        with bus.step("servers") as step:
-            await ControlClient(paths.socket).work(say.REMOVE, asked, bus, step=step.id, hear=["*"])
+        with own.bus.step("servers") as step:
+            client = ControlClient(paths.socket)
+            await client.work(say.REMOVE, asked, bus, step=step.id, hear=["*"], told=own.take())

@@ -58,12 +58,15 @@ class ControlClient:
         *,
         step: str | None = None,
         hear: Sequence[str] = (),
+        told: Sequence[events.Event] = (),
     ) -> A:
         """Have labd do something; the events of its steps are published on our bus as they come, and with `hear` those
-        about other subjects, too: `host/ctrl-0`, `host/*`, or `*` for everything.
+        about other subjects, too: `host/ctrl-0`, `host/*`, or `*` for everything. `told` are events of the asker's own, which
+        labd writes into the lab's log before it begins.
         """
         begun = False
-        body = json.dumps({**encode(asked), "step": step, "hear": list(hear)}).encode()
+        besides = {"step": step, "hear": list(hear), "told": [encode(event) for event in told]}
+        body = json.dumps({**encode(asked), **besides}).encode()
         try:
             async with (
                 http.request(self._socket, "POST", exchange.name, body) as answer,
