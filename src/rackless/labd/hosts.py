@@ -204,7 +204,7 @@ class LabHosts:
         try:
             return await self.records()
         except ApiUnreachable as error:
-            self._bus.warn(str(error))
+            self._bus.tell("api-away", why=str(error))
             return []
 
     def own_systems(self) -> dict[str, System]:

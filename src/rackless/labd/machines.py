@@ -97,7 +97,7 @@ class LabMachines:
         try:
             await until(claimed, what="the nodes to be Machines'", within=CLAIMED_WITHIN, every=0.2, clock=clock)
         except GaveUp as error:  # the lab is there all the same, and the next `up` looks again
-            self._bus.warn(str(error))
+            self._bus.tell("machines-without-hosts", why=str(error))
 
     async def scale(self, wanted: int) -> Scaled:
         """Raises LabError when there is no set yet."""

@@ -100,7 +100,7 @@ async def end_orphan(orphan: Orphan, bus: Bus, drivers: Drivers) -> None:
             await asyncio.to_thread(shutil.rmtree, orphan.paths.run, ignore_errors=True)
         step.detail = f"{len(orphan.pids)} processes"
         for folder in orphan.left:
-            bus.warn(f"{folder} is left: look at it, and remove it by hand if nothing in it is wanted")
+            bus.tell("folder-left", folder=str(folder))
 
 
 async def lost_tables(drivers: Drivers) -> list[str]:

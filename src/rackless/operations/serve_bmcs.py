@@ -128,7 +128,7 @@ class _Control:
         try:
             await self._server.start()
         except OSError as error:  # the path may be longer than a socket's can be; everything else works
-            self._bus.warn(f"faults cannot be asked for: {self._path}: {error}")
+            self._bus.tell("faults-unavailable", socket=str(self._path), why=str(error))
 
     async def stop(self) -> None:
         await self._server.stop()

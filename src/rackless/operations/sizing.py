@@ -63,9 +63,11 @@ def refuse_poverty(spec: LabSpec, roots: Roots, actions: Sequence[Action], bus: 
     findings = budget(spec, roots, actions, computer)
     for finding in findings:
         if finding.level == "warning":
-            bus.warn(finding.says + (f"; {finding.fix}" if finding.fix else ""))
+            bus.tell(
+                "computer-small", about=finding.about, why=finding.says + (f"; {finding.fix}" if finding.fix else "")
+            )
         elif finding.about == "cpu" and any(subject.startswith("server/") for subject in _made(actions)):
-            bus.info(finding.says)
+            bus.tell("computer-small", level="info", about=finding.about, why=finding.says)
     if lacking := [finding for finding in findings if finding.level == "error"]:
         raise HypervisorError(
             "this computer has not enough for the lab",

@@ -367,7 +367,7 @@ class Cluster:
         try:
             await self.nodes.dismiss(self.plan.api_vip, self.keys.api_client(), joining.admission(server, token))
         except NodesUnreachable as error:
-            self.bus.warn(f"the cluster's API was not told that {name} is gone: {error}")
+            self.bus.tell("node-not-dismissed", subject=f"host/{name}", host=name, why=str(error))
 
     def _node_secrets(self, server: PlannedServer, host_key: SshKey, *, joins: bool) -> ignition.NodeSecrets:
         """`joins`: it is given what it takes to join, where there is an API of ours."""
