@@ -17,7 +17,7 @@ from rackless.plan.actions import Action, Observed
 from rackless.ports.drivers import Drivers
 from rackless.protocol.build import fingerprint
 from rackless.protocol.client import ControlClient
-from rackless.protocol.messages import HEALTH
+from rackless.protocol.messages import Daemon
 from rackless.run.files import write
 from rackless.run.journal import Unwritten
 from rackless.run.ledger import Ledger
@@ -60,17 +60,16 @@ async def observe_daemon(paths: LabPaths, drivers: Drivers, wanted: LabSpec | No
     spec = recorded_spec(paths)
     if spec is None:
         return Observed()
-    client = ControlClient(paths.socket)
     # without its keeper it is about to end
-    runs = drivers.processes.find(paths.holder_pid) is not None and await client.alive()
-    outdated = await _outdated(client) if runs else ""
+    kept = drivers.processes.find(paths.holder_pid) is not None
+    daemon = await ControlClient(paths.socket).daemon() if kept else None
     uplink, moved = await observe_uplink(paths, drivers, wanted)
     return Observed(
         spec,
-        runs,
+        daemon is not None,
         networks=frozenset({"uplink"} if uplink else ()),
         differing={"network/uplink": moved} if moved else {},
-        outdated=outdated,
+        outdated=_outdated(daemon) if daemon is not None else "",
     )
 
 
@@ -155,8 +154,8 @@ def _folders(spec: LabSpec, paths: LabPaths) -> list[Path]:
     return [paths.state, *disks, paths.run]
 
 
-async def _outdated(client: ControlClient) -> str:
+def _outdated(daemon: Daemon) -> str:
     """Why a daemon that answers cannot stay; empty when it can."""
-    if (await client.look(HEALTH)).build != fingerprint():
+    if daemon.build != fingerprint():
         return "it is of another version than this command"
     return ""
