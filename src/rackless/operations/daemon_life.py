@@ -32,7 +32,7 @@ from rackless.spec.uplink import Uplink
 TRIES = 3
 """Starts of labd that may fail before it is given up."""
 START_WITHIN = 120.0
-"""Seconds. labd starts in one or two; on a machine that was itself emulated, and busy, it took 40 to 100."""
+"""Seconds. labd starts in one or two; on a computer that was itself emulated, and busy, it took 40 to 100."""
 
 
 def host_stages(spec: LabSpec, paths: LabPaths, bus: Bus, drivers: Drivers, furnish: Callable[[], None]) -> Runner:
@@ -60,7 +60,7 @@ async def observe_daemon(paths: LabPaths, drivers: Drivers, wanted: LabSpec | No
     spec = recorded_spec(paths)
     if spec is None:
         return Observed()
-    # without its keeper it is about to end
+    # a labd whose holder is gone ends within seconds
     kept = drivers.processes.find(paths.holder_pid) is not None
     daemon = await ControlClient(paths.socket).daemon() if kept else None
     uplink, moved = await observe_uplink(paths, drivers, wanted)
@@ -137,7 +137,7 @@ def _last_words(log: Path) -> str:
 
 
 def refuse_taken(spec: LabSpec, paths: LabPaths) -> None:
-    """What is in a lab's folders goes with the lab; so it must not be somebody else's."""
+    """Refuse a lab whose folders hold files of others: `destroy` would delete them."""
     ours = {entry.id for entry in Ledger(paths.ledger).entries()}
     for folder in _folders(spec, paths):
         if str(folder) not in ours and folder.exists() and any(folder.iterdir()):
@@ -149,7 +149,7 @@ def refuse_taken(spec: LabSpec, paths: LabPaths) -> None:
 
 
 def _folders(spec: LabSpec, paths: LabPaths) -> list[Path]:
-    """What belongs to a lab alone, and goes with it."""
+    """The folders that only this lab uses; `destroy` deletes them."""
     disks = [spec.storage / spec.name] if spec.storage is not None else []
     return [paths.state, *disks, paths.run]
 

@@ -61,7 +61,7 @@ async def up(
             await refuse_kernel(spec, drivers.computer)
             images = list(dict.fromkeys(server.image for server in plan_lab(spec).servers if server.image is not None))
             check_readable(images)
-            supplies = await prepare.prepare_machine(roots, own.bus, drivers, _shared(spec, goal), install=install)
+            supplies = await prepare.prepare_computer(roots, own.bus, drivers, _shared(spec, goal), install=install)
             await _remove(actions, paths, bus, own, drivers)
 
             def furnish() -> None:
@@ -101,7 +101,7 @@ async def observe(paths: LabPaths, drivers: Drivers, wanted: LabSpec | None = No
     found = await observe_daemon(paths, drivers, wanted)
     if not found.daemon:
         return found | _remembered(paths, found.spec) if found.spec is not None else found
-    # a daemon of another version may not know how to look at all of it, and is about to go
+    # a labd of another version may not know `observe-all`, and `up` replaces it anyway
     seen = await ControlClient(paths.socket).look(say.OBSERVE_ALL if costly and not found.outdated else say.OBSERVE)
     return found | Observed(
         servers=seen.servers,
@@ -132,10 +132,10 @@ def _journal(paths: LabPaths) -> Journal:
 
 
 def _furnish(spec: LabSpec, goal: str, supplies: Supplies | None, paths: LabPaths) -> None:
-    """Put into the lab's folder what its daemon reads: how far it is to go, and what it has to go there with."""
+    """Write what labd reads when it starts: the goal, the supplies (Ironic, kernel, images) and the passwords."""
     journal = _journal(paths)
     if not paths.journal.exists():
-        journal.begin()  # with what a lab of before has reached, which its goal tells
+        journal.begin()  # an earlier version kept no journal: what is reached comes from the file `goal`
     if GOALS.index(goal) >= GOALS.index(journal.read().goal or GOALS[0]):
         write(paths.goal, goal)
     if supplies is not None and not paths.supplies.exists():
@@ -207,7 +207,7 @@ async def status(name: str, roots: Roots) -> LabStatus | AbsentLab:
 
 
 def _away(paths: LabPaths) -> str:
-    """Whether somebody said so: after a reboot or a kill nobody has."""
+    """`stopped` after `rackless down`, which leaves a list of servers; `not running` after a reboot or a kill."""
     return "stopped" if paths.resting.exists() else "not running"
 
 
@@ -228,7 +228,7 @@ async def destroy(name: str, roots: Roots, bus: Bus, drivers: Drivers | None = N
 
 
 async def _forget_nodes(paths: LabPaths, bus: Bus) -> None:
-    """What the lab has written into somebody else's Ironic goes with it, as far as that can be reached."""
+    """Delete the lab's nodes from an Ironic that is not its own; if that does not answer, a note says that they stay."""
     try:
         spec = recorded_spec(paths)
         if spec is None or spec.provisioner is None or not await ControlClient(paths.socket).alive():
@@ -282,7 +282,7 @@ def owned(name: str, roots: Roots) -> list[dict[str, Any]]:
 
 
 def describe_left(name: str, roots: Roots) -> str:
-    """What is there of a lab when somebody was stopped in the middle of it."""
+    """For whoever pressed Ctrl-C: how far the lab is, and which processes and bytes of it stay."""
     paths = LabPaths(roots, name)
     things = teardown.owned(paths, open_drivers())
     if not things:
@@ -318,7 +318,7 @@ async def _offer(images: Sequence[ImageSpec], paths: LabPaths, bus: Bus) -> None
 
 
 async def _remove(actions: Sequence[Action], paths: LabPaths, bus: Bus, own: OwnEvents, drivers: Drivers) -> None:
-    """Carry out what loses something: of the whole lab from here, of what is in it by the daemon that still knows it."""
+    """Carry out the actions that lose something: a whole lab is torn down here, servers are removed by the labd that has them."""
     losses = [action for action in actions if action.verb in DESTRUCTIVE]
     if not losses:
         return

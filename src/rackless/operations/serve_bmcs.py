@@ -181,7 +181,7 @@ class _Following:
                 self._changed |= names  # `_listen` wakes us when there is somebody to ask again
 
     def _vanished(self) -> set[str]:
-        """Domains without a definition are gone when they stop; their BMCs have seen it."""
+        """A transient domain is gone when it stops; its BMC, which saw that, is removed."""
         stopped, self._stopped = self._stopped & self._known, set()
         return {name for name in stopped if not self._fleet.chassis(name).exists}
 

@@ -77,7 +77,7 @@ def refuse_poverty(spec: LabSpec, roots: Roots, actions: Sequence[Action], bus: 
 
 
 async def refuse_kernel(spec: LabSpec, computer: Computer) -> None:
-    """Before anything is made: what this lab wants of the kernel, and the kernel does not have."""
+    """Refuse, before anything is made, a lab that needs what this kernel lacks (VLANs)."""
     tagged = [name for name, extra in spec.networks.extra.items() if extra.vlan is not None]
     if tagged and not await asyncio.to_thread(computer.can_tag):
         raise HypervisorError(

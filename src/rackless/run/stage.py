@@ -36,7 +36,7 @@ class Stage:
     numbers: Mapping[str, float] = field(default_factory=dict)
     """What is counted in its title."""
     costly: bool = False
-    """Looking takes a moment: not done where nobody waits for the answer."""
+    """`observe` asks nodes over the network: `up` leaves it out of the plan that it makes before it begins."""
 
     @property
     def name(self) -> str:
