@@ -276,7 +276,7 @@ class RunningLab:
     # hosts
 
     async def write_hosts(self) -> None:
-        """Write the BareMetalHosts of the lab, each with the image that should be on it."""
+        """Have the hosts written down that there should be, with what should be on them."""
         password = self.identity.password("bmc")
         await self.cluster.ensure_hosts(USERNAME, password, self.hosts.node_image(), self.hosts.own_systems())
 
