@@ -98,13 +98,16 @@ async def _main(wish: dict[str, Any]) -> None:
     from rackless.bmc.fleet import Bmc, Fleet
     from rackless.bmc.ipmi.sites import Ipmi
     from rackless.bmc.redfish.doors import Bounds
+    from rackless.cli import words
     from rackless.drivers.fake.hypervisor import FakeHypervisor
     from rackless.events import Bus, Note
 
     hypervisor, bus, notes = FakeHypervisor(), Bus(), []
     hypervisor.define(server(number) for number in range(wish["count"]))
     bus.subscribe(
-        lambda event: notes.append(event.message) if isinstance(event, Note) and event.level == "warning" else None
+        lambda event: (
+            notes.append(words.message(event)) if isinstance(event, Note) and event.level == "warning" else None
+        )
     )
     context = None
     if wish["tls"]:

@@ -25,6 +25,7 @@ from cryptography.x509.oid import NameOID
 
 from rackless.bmc.core.accounts import Account
 from rackless.bmc.fleet import Bmc, Fleet
+from rackless.cli import words
 from rackless.drivers.fake.hypervisor import FakeHypervisor
 from rackless.events import Bus, Event, Note
 from rackless.ports.hypervisor import BootDevice, Disk, Firmware, Power, ServerState
@@ -136,7 +137,7 @@ async def make_rack(tmp_path: Path) -> AsyncIterator[MakeRack]:
 
             def note(event: Event) -> None:
                 if isinstance(event, Note) and event.level != "progress":
-                    notes.append(event.message)
+                    notes.append(words.message(event))
 
             bus.subscribe(note)
             fleet = Fleet(

@@ -49,6 +49,17 @@ def test_every_note_that_is_told_has_words_and_carries_what_they_need() -> None:
         assert needed <= names, code
 
 
+def test_notes_without_a_code_are_those_of_install_configs_only() -> None:
+    """Whose texts are the installer's; programs act on what it exits with."""
+    prose = {
+        path.relative_to(Path(rackless.__file__).parent).as_posix()
+        for path in Path(rackless.__file__).parent.rglob("*.py")
+        for call in ast.walk(ast.parse(path.read_text()))
+        if isinstance(call, ast.Call) and ast.unparse(call.func).endswith(("bus.warn", "bus.info"))
+    }
+    assert prose == {"operations/install.py"}
+
+
 def test_a_note_is_told_in_words_and_one_of_a_newer_version_with_what_it_carries() -> None:
     bus, seen = Bus(), list[Event]()
     bus.subscribe(seen.append)

@@ -5,6 +5,7 @@ import os
 import shutil
 from pathlib import Path
 
+from rackless.cli import words
 from rackless.drivers.fake.clock import VirtualClock
 from rackless.drivers.process import identity
 from rackless.events import Bus, Event, Note
@@ -24,7 +25,7 @@ def make(folder: Path) -> tuple[LabPaths, Bus, list[str]]:
 
     def hear(event: Event) -> None:
         if isinstance(event, Note):
-            said.append(event.message)
+            said.append(words.message(event))
 
     bus.subscribe(hear)
     return paths, bus, said

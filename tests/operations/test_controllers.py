@@ -67,7 +67,7 @@ async def test_all_controllers_run_against_the_api_and_are_seen(api: ApiServer, 
         lease = await resources.get("Lease", LEASE)
         await resources.close()
     assert lease and not lease["spec"].get("holderIdentity"), "who ends lets go"
-    assert "me leads" in [event.message for event in seen if isinstance(event, Note)]
+    assert "me" in [event.values.get("leader") for event in seen if isinstance(event, Note)]
 
 
 def test_a_host_controller_without_a_provisioner_says_what_to_do(tmp_path: Path) -> None:

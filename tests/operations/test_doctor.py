@@ -51,8 +51,8 @@ def with_other_packages(world: FakeWorld) -> None:
     [
         (lacks(is_root=False), "root", "warning", "sudo rackless doctor"),
         (lacks(is_root=False, lacking={"sudo"}), "root", "missing", "become root"),
-        (lacks(architecture="aarch64"), "system", "missing", "use an x86_64 machine"),
-        (lacks(lacking={"apt-get"}), "system", "missing", "use a Debian or Ubuntu machine"),
+        (lacks(architecture="aarch64"), "system", "missing", "use an x86_64 computer"),
+        (lacks(lacking={"apt-get"}), "system", "missing", "use a Debian or Ubuntu computer"),
         (lacks(lacking={"libvirt"}), "python", "warning", "apt-get install python3-libvirt"),
         (without_packages, "packages", "warning", "apt-get install --no-install-recommends ovmf nftables"),
         (with_other_packages, "packages", "warning", ""),

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from rackless.cli import words
 from rackless.drivers.computer import LinuxComputer
 from rackless.drivers.fake.computer import FakeComputer
 from rackless.errors import HypervisorError
@@ -24,7 +25,7 @@ def said(spec: LabSpec, folder: Path, observed: Observed, computer: FakeComputer
 
     def note(event: Event) -> None:
         if isinstance(event, Note):
-            notes.append(event.message)
+            notes.append(words.message(event))
 
     bus = Bus()
     bus.subscribe(note)

@@ -1,21 +1,33 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any, TypeVar
 
 import pytest
 
+from rackless.drivers.fake.loop import VirtualLoop
 from rackless.errors import LabError, RacklessError
 from rackless.events import Bus, Event, StepFinished
 from rackless.plan.actions import Action, Observed, Verb
 from rackless.run.journal import Journal
-from rackless.run.runner import Runner
+from rackless.run.runner import LOOK_COUNTS_FOR, Runner
 from rackless.run.stage import Stage, stage
 from rackless.spec.lab import LabSpec
 
 LAB = LabSpec()
+T = TypeVar("T")
+
+
+def live(story: Coroutine[Any, Any, T]) -> T:
+    """In virtual time."""
+    loop = VirtualLoop()
+    try:
+        return loop.run_until_complete(story)
+    finally:
+        loop.close()
 
 
 @dataclass
@@ -28,9 +40,13 @@ class Site:
     gates: dict[str, asyncio.Event] = field(default_factory=dict)
     broken: set[str] = field(default_factory=set)
     seen: list[Event] = field(default_factory=list)
+    looks: list[str] = field(default_factory=list)
+    look_takes: float = 0.0
 
     def stage(self, name: str, subject: str) -> Stage:
         async def observe() -> Observed:
+            self.looks.append(name)
+            await asyncio.sleep(self.look_takes)
             return Observed(differing={} if name in self.there else {subject: "does not run"})
 
         async def ensure(work: Sequence[Action]) -> None:
@@ -134,3 +150,98 @@ async def test_a_loss_that_no_stage_knows_is_not_passed_over(tmp_path: Path) -> 
     runner = Site(tmp_path).runner()
     with pytest.raises(RacklessError, match="remove moon/full"):
         await runner.remove([Action("moon/full", Verb.REMOVE, "is not wanted")])
+
+
+LAB_STAGES, LATER = ["libvirtd", "time", "api"], ["bmc"]
+
+
+async def whole(site: Site) -> Runner:
+    """A lab that is there, and of which nobody has looked at anything since."""
+    runner = site.runner()
+    for names in (LAB_STAGES, LATER):
+        await runner.run(names)
+    site.said.clear()
+    site.looks.clear()
+    return runner
+
+
+def test_a_lab_that_is_whole_is_looked_at_all_at_once_and_each_stage_once(tmp_path: Path) -> None:
+    site = Site(tmp_path)
+
+    async def story() -> float:
+        runner = await whole(site)
+        site.look_takes = 5.0
+        before = asyncio.get_running_loop().time()
+        await runner.run(LAB_STAGES, ahead=LATER)
+        await runner.run(LATER)
+        return asyncio.get_running_loop().time() - before
+
+    assert live(story()) == 5.0
+    assert sorted(site.looks) == ["api", "bmc", "libvirtd", "time"] and site.said == []
+
+
+def test_what_was_seen_ahead_does_not_count_once_something_was_done(tmp_path: Path) -> None:
+    site = Site(tmp_path)
+
+    async def story() -> None:
+        runner = await whole(site)
+        site.there.remove("api")
+        ended = asyncio.get_running_loop().time()
+        await runner.run(LAB_STAGES, ahead=LATER)
+        site.there.remove("bmc")  # by what was done for the API
+        await runner.run(LATER)
+        assert asyncio.get_running_loop().time() == ended
+
+    live(story())
+    assert site.said == ["api begins service/api", "api ends", "bmc begins stage/bmc", "bmc ends"]
+
+
+def test_what_was_seen_ahead_is_forgotten_when_nobody_comes_for_it(tmp_path: Path) -> None:
+    site = Site(tmp_path)
+
+    async def story() -> None:
+        runner = await whole(site)
+        await runner.run(LAB_STAGES, ahead=LATER)
+        await asyncio.sleep(LOOK_COUNTS_FOR)
+        await runner.run(LATER)
+
+    live(story())
+    assert site.looks.count("bmc") == 2
+
+
+def test_a_failed_look_is_told_to_whoever_takes_it_and_to_nobody_else(tmp_path: Path) -> None:
+    site = Site(tmp_path)
+
+    async def story() -> None:
+        runner = await whole(site)
+
+        async def fails() -> Observed:
+            raise LabError("cannot be looked at")
+
+        runner.stages = [replace(each, observe=fails) if each.name == "bmc" else each for each in runner.stages]
+        await runner.run(LAB_STAGES, ahead=LATER)
+        with pytest.raises(LabError, match="cannot be looked at"):
+            await runner.run(LATER)
+        await runner.run(LAB_STAGES, ahead=LATER)
+        await runner.retire()
+
+    live(story())
+
+
+def test_what_was_never_reached_is_not_looked_at_ahead(tmp_path: Path) -> None:
+    site = Site(tmp_path)
+    live(site.runner().run(LAB_STAGES, ahead=LATER))
+    assert "bmc" not in site.looks
+
+
+def test_a_lab_that_is_whole_is_not_written_about(tmp_path: Path) -> None:
+    site = Site(tmp_path)
+
+    async def story() -> None:
+        runner = await whole(site)
+        await runner.run(LAB_STAGES)
+        before = runner.journal.path.stat()
+        await runner.run(LAB_STAGES)
+        assert runner.journal.path.stat() == before
+
+    live(story())

@@ -9,9 +9,9 @@ import pytest
 
 from rackless.drivers.fake.script import Rule
 from rackless.errors import RacklessError
-from rackless.events import StepStarted
+from rackless.events import Event, StepFinished, StepStarted
 from rackless.operations.lab_events import host_timeline, lab_events
-from rackless.protocol.event_log import Missed, Numbered, last_number
+from rackless.protocol.event_log import Missed, Numbered, last_number, read_events
 from rackless.protocol.event_stream import EventsWanted
 from tests.simulation.person import Person
 
@@ -54,5 +54,56 @@ def test_a_follower_misses_nothing_and_hears_nothing_twice_over_kills_of_the_dae
         assert {"registering", "inspecting", "provisioning"} <= {phase.name for phase in told["ctrl-2"]}
         await person.down()
         assert await person.run("timeline", host_timeline("lab", person.roots)) == told, "also while it is down"
+
+    person.live(story)
+
+
+def logged(person: Person) -> list[Event]:
+    return [one.event for one in read_events(person.paths.events, 0, ["*"]) if isinstance(one, Numbered)]
+
+
+def test_what_up_does_before_and_beside_the_daemon_is_in_the_log_once_and_above_what_the_daemon_does(
+    person: Person,
+) -> None:
+    async def story() -> None:
+        await person.up()
+        told = logged(person)
+        begun = [event for event in told if isinstance(event, StepStarted)]
+        phases = [event.phase for event in begun]
+        for own in ("this computer", "packages", "namespaces and daemon", "lab", "provisioning engine", "cluster"):
+            assert phases.count(own) == 1, own
+        assert phases.index("packages") < phases.index("namespaces and daemon") < phases.index("libvirtd")
+        known = {event.step for event in begun}
+        assert {event.parent for event in begun} <= known | {None}
+        assert known == {event.step for event in told if isinstance(event, StepFinished)}, "each has ended"
+        assert sorted(map(repr, told)) == sorted(map(repr, person.seen)), "what was shown, and nothing twice"
+
+    person.live(story)
+
+
+def test_an_up_that_fails_before_there_is_a_daemon_is_in_the_log_of_the_lab_that_is_there(person: Person) -> None:
+    async def story() -> None:
+        await person.up("lab")
+        await person.down()
+        before = last_number(person.paths.events)
+        person.world.packages.missing, person.world.packages.unknown = set(), {"openssh-client"}
+        with pytest.raises(RacklessError):
+            await person.up("lab")
+        failed = [event for event in logged(person)[before:] if isinstance(event, StepFinished)]
+        assert [event.outcome for event in failed] == ["failed", "failed"] and failed[0].cause == "CommandFailed"
+        person.world.packages.unknown = set()
+        await person.up("lab")
+        numbers = [one.seq for one in read_events(person.paths.events, 0, ["*"]) if isinstance(one, Numbered)]
+        assert numbers == list(range(1, len(numbers) + 1)), "the daemon goes on from there"
+
+    person.live(story)
+
+
+def test_where_there_is_no_lab_nothing_is_left_of_an_up_that_failed(person: Person) -> None:
+    async def story() -> None:
+        person.world.packages.unknown = {"openssh-client"}
+        with pytest.raises(RacklessError):
+            await person.up()
+        assert not person.paths.state.exists()
 
     person.live(story)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
 
+from rackless.drivers.fake.script import Rule
 from rackless.errors import LabError
 from rackless.simulation.person import Person
 from rackless.spec.load import parse
@@ -38,6 +41,24 @@ def test_a_lab_comes_up_whole_and_goes_down_and_up_and_away(person: Person) -> N
         assert not any(process.alive for process in person.world.processes.all.values())
         assert lab.running() == [] and person.world.pinned == set()
         assert not person.roots.state.exists() and not person.roots.run.exists()
+
+    person.live(story)
+
+
+def test_a_lab_that_is_whole_is_asked_once_and_all_of_it_at_the_same_time(person: Person) -> None:
+    async def story() -> None:
+        await person.up()
+        script, clock = person.world.script, person.world.drivers().clock
+        rule = Rule("nodes.*", seconds=3.0, times=1000)
+        script.rules.append(rule)
+        before = clock.now()
+        with script.recorded() as calls:
+            await person.up()
+        script.rules.remove(rule)
+        asked = Counter(call.method for call in calls if call.port == "nodes")
+        assert asked == {"ssh_banner": 4, "members": 1, "vip": 1, "objects": 1}
+        assert clock.now() - before == pytest.approx(3.0), "as long as one of them takes"
+        assert not [str(call) for call in calls if call.changed]
 
     person.live(story)
 

@@ -47,10 +47,10 @@ Doors = Sequence[tuple[socket.socket | None, str]]
 
 
 def enter(paths: LabPaths, drivers: Drivers) -> Doors:
-    """Open the lab's doors, then go into its namespaces and say that we are there."""
+    """Listen on the lab's ports on the host's loopback, enter the lab's namespaces, and write the pid file."""
     plan = plan_lab(LabSpec.model_validate_json(paths.spec.read_text()))
     make = drivers.namespaces.socket
-    # on the host's side, so before we leave it
+    # in the host's network namespace, so before we leave it
     doors = [(open_door(paths, paths.api_port, make), str(plan.gateway.ip))]
     if plan.control_planes:
         doors.append((open_door(paths, paths.cluster_port, make), str(plan.api_vip)))

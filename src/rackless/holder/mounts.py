@@ -27,7 +27,7 @@ ACCOUNTS = {
 
 
 def furnish(mounts: Mounts, paths: LabPaths, gateway: str, domain: str, shown: Mapping[Path, Path]) -> None:
-    """Fit out for the lab the mount namespace that this process has for itself; `shown` are folders for the servers' QEMU."""
+    """Make the lab's mounts in the mount namespace of this process; `shown` are folders that QEMU sees."""
     mounts.keep_inside()
     resolver = f"search {domain}\nnameserver {gateway}\n"
     _replace_file(mounts, paths, Path("/etc/resolv.conf"), resolver)
@@ -47,7 +47,7 @@ def furnish(mounts: Mounts, paths: LabPaths, gateway: str, domain: str, shown: M
         source.chmod(PASSAGE)
         mounts.bind(source, target)
     try:
-        # on most machines only root and a group may open it, and servers are neither
+        # on most computers only root and a group may open it, and servers run as neither
         mounts.open_device(KVM, paths.run / "dev")
     except OSError as error:
         sys.stderr.write(f"{KVM} stays closed to servers' users: {error}\n")
@@ -76,7 +76,7 @@ def _with_account(table: str, line: str) -> str:
 def _replace_file(mounts: Mounts, paths: LabPaths, target: Path, content: str) -> None:
     """Put a file of the lab in the place of one of the host's."""
     real = mounts.resolve(target)
-    if real.is_relative_to("/run"):  # a link into what the lab's own /run will hide: make it lead somewhere
+    if real.is_relative_to("/run"):  # a link into /run, which the lab's own /run hides: have it lead to a file there
         write(paths.inner_run / real.relative_to("/run"), content)
     elif mounts.exists(real):
         source = paths.etc / target.name

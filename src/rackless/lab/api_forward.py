@@ -87,7 +87,7 @@ class Doorkeeper:
         while True:
             try:
                 guest, _ = await loop.sock_accept(self._listener)
-            except OSError:  # out of descriptors: those who are here will go
+            except OSError:  # out of file descriptors: connections that are open will end
                 await asyncio.sleep(0.2)
                 continue
             if len(self._guests) >= MOST:
@@ -98,7 +98,7 @@ class Doorkeeper:
             task.add_done_callback(self._guests.discard)
 
     async def _lead(self, guest: socket.socket) -> None:
-        """One connection; when the API is not there, the guest is sent away and may knock again."""
+        """Pass on one connection; when the API does not answer, close it: clients try again."""
         loop = asyncio.get_running_loop()
         with guest, socket.socket(socket.AF_INET, socket.SOCK_STREAM) as inner:
             guest.setblocking(False)

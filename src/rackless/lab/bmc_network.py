@@ -30,14 +30,14 @@ class BmcWiring:
 
     @property
     def ruled(self) -> bool:
-        """Whether who may talk to the BMCs has been said since we started."""
+        """Whether the firewall's rules for the BMCs were written since labd started."""
         return self._ruled
 
     async def ensure(self) -> None:
         plan = self._plan
         route, router = plan.bmc_route, plan.bmc_site.router
         if route is None or router is None:
-            await self._firewall.replace(render_lab(plan))  # also when nothing is left of a list there was
+            await self._firewall.replace(render_lab(plan))  # also without a list of clients: earlier rules must go
             self._ruled = True
             return
         with self._bus.step("BMC router") as step:

@@ -15,17 +15,17 @@ from rackless.ports.clock import Clock
 
 LOOK = 10.0
 TELL = 100.0
-"""Seconds between two words about it."""
+"""Seconds between two warnings."""
 LOW = 2 << 30
 ENOUGH = 256 << 20
-"""Bytes with which it is worth going on."""
+"""Free bytes from which paused servers are resumed."""
 
 
 @dataclass(slots=True)
 class DiskWatch:
     room: Callable[[], int]
     go_on: Callable[[], Awaitable[list[str]]]
-    """Let the servers go on that were stopped because they could not write; gives their names."""
+    """Resume the servers that paused because the disk was full; returns their names."""
     clock: Clock
     bus: Bus
     warnings: list[str] = field(default_factory=list)
@@ -47,5 +47,5 @@ class DiskWatch:
         try:
             for name in await self.go_on():
                 self.bus.tell("server-resumed", level="info", subject=f"server/{name}", server=name)
-        except LabError:  # the hypervisor is away; the next look is soon
+        except LabError:  # libvirt does not answer; the next look is soon
             return

@@ -18,9 +18,9 @@ PORT = 6180
 FOR_BMCS = "redfish"
 """The folder in which Ironic publishes boot ISOs, and whatever else is for a virtual drive."""
 MOST_CLIENTS = 1024
-"""Whose fetches are remembered: the last ones."""
+"""How many clients' fetches are remembered."""
 MOST_FILES = 16
-"""Of each of them: the last ones."""
+"""How many fetches of each client are remembered."""
 
 Fetches = Callable[[str, str], bool]
 """Whether the BMC with this address fetches the file at this path of a URL now."""
@@ -42,7 +42,7 @@ class FileServer:
         return f"http://{self.addresses[0]}:{self.port}"
 
     def ask_bmcs(self, fetches: Fetches) -> None:
-        """From now on, what is published for a BMC is for that one alone."""
+        """From now on a boot ISO is served only to the BMC that fetches it at the moment."""
         self._fetches = fetches
 
     async def start(self) -> None:
@@ -61,7 +61,7 @@ class FileServer:
         return [path for client in clients for path in self._fetched.get(client, {})]
 
     async def _serve(self, request: web.Request) -> web.StreamResponse:
-        # by the letters: links in the folder lead out of it, and are meant to
+        # compared as text: symbolic links in the folder lead out of it on purpose
         path = os.path.normpath("/" + request.match_info["path"].lstrip("/"))
         file = self._root / path[1:]
         if not self._allowed(request.remote or "", path) or not os.path.isfile(file):  # also of what can be no name
@@ -76,7 +76,7 @@ class FileServer:
 
     def _note(self, client: str, path: str) -> None:
         files = self._fetched.pop(client, {})
-        self._fetched[client] = files  # at the end: who asked last is forgotten last
+        self._fetched[client] = files  # moved to the end: the client that asked longest ago is forgotten first
         files[path] = None
         if len(files) > MOST_FILES:
             del files[next(iter(files))]

@@ -40,7 +40,7 @@ def _provisioning(plan: LabPlan) -> str | None:
 
 
 def render_bmcs(plan: LabPlan) -> str:
-    """Beside the routed BMCs: the lab itself and the listed may enter."""
+    """In the BMCs' own namespace: only the lab and the listed clients may connect."""
     rules = [f"table ip {TABLE}", f"delete table ip {TABLE}", f"table ip {TABLE} {{"]
     if plan.bmc_site.allow:
         allowed = ", ".join([str(plan.gateway.ip), *(str(network) for network in plan.bmc_site.allow)])

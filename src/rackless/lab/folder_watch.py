@@ -55,12 +55,16 @@ class FolderWatch:
         found = [f"somebody deleted {' and '.join(gone)}: nothing can be kept any more; {end}"] if gone else []
         for words in found:
             if words not in self.warnings:
+                with suppress(OSError):
+                    self.bus.tell("lab-files-deleted", files=" ".join(gone), what=words)
                 self._say(words)
         self.warnings = found
 
     async def _mend(self) -> None:
         if _inode(self.paths.socket) == self._socket:
             return
+        with suppress(OSError):
+            self.bus.tell("socket-deleted", socket=str(self.paths.socket))
         self._say(f"somebody deleted {self.paths.socket}; it is made again")
         self.paths.run.mkdir(parents=True, exist_ok=True)
         self.paths.run.chmod(0o711)
@@ -70,8 +74,7 @@ class FolderWatch:
             write(path, who)
 
     def _say(self, words: str) -> None:
-        with suppress(OSError):
-            self.bus.warn(words)
+        """Where it is still read when the lab's own files are gone."""
         _log.warning("%s", words)
         with suppress(OSError):
             self.last_resort.write_text(f"<4>rackless: lab {self.paths.name} (process {os.getpid()}): {words}\n")

@@ -34,14 +34,14 @@ class Mark:
 
 
 def render_mark(paths: LabPaths, host: Home, mnt: int) -> str | None:
-    """None when its words are too long for the kernel: then nobody finds the lab by it."""
+    """None when it is longer than the kernel takes: an orphan of such a lab is not found."""
     mark = [_WORD, paths.name, str(paths.roots.state), str(paths.roots.run), host.net, host.mnt, mnt]
     text = json.dumps(mark, separators=(",", ":"))
     return text if len(text.encode()) <= _LONGEST else None
 
 
 def read_mark(alias: str) -> Mark | None:
-    """None for what somebody else wrote there."""
+    """None for an alias that is not a mark of ours."""
     try:
         word, name, state, run, net, mnt, inner = json.loads(alias)
     except (ValueError, TypeError):

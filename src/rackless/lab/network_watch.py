@@ -14,7 +14,7 @@ from rackless.run.parts import Part
 LOOK = 2.0
 LONGEST_PAUSE = 60.0
 STEADY = 60.0
-"""Seconds after which one that was started again counts as well."""
+"""Seconds after which a dnsmasq that was started again counts as healthy."""
 
 
 @dataclass(slots=True)
@@ -56,7 +56,7 @@ class NetworkWatch:
         ]
 
     async def _look(self, name: str, known: _Watched) -> None:
-        """One that dies again and again is started again after growing pauses."""
+        """A dnsmasq that dies again and again is started after growing pauses."""
         now = self.clock.now()
         if now < known.since + known.pause:
             return

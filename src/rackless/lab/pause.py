@@ -47,7 +47,7 @@ class Rest:
         self.memory.unlink()
 
     async def _shut_down(self, name: str) -> None:
-        """A server without a system does not hear, and is switched off after a while."""
+        """A server without an operating system ignores ACPI, and is switched off after a while."""
 
         async def off() -> tuple[bool, str]:
             state = await self.hypervisor.observe(name)

@@ -55,7 +55,7 @@ def _looks(lab: RunningLab, folders: Callable[[], FolderWatch], own: int) -> lis
 
 def _works(lab: RunningLab, stop: Callable[[], Awaitable[None]]) -> list[Served]:
     async def stage(asked: say.RunStage) -> Nothing:
-        await lab.run_stage(asked.stage)
+        await lab.run_stage(asked.stage, asked.ahead)
         return Nothing()
 
     async def host(asked: say.HostWish) -> say.HostDone:
@@ -77,6 +77,9 @@ def _works(lab: RunningLab, stop: Callable[[], Awaitable[None]]) -> list[Served]
     async def scale(asked: say.ScaleWorkers) -> say.Scaled:
         return await lab.machines.scale(asked.wanted)
 
+    async def tell(_: Nothing) -> Nothing:
+        return Nothing()
+
     async def end(_: Nothing) -> Nothing:
         await stop()
         return Nothing()
@@ -89,6 +92,7 @@ def _works(lab: RunningLab, stop: Callable[[], Awaitable[None]]) -> list[Served]
         say.REMOVE.by(remove),
         say.POWER.by(power),
         say.SCALE.by(scale),
+        say.TELL.by(tell),
         say.STOP.by(end),
     ]
 

@@ -92,7 +92,7 @@ class LabHosts:
         return "nobody looks after the hosts" if self._controller is None or self._controller.done() else ""
 
     async def ensure_provisioning(self, *, checked: bool = True) -> None:
-        """Ironic runs, and hosts may be written down by anybody from then on.
+        """Start Ironic and the host controller; from then on BareMetalHosts that anybody writes are acted on.
 
         Unless `checked`, somebody else's Ironic may be away for now: it is waited for when it is needed.
         """
@@ -200,15 +200,15 @@ class LabHosts:
         return await self._resources.list(KIND) if self._api.started else []
 
     async def known(self) -> list[Record]:
-        """None while the API is away: the rest can still be told."""
+        """An empty list while the API does not answer: `status` still tells the rest."""
         try:
             return await self.records()
         except ApiUnreachable as error:
-            self._bus.warn(str(error))
+            self._bus.tell("api-away", why=str(error))
             return []
 
     def own_systems(self) -> dict[str, System]:
-        """What people want on their servers instead of the node image, by server."""
+        """Images of users' own (`image:` in lab.yaml) that servers get instead of the node image, by server."""
         images = UserImages(self._paths)
         return {
             server.name: System(images.resolve(server.image, self.files.url), images.user_data(server.image))
@@ -271,7 +271,7 @@ class LabHosts:
         await until(gone, what=f"the host {name} to be deleted", within=DEPROVISION_WITHIN, every=1, clock=self._clock)
 
     async def _let_go(self, name: str) -> None:
-        """Without its finalizer nobody holds the record; whoever looks after hosts may be writing to it meanwhile."""
+        """Remove a host's finalizer, so that the API deletes it; the host controller may write to it at the same time."""
         while (record := await self._resources.get(KIND, name)) is not None:
             record["metadata"]["finalizers"] = []
             with suppress(Conflict):

@@ -70,7 +70,7 @@ class LabMachines:
             await self._renew_image(image)
             return
         with self._bus.step("Machines") as step:
-            await self.stop()  # nobody counts while Machines are written one by one
+            await self.stop()  # or the set's controller would see too few Machines and make more
             await self._bury()
             alone = await self._alone()
             workers = [(server, host) for server, host in alone if server.role is Role.WORKER]
@@ -88,7 +88,7 @@ class LabMachines:
             step.detail = ", ".join(server.name for server, _ in alone)
 
     async def _await_claims(self) -> None:
-        """Until then a plan would still say that there is something to do."""
+        """Until each Machine has its host: before that, `plan` says that nodes are no Machine's."""
 
         async def claimed() -> tuple[bool, str]:
             alone = [server.name for server, _ in await self._alone()]
@@ -97,8 +97,8 @@ class LabMachines:
         clock = self._drivers.clock
         try:
             await until(claimed, what="the nodes to be Machines'", within=CLAIMED_WITHIN, every=0.2, clock=clock)
-        except GaveUp as error:  # the lab is there all the same, and the next `up` looks again
-            self._bus.warn(str(error))
+        except GaveUp as error:  # the cluster works without; the next `up` tries again
+            self._bus.tell("machines-without-hosts", why=str(error))
 
     async def scale(self, wanted: int) -> Scaled:
         """Raises LabError when there is no set yet."""
@@ -165,7 +165,7 @@ class LabMachines:
         ]
 
     async def _bury(self) -> None:
-        """Machines that stood for servers that were taken away: their hosts are gone, and nothing is left to do for them."""
+        """Delete Machines whose hosts are gone with their servers; their finalizers would wait for ever."""
         uids = {host["metadata"]["uid"] for host in await self._resources.list(HOST)}
         for record in await self._resources.list(KIND):
             provider = str((record.get("spec") or {}).get("providerID") or "")

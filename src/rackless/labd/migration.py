@@ -47,8 +47,8 @@ async def _bring(record: Record, resources: Resources, bus: Bus) -> None:
     if status := record.get("status"):
         try:
             await resources.patch_status(kind, name, status)
-        except Refused as refusal:  # what inspection found came from the server's own mouth
-            bus.warn(f"{name}: what is known of its hardware is not taken over: {refusal.why}")
+        except Refused as refusal:  # the hardware was reported by the server itself, and the API's schema may refuse it
+            bus.tell("hardware-not-taken-over", subject=f"host/{name}", host=name, why=refusal.why)
             await resources.patch_status(kind, name, {key: status[key] for key in status if key != "hardware"})
     if record["metadata"].get("deletionTimestamp"):
         await resources.delete(kind, name)

@@ -112,15 +112,15 @@ class RunningLab:
         self.runner = Runner(spec, stages(self), self.journal, bus, base)
         self._busy = asyncio.Lock()
 
-    async def run_stage(self, goal: str) -> None:
-        """Carry out the stages of one goal; those before it have been."""
+    async def run_stage(self, goal: str, ahead: Collection[str] = ()) -> None:
+        """Carry out the stages of one goal; those before it have been. `ahead` are the goals that are asked for next."""
         async with self._busy:
             await self._begin()
-            await self.runner.run(stages_of([goal]))
+            await self.runner.run(stages_of([goal]), stages_of(ahead))
             self._settle()
 
     async def restore(self) -> None:
-        """After a restart: start again what was running; whatever was to be waited for is not."""
+        """After a restart of labd: start again what was running, without waiting for hosts and nodes."""
         async with self._busy:
             if self.journal.read().reached:
                 await self._begin()
@@ -128,14 +128,14 @@ class RunningLab:
                 self._settle()
 
     async def _begin(self) -> None:
-        """A machine that went down took the servers along: those that were on then are to be on again."""
+        """When the computer went down it took the servers along: those that were on then are to be on again."""
         memory = self.power_memory
         self.metal.accelerate(kvm=self._kvm())
         if memory.restarted() and not self.paths.resting.exists() and (names := memory.recall()):
             write(self.paths.resting, names)
 
     def _settle(self) -> None:
-        """The lab is there: from now on it is remembered which servers are on, and DHCP and DNS are watched."""
+        """Once the servers are defined: record which of them are on, watch DHCP and DNS, and approve nodes' certificates."""
         if "servers" not in self.journal.read().reached:
             return
         if self.paths.resting.exists() and not self.paths.resting.read_text().split():
@@ -191,7 +191,7 @@ class RunningLab:
             if self.libvirtd is not None:
                 step.unchanged()
                 return
-            # which the lab has in the place of /etc/libvirt
+            # the lab sees this folder as /etc/libvirt
             libvirtd.write_configuration(self.paths.libvirt / "etc", self.accounts())
             libvirtd.ensure_folders(self.paths, self.accounts())
             kept = self.libvirtd = await self.processes.start(["libvirtd"], log=self.paths.logs / "libvirtd.log")
@@ -219,14 +219,14 @@ class RunningLab:
         return Rest(self.paths.resting, self.hypervisor, self.clock, self.bus)
 
     async def rest(self, *, force: bool) -> list[str]:
-        """Stop everything, the servers too, and remember which of them were on."""
+        """For `down`: stop provisioning, write down which servers are on, and switch them off."""
         async with self._busy:
             await self.machines.stop()
             await self.hosts.stop_provisioning()
             return await self._rest().begin(force=force)
 
     async def remove(self, actions: Sequence[Action]) -> None:
-        """Carry out what loses something. A host is taken down through its BMC, by Ironic, as far as the lab has come."""
+        """Carry out the actions that lose something. Ironic deprovisions a host through its BMC, if the lab has come that far."""
         async with self._busy:
             await self._begin()
             reached = upto(self.journal.read().goal or GOALS[0])
@@ -235,7 +235,7 @@ class RunningLab:
             await self.runner.remove(actions)
 
     async def take_away(self, name: str) -> None:
-        """A server for good: its host in good order first, when the lab provisions it."""
+        """Remove a server for good; its host is deprovisioned and deleted first."""
         server = self.plan.server(name)
         if server is None:
             return
@@ -246,7 +246,7 @@ class RunningLab:
             (self.paths.bmc / f"{name}.json").unlink(missing_ok=True)
 
     async def power(self, name: str, action: PowerAction) -> PowerState:
-        """The power button of one server. A provisioned host is kept as said here: its record says so from now on."""
+        """The power button of one server. A provisioned host's record is changed too, or its controller would undo it."""
         self._require(name)
         if action in ("on", "off", "shutdown"):
             await self.hosts.keep_power(name, online=action == "on")
@@ -342,7 +342,7 @@ class RunningLab:
         )
 
     async def _power(self) -> dict[str, str | None]:
-        """As the BMCs see it, who know of starts that wait for their turn; before there are any, as the hypervisor does."""
+        """As the BMCs see it: they know which servers wait for their turn to start. Without BMCs, as libvirt sees it."""
         if bmcs := self.bmcs.observe():
             return {name: describe_power(bmc) for name, bmc in bmcs.items()}
         try:

@@ -45,7 +45,7 @@ def _libvirtd(lab: RunningLab) -> Stage:
         await lab.links.ensure_loopback()
         await lab.ensure_libvirtd()
 
-    # not retired: others speak to it until the last moment
+    # not retired here: other stages still speak to libvirtd while they end; `RunningLab.stop` ends it last
     return stage("libvirtd", "libvirtd", observe=observe, ensure=ensure)
 
 
@@ -187,11 +187,11 @@ def _hosts(lab: RunningLab) -> Stage:
             return _lacking("stage/hosts", str(error))
 
     async def ensure(_: Work) -> None:
-        await lab.write_hosts()  # their controller is started with Ironic
+        await lab.write_hosts()  # the host controller runs since the stage `engine`
         await lab.cluster.await_hosts()
 
     async def restore(_: Work) -> None:
-        """The engine looks after them again; how long they take is nobody's business now."""
+        """Nothing to wait for: the host controller, which starts with Ironic, goes on with them."""
 
     return stage("hosts", "hosts", observe=observe, ensure=ensure, restore=restore)
 
@@ -207,7 +207,7 @@ def _cluster(lab: RunningLab) -> Stage:
         await lab.cluster.await_nodes()
 
     async def restore(_: Work) -> None:
-        """The nodes come back by themselves."""
+        """Nothing to do: nodes that run have kept running."""
 
     return stage("cluster", "cluster", observe=observe, ensure=ensure, restore=restore, costly=True)
 
@@ -226,7 +226,7 @@ def _nodes(lab: RunningLab) -> Stage:
         await lab.machines.ensure(lab.hosts.node_image())
 
     async def restore(_: Work) -> None:
-        """They are kept by the cluster; their Machines are looked after again."""
+        """The cluster's API has kept its Nodes; the controllers of Machines are started again."""
         lab.machines.start()
 
     title = "nodes join"

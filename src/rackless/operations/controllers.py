@@ -104,11 +104,15 @@ async def run(settings: Settings, bus: Bus, drivers: Drivers | None = None) -> N
         for name in settings.controllers:
             CONTROLLERS[name](runtime, to)
         identity = settings.identity or f"{socket.gethostname()}_{os.getpid()}"
-        leader = Leader(to.resources, LEASE, identity, drivers.clock, told=lambda holder: bus.info(f"{holder} leads"))
+
+        def told(holder: str) -> None:
+            bus.tell("leader-is", level="info", leader=holder)
+
+        leader = Leader(to.resources, LEASE, identity, drivers.clock, told=told)
         leader.leading = not settings.elect
         if settings.listen is not None:
             await _serve(settings.listen, runtime, leader, stack)
-        bus.info(f"{', '.join(settings.controllers)}: ready")
+        bus.tell("controllers-ready", level="info", controllers=", ".join(settings.controllers))
         await (leader.lead(runtime.run) if settings.elect else runtime.run())
 
 
@@ -172,6 +176,6 @@ def run_until_stopped(settings: Settings, bus: Bus) -> None:
         try:
             await task
         except asyncio.CancelledError:
-            bus.info("ended")
+            bus.tell("controllers-ended", level="info")
 
     asyncio.run(whole())

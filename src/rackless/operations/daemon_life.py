@@ -17,7 +17,7 @@ from rackless.plan.actions import Action, Observed
 from rackless.ports.drivers import Drivers
 from rackless.protocol.build import fingerprint
 from rackless.protocol.client import ControlClient
-from rackless.protocol.messages import HEALTH
+from rackless.protocol.messages import Daemon
 from rackless.run.files import write
 from rackless.run.journal import Unwritten
 from rackless.run.ledger import Ledger
@@ -32,7 +32,7 @@ from rackless.spec.uplink import Uplink
 TRIES = 3
 """Starts of labd that may fail before it is given up."""
 START_WITHIN = 120.0
-"""Seconds. labd starts in one or two; on a machine that was itself emulated, and busy, it took 40 to 100."""
+"""Seconds. labd starts in one or two; on a computer that was itself emulated, and busy, it took 40 to 100."""
 
 
 def host_stages(spec: LabSpec, paths: LabPaths, bus: Bus, drivers: Drivers, furnish: Callable[[], None]) -> Runner:
@@ -60,17 +60,16 @@ async def observe_daemon(paths: LabPaths, drivers: Drivers, wanted: LabSpec | No
     spec = recorded_spec(paths)
     if spec is None:
         return Observed()
-    client = ControlClient(paths.socket)
-    # without its keeper it is about to end
-    runs = drivers.processes.find(paths.holder_pid) is not None and await client.alive()
-    outdated = await _outdated(client) if runs else ""
+    # a labd whose holder is gone ends within seconds
+    kept = drivers.processes.find(paths.holder_pid) is not None
+    daemon = await ControlClient(paths.socket).daemon() if kept else None
     uplink, moved = await observe_uplink(paths, drivers, wanted)
     return Observed(
         spec,
-        runs,
+        daemon is not None,
         networks=frozenset({"uplink"} if uplink else ()),
         differing={"network/uplink": moved} if moved else {},
-        outdated=outdated,
+        outdated=_outdated(daemon) if daemon is not None else "",
     )
 
 
@@ -138,7 +137,7 @@ def _last_words(log: Path) -> str:
 
 
 def refuse_taken(spec: LabSpec, paths: LabPaths) -> None:
-    """What is in a lab's folders goes with the lab; so it must not be somebody else's."""
+    """Refuse a lab whose folders hold files of others: `destroy` would delete them."""
     ours = {entry.id for entry in Ledger(paths.ledger).entries()}
     for folder in _folders(spec, paths):
         if str(folder) not in ours and folder.exists() and any(folder.iterdir()):
@@ -150,13 +149,13 @@ def refuse_taken(spec: LabSpec, paths: LabPaths) -> None:
 
 
 def _folders(spec: LabSpec, paths: LabPaths) -> list[Path]:
-    """What belongs to a lab alone, and goes with it."""
+    """The folders that only this lab uses; `destroy` deletes them."""
     disks = [spec.storage / spec.name] if spec.storage is not None else []
     return [paths.state, *disks, paths.run]
 
 
-async def _outdated(client: ControlClient) -> str:
+def _outdated(daemon: Daemon) -> str:
     """Why a daemon that answers cannot stay; empty when it can."""
-    if (await client.look(HEALTH)).build != fingerprint():
+    if daemon.build != fingerprint():
         return "it is of another version than this command"
     return ""

@@ -62,10 +62,10 @@ def _root(computer: Computer) -> Check:
 def _system(computer: Computer) -> Check:
     system = computer.system()
     if system.architecture != "x86_64":
-        return Check("system", "missing", f"{system.name} on {system.architecture}", "use an x86_64 machine")
+        return Check("system", "missing", f"{system.name} on {system.architecture}", "use an x86_64 computer")
     if not computer.has_program("apt-get"):
         saw = f"{system.name}, without apt, which brings the packages and builds the images"
-        return Check("system", "missing", saw, "use a Debian or Ubuntu machine")
+        return Check("system", "missing", saw, "use a Debian or Ubuntu computer")
     return Check("system", "ok", f"{system.name}, {system.architecture}")
 
 

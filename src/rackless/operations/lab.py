@@ -16,6 +16,7 @@ from rackless.operations import orphans, prepare, teardown
 from rackless.operations.daemon_life import ensure_labd, host_stages, observe_daemon, refuse_taken
 from rackless.operations.images import register_use
 from rackless.operations.lab_registry import locked, recorded_spec, require_lab, require_root
+from rackless.operations.own_events import OwnEvents, own_events
 from rackless.operations.sizing import refuse_kernel, refuse_poverty
 from rackless.plan.actions import DESTRUCTIVE, Action, Observed, Verb
 from rackless.plan.addressing import plan_lab
@@ -51,29 +52,33 @@ async def up(
     require_root("make a lab", drivers.computer)
     paths = LabPaths(roots, spec.name)
     with locked(paths, drivers.processes):
-        stages = upto(goal)
-        actions = await plan(spec, roots, goal=goal, drivers=drivers, costly=False)
-        _refuse(actions, spec.name, replace=replace)
-        refuse_taken(spec, paths)
-        refuse_poverty(spec, roots, actions, bus, drivers.computer)
-        await refuse_kernel(spec, drivers.computer)
-        images = list(dict.fromkeys(server.image for server in plan_lab(spec).servers if server.image is not None))
-        check_readable(images)
-        supplies = await prepare.prepare_machine(roots, bus, drivers, _shared(spec, goal), install=install)
-        await _remove(actions, paths, bus, drivers)
+        async with own_events(bus, paths, drivers) as own:  # what is done here, and not by labd
+            stages = upto(goal)
+            actions = await plan(spec, roots, goal=goal, drivers=drivers, costly=False)
+            _refuse(actions, spec.name, replace=replace)
+            refuse_taken(spec, paths)
+            refuse_poverty(spec, roots, actions, own.bus, drivers.computer)
+            await refuse_kernel(spec, drivers.computer)
+            images = list(dict.fromkeys(server.image for server in plan_lab(spec).servers if server.image is not None))
+            check_readable(images)
+            supplies = await prepare.prepare_computer(roots, own.bus, drivers, _shared(spec, goal), install=install)
+            await _remove(actions, paths, bus, own, drivers)
 
-        def furnish() -> None:
-            _furnish(spec, goal, supplies, paths)
+            def furnish() -> None:
+                _furnish(spec, goal, supplies, paths)
 
-        host = host_stages(spec, paths, bus, drivers, furnish)
-        for stage in stages:
-            with bus.step(TITLES[stage]) as step:
-                if stage == "lab":
-                    await host.run(stages_of(["lab"]))
-                    furnish()
-                if stage == "hosts":
-                    await _offer(images, paths, bus)
-                await ControlClient(paths.socket).work(say.STAGE, say.RunStage(stage), bus, step=step.id, hear=["*"])
+            host = host_stages(spec, paths, own.bus, drivers, furnish)
+            for index, stage in enumerate(stages):
+                ahead = tuple(stages[1:]) if index == 0 else ()
+                with own.bus.step(TITLES[stage]) as step:
+                    if stage == "lab":
+                        await host.run(stages_of(["lab"]))
+                        furnish()
+                    if stage == "hosts":
+                        await _offer(images, paths, own.bus)
+                    asked = say.RunStage(stage, ahead)
+                    client = ControlClient(paths.socket)
+                    await client.work(say.STAGE, asked, bus, step=step.id, hear=["*"], told=own.take())
 
 
 async def plan(
@@ -96,7 +101,7 @@ async def observe(paths: LabPaths, drivers: Drivers, wanted: LabSpec | None = No
     found = await observe_daemon(paths, drivers, wanted)
     if not found.daemon:
         return found | _remembered(paths, found.spec) if found.spec is not None else found
-    # a daemon of another version may not know how to look at all of it, and is about to go
+    # a labd of another version may not know `observe-all`, and `up` replaces it anyway
     seen = await ControlClient(paths.socket).look(say.OBSERVE_ALL if costly and not found.outdated else say.OBSERVE)
     return found | Observed(
         servers=seen.servers,
@@ -127,10 +132,10 @@ def _journal(paths: LabPaths) -> Journal:
 
 
 def _furnish(spec: LabSpec, goal: str, supplies: Supplies | None, paths: LabPaths) -> None:
-    """Put into the lab's folder what its daemon reads: how far it is to go, and what it has to go there with."""
+    """Write what labd reads when it starts: the goal, the supplies (Ironic, kernel, images) and the passwords."""
     journal = _journal(paths)
     if not paths.journal.exists():
-        journal.begin()  # with what a lab of before has reached, which its goal tells
+        journal.begin()  # an earlier version kept no journal: what is reached comes from the file `goal`
     if GOALS.index(goal) >= GOALS.index(journal.read().goal or GOALS[0]):
         write(paths.goal, goal)
     if supplies is not None and not paths.supplies.exists():
@@ -202,7 +207,7 @@ async def status(name: str, roots: Roots) -> LabStatus | AbsentLab:
 
 
 def _away(paths: LabPaths) -> str:
-    """Whether somebody said so: after a reboot or a kill nobody has."""
+    """`stopped` after `rackless down`, which leaves a list of servers; `not running` after a reboot or a kill."""
     return "stopped" if paths.resting.exists() else "not running"
 
 
@@ -223,7 +228,7 @@ async def destroy(name: str, roots: Roots, bus: Bus, drivers: Drivers | None = N
 
 
 async def _forget_nodes(paths: LabPaths, bus: Bus) -> None:
-    """What the lab has written into somebody else's Ironic goes with it, as far as that can be reached."""
+    """Delete the lab's nodes from an Ironic that is not its own; if that does not answer, a note says that they stay."""
     try:
         spec = recorded_spec(paths)
         if spec is None or spec.provisioner is None or not await ControlClient(paths.socket).alive():
@@ -277,7 +282,7 @@ def owned(name: str, roots: Roots) -> list[dict[str, Any]]:
 
 
 def describe_left(name: str, roots: Roots) -> str:
-    """What is there of a lab when somebody was stopped in the middle of it."""
+    """For whoever pressed Ctrl-C: how far the lab is, and which processes and bytes of it stay."""
     paths = LabPaths(roots, name)
     things = teardown.owned(paths, open_drivers())
     if not things:
@@ -312,24 +317,25 @@ async def _offer(images: Sequence[ImageSpec], paths: LabPaths, bus: Bus) -> None
                 await UserImages(paths).offer(image)
 
 
-async def _remove(actions: Sequence[Action], paths: LabPaths, bus: Bus, drivers: Drivers) -> None:
-    """Carry out what loses something: of the whole lab from here, of what is in it by the daemon that still knows it."""
+async def _remove(actions: Sequence[Action], paths: LabPaths, bus: Bus, own: OwnEvents, drivers: Drivers) -> None:
+    """Carry out the actions that lose something: a whole lab is torn down here, servers are removed by the labd that has them."""
     losses = [action for action in actions if action.verb in DESTRUCTIVE]
     if not losses:
         return
-    with bus.step("what is replaced"):
+    with own.bus.step("what is replaced"):
         if any(loss.subject == f"lab/{paths.name}" for loss in losses):
             await _forget_nodes(paths, bus)
             await teardown.teardown(paths, bus, drivers)
             return
         past = recorded_spec(paths)
         assert past is not None
-        await ensure_labd(past, paths, bus, drivers)
+        await ensure_labd(past, paths, own.bus, drivers)
         asked = say.CarryOutLosses(
             tuple(
                 say.Loss(loss.subject, "remove" if loss.verb is Verb.REMOVE else "recreate", loss.reason)
                 for loss in losses
             )
         )
-        with bus.step("servers") as step:
-            await ControlClient(paths.socket).work(say.REMOVE, asked, bus, step=step.id, hear=["*"])
+        with own.bus.step("servers") as step:
+            client = ControlClient(paths.socket)
+            await client.work(say.REMOVE, asked, bus, step=step.id, hear=["*"], told=own.take())

@@ -24,7 +24,7 @@ from rackless.run.ledger import Ledger
 from rackless.run.paths import LabPaths, Roots
 
 _PROGRAMS = ("nsenter", "ip", "nft")
-"""Without these no lab was ever made here."""
+"""A computer that lacks one of these has never had a lab."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class Orphan:
 
 
 async def find_orphans(roots: Roots, drivers: Drivers) -> list[Orphan]:
-    """Of this host, under whatever roots; as another user than root nobody is seen."""
+    """All on this computer, whatever RACKLESS_STATE they were made with. Only root can see them; others find none."""
     if not _may_look(drivers):
         return []
     namespaces = drivers.namespaces
@@ -65,13 +65,13 @@ async def find_orphans(roots: Roots, drivers: Drivers) -> list[Orphan]:
 
 
 async def orphans_of(paths: LabPaths, drivers: Drivers) -> list[Orphan]:
-    """Those that were this lab: of the same name, with the same folders."""
+    """The orphans of this lab: their mark names the same state and run folders."""
     wanted = paths.state, paths.run
     return [one for one in await find_orphans(paths.roots, drivers) if (one.paths.state, one.paths.run) == wanted]
 
 
 async def refuse_orphan(paths: LabPaths, drivers: Drivers) -> None:
-    """Two of the same lab would share its disks."""
+    """Refuse to start a lab whose orphan still runs: both would write to the same disks."""
     for orphan in await orphans_of(paths, drivers):
         raise LabError(
             f"the lab {paths.name} still runs, and cannot be reached: {len(orphan.pids)} processes",
@@ -100,7 +100,7 @@ async def end_orphan(orphan: Orphan, bus: Bus, drivers: Drivers) -> None:
             await asyncio.to_thread(shutil.rmtree, orphan.paths.run, ignore_errors=True)
         step.detail = f"{len(orphan.pids)} processes"
         for folder in orphan.left:
-            bus.warn(f"{folder} is left: look at it, and remove it by hand if nothing in it is wanted")
+            bus.tell("folder-left", folder=str(folder))
 
 
 async def lost_tables(drivers: Drivers) -> list[str]:
@@ -132,7 +132,7 @@ def _may_look(drivers: Drivers) -> bool:
 
 
 def _lost(paths: LabPaths, network: Network, namespaces: Namespaces) -> str:
-    """Why nobody can end what lives there; empty when the lab's own commands can."""
+    """Why `rackless destroy` cannot end what runs in this namespace; empty when it can."""
     ledger = Ledger(paths.ledger)
     if not ledger.exists:
         return f"its ledger {paths.ledger} is gone"
@@ -147,14 +147,14 @@ def _lost(paths: LabPaths, network: Network, namespaces: Namespaces) -> str:
 
 
 def _furnished(orphan: Orphan, namespaces: Namespaces) -> int | None:
-    """The lab's mount namespace. A mark says which; that it is true is shown by somebody who lives in both."""
+    """The lab's mount namespace, as its mark says; believed only when a process of the orphan is in it."""
     told = orphan.mark.mnt
     shared = told in (namespaces.mount_namespace(1), namespaces.home().mnt)
     return told if not shared and any(namespaces.mount_namespace(pid) == told for pid in orphan.pids) else None
 
 
 async def _uplink_is(orphan: Orphan, drivers: Drivers) -> bool:
-    """Whether the uplink that this lab had is to be taken away: it leads there, or nowhere; not to a lab made anew."""
+    """Whether the uplink is the orphan's to remove: it leads into its namespace, or is gone. A new lab of that name may have it."""
     link = uplink.link_name(orphan.paths)
     if link not in await drivers.network.links():
         return True

@@ -50,7 +50,7 @@ class Shared:
     packages: tuple[str, ...] = ()
 
 
-async def prepare_machine(
+async def prepare_computer(
     roots: Roots,
     bus: Bus,
     drivers: Drivers,
@@ -76,7 +76,7 @@ async def prepare_machine(
 
 
 async def plan_preparation(roots: Roots, drivers: Drivers, wanted: Shared) -> list[Action]:
-    """What `prepare_machine` would do now, with reasons; nothing on a computer that is prepared. Changes nothing."""
+    """What `prepare_computer` would do now, with reasons; nothing on a computer that is prepared. Changes nothing."""
     missing = await missing_packages((*PACKAGES, *wanted.packages), drivers.packages, drivers.computer)
     actions = [Action(f"package/{name}", Verb.CREATE, "is not installed; it is shared by all labs") for name in missing]
     if not wanted.images:
@@ -113,7 +113,7 @@ async def ensure_packages(
         step.progress("reading the package lists")
         await packages.refresh()
         installed: list[str] = []
-        # once more, for what only an installed package tells to be missing
+        # again: whether a split-off package is missing is known only once the one it was split from is installed
         while new := [name for name in missing if name not in installed]:
             step.progress(f"installing {len(new)}: {' '.join(new)}")
             await packages.install(new)

@@ -128,7 +128,7 @@ class _Control:
         try:
             await self._server.start()
         except OSError as error:  # the path may be longer than a socket's can be; everything else works
-            self._bus.warn(f"faults cannot be asked for: {self._path}: {error}")
+            self._bus.tell("faults-unavailable", socket=str(self._path), why=str(error))
 
     async def stop(self) -> None:
         await self._server.stop()
@@ -181,7 +181,7 @@ class _Following:
                 self._changed |= names  # `_listen` wakes us when there is somebody to ask again
 
     def _vanished(self) -> set[str]:
-        """Domains without a definition are gone when they stop; their BMCs have seen it."""
+        """A transient domain is gone when it stops; its BMC, which saw that, is removed."""
         stopped, self._stopped = self._stopped & self._known, set()
         return {name for name in stopped if not self._fleet.chassis(name).exists}
 

@@ -50,7 +50,7 @@ async def screenshot(lab: str, server: str, output: Path | None, roots: Roots, d
 
 @dataclass(frozen=True, slots=True)
 class Seat:
-    """A place at a server's console. Nobody can type where no daemon runs."""
+    """An open console of a server. Without labd it shows the log, and nothing can be typed (`write` is None)."""
 
     on: bool
     heard: AsyncIterator[bytes]

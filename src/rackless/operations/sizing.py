@@ -63,9 +63,11 @@ def refuse_poverty(spec: LabSpec, roots: Roots, actions: Sequence[Action], bus: 
     findings = budget(spec, roots, actions, computer)
     for finding in findings:
         if finding.level == "warning":
-            bus.warn(finding.says + (f"; {finding.fix}" if finding.fix else ""))
+            bus.tell(
+                "computer-small", about=finding.about, why=finding.says + (f"; {finding.fix}" if finding.fix else "")
+            )
         elif finding.about == "cpu" and any(subject.startswith("server/") for subject in _made(actions)):
-            bus.info(finding.says)
+            bus.tell("computer-small", level="info", about=finding.about, why=finding.says)
     if lacking := [finding for finding in findings if finding.level == "error"]:
         raise HypervisorError(
             "this computer has not enough for the lab",
@@ -75,7 +77,7 @@ def refuse_poverty(spec: LabSpec, roots: Roots, actions: Sequence[Action], bus: 
 
 
 async def refuse_kernel(spec: LabSpec, computer: Computer) -> None:
-    """Before anything is made: what this lab wants of the kernel, and the kernel does not have."""
+    """Refuse, before anything is made, a lab that needs what this kernel lacks (VLANs)."""
     tagged = [name for name, extra in spec.networks.extra.items() if extra.vlan is not None]
     if tagged and not await asyncio.to_thread(computer.can_tag):
         raise HypervisorError(

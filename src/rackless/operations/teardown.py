@@ -24,7 +24,7 @@ from rackless.run.ledger import Ledger, LedgerEntry
 from rackless.run.paths import LabPaths, Roots
 
 END_WITHIN = 35.0
-"""Seconds for a daemon that ends: it gives those it keeps, one after the other, ten each."""
+"""Seconds for labd to end: it ends its programs one after the other and gives each ten."""
 
 
 async def teardown(paths: LabPaths, bus: Bus, drivers: Drivers) -> None:
@@ -126,7 +126,7 @@ async def _retire_folder(entry: LedgerEntry) -> None:
 
 
 async def _retire_when_empty(entry: LedgerEntry) -> None:
-    """A folder we made on the way to ours; what others put there since keeps it."""
+    """A parent folder that `up` made; it stays when others have put files into it."""
     with suppress(OSError):
         Path(entry.id).rmdir()
 

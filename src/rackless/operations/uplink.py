@@ -98,7 +98,7 @@ async def observe_uplink(paths: LabPaths, drivers: Drivers, wanted: LabSpec | No
 
 
 async def closed_ways(paths: LabPaths, drivers: Drivers) -> list[str]:
-    """Interfaces through which the lab's replies would come, were they let in: the computer moved since the last `up`."""
+    """Interfaces by which replies would come and that do not forward: the computer changed networks since the last `up`."""
     network = drivers.network
     if not any(entry.kind == KIND for entry in Ledger(paths.ledger).entries()):
         return []

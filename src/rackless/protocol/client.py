@@ -23,7 +23,7 @@ from rackless.protocol import http
 from rackless.protocol.event_log import Missed, Numbered
 from rackless.protocol.event_stream import Began, EventsWanted, from_line
 from rackless.protocol.exchange import Exchange, Nothing
-from rackless.protocol.messages import HEALTH
+from rackless.protocol.messages import HEALTH, Daemon
 
 Q = TypeVar("Q")
 A = TypeVar("A")
@@ -34,15 +34,18 @@ class ControlClient:
         self._socket = socket
 
     async def alive(self) -> bool:
+        return await self.daemon() is not None
+
+    async def daemon(self) -> Daemon | None:
+        """Who answers; None when nobody does."""
         if self._socket.exists() and not os.access(self._socket, os.W_OK):
             raise HypervisorError(
                 "only root and the lab's owner may talk to it", why=f"{self._socket} is closed to you", hint="use sudo"
             )
         try:
-            await self._ask(HEALTH)
+            return await self._ask(HEALTH)
         except http.LOST:
-            return False
-        return True
+            return None
 
     async def look(self, exchange: Exchange[Nothing, A]) -> A:
         try:
@@ -58,12 +61,15 @@ class ControlClient:
         *,
         step: str | None = None,
         hear: Sequence[str] = (),
+        told: Sequence[events.Event] = (),
     ) -> A:
         """Have labd do something; the events of its steps are published on our bus as they come, and with `hear` those
-        about other subjects, too: `host/ctrl-0`, `host/*`, or `*` for everything.
+        about other subjects, too: `host/ctrl-0`, `host/*`, or `*` for everything. `told` are events of the asker's own, which
+        labd writes into the lab's log before it begins.
         """
         begun = False
-        body = json.dumps({**encode(asked), "step": step, "hear": list(hear)}).encode()
+        besides = {"step": step, "hear": list(hear), "told": [encode(event) for event in told]}
+        body = json.dumps({**encode(asked), **besides}).encode()
         try:
             async with (
                 http.request(self._socket, "POST", exchange.name, body) as answer,

@@ -182,6 +182,8 @@ class NodeList:
 @dataclass(frozen=True, slots=True)
 class RunStage:
     stage: str
+    ahead: tuple[str, ...] = ()
+    """What is asked for next: labd looks at those already. Said with the first only."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,4 +289,6 @@ POWER = Exchange("power", PressPower, PowerState, works=True)
 SCALE = Exchange("scale", ScaleWorkers, Scaled, works=True)
 ADD_FAULT = Exchange("add-fault", FaultWish, FaultStatus, works=True)
 CLEAR_FAULTS = Exchange("clear-faults", ClearFaults, ClearedFaults, works=True, bare="cleared")
+TELL = Exchange("tell", Nothing, Nothing, works=True)
+"""Nothing is asked: it brings what the asker did by itself, for the lab's log."""
 STOP = Exchange("stop", Nothing, Nothing, works=True)

@@ -40,10 +40,12 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Asker:
-    """What comes with every request for work, beside the request: the step it belongs to, and whom else to hear of."""
+    """What comes with every request for work, beside the request: the step it belongs to, whom else to hear of, and what the
+    asker did by itself so far."""
 
     step: str | None = None
     hear: tuple[str, ...] = ()
+    told: tuple[events.Event, ...] = ()
 
 
 class ControlServer:
@@ -118,6 +120,9 @@ class ControlServer:
             asked, asker = decode(served.exchange.asked, body), decode(Asker, body)
         except ValueError as error:
             return _failed(_unreadable(served.exchange.name, error), 400)
+        if self._events_log is not None:
+            for event in asker.told:
+                self._events_log.append(event)
         response = web.StreamResponse(headers={"Content-Type": "application/jsonl"})
         await response.prepare(request)
         lines: asyncio.Queue[object] = asyncio.Queue()

@@ -46,7 +46,7 @@ class GuardedServer(web.Server):
         self.patience = patience or ClientPatience()
         self.most = most or most_connections()
         self.cut_off = 0
-        """How many connections were ended for want of patience or room."""
+        """How many connections were closed because they took too long or because there were too many."""
         super().__init__(handler, access_log=None, auto_decompress=False, keepalive_timeout=self.patience.idle, **more)
 
     def __call__(self) -> RequestHandler:
@@ -99,7 +99,7 @@ class GuardedConnection(RequestHandler):
             self._await_header()
 
     def _await_header(self) -> None:
-        """The timer is not cancelled when the header comes, only found to be for nothing: that costs a request less."""
+        """The timer is not cancelled when the header comes: to let it run out and ignore it is cheaper."""
         self._header_since = self._loop.time()
         if self._header_timer is None:
             self._header_timer = self._loop.call_later(self._guard.patience.header, self._check_header)

@@ -40,7 +40,7 @@ class Told:
 
 class Journal:
     def __init__(self, path: Path, old: Path) -> None:
-        """`old` is where labs of before keep the one word of how far they are."""
+        """`old` is the file `goal`, in which earlier versions kept how far the lab is."""
         self.path = path
         self._old = old
 
@@ -71,7 +71,9 @@ class Journal:
         write(self.path, json.dumps({"reached": reached}) + "\n")
 
     def reach(self, stage: str) -> None:
-        self._append({"reached": [stage]}, sync=True)
+        """Written once: in a lab that is whole, an `up` writes nothing and waits for no disk."""
+        if stage not in self.read().reached:
+            self._append({"reached": [stage]}, sync=True)
 
     @contextmanager
     def carrying_out(self, actions: Sequence[Action]) -> Iterator[None]:
@@ -98,7 +100,7 @@ class Journal:
         except FileNotFoundError:
             return
         for line in text.splitlines():
-            with suppress(ValueError):  # the last one, of a machine that went off
+            with suppress(ValueError):  # the last one, when the computer went off while it was written
                 if isinstance(found := json.loads(line), dict):
                     yield found
 
@@ -118,7 +120,7 @@ class Journal:
 
 
 class Unwritten(Journal):
-    """For a run that leaves its traces elsewhere, such as in the ledger."""
+    """Keeps nothing: for the stages of the host's side, which leave their traces in the ledger."""
 
     def __init__(self) -> None:
         super().__init__(Path("/dev/null"), Path("/dev/null"))

@@ -102,7 +102,7 @@ class LabPaths:
 
     @property
     def awake(self) -> Path:
-        """There since the servers that were on when the computer went down are on again."""
+        """Exists once `up` has switched on the servers that were on before the computer went down."""
         return self.run / "awake"
 
     # in state

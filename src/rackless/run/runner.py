@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from rackless.errors import RacklessError, known
@@ -12,6 +12,9 @@ from rackless.plan.actions import Action, Observed, Scene, Verb
 from rackless.run.journal import Journal
 from rackless.run.stage import Stage
 from rackless.spec.lab import LabSpec
+
+LOOK_COUNTS_FOR = 10.0
+"""Seconds after which a look that was begun ahead is too old: whoever had it begun did something else meanwhile."""
 
 
 @dataclass
@@ -23,6 +26,9 @@ class Runner:
     base: Observed = field(default_factory=Observed)
     """What is known without looking."""
     _alone: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _looks: dict[str, asyncio.Task[Observed]] = field(default_factory=dict)
+    """Looks at stages that were begun ahead of their turn. They count until a stage changes something."""
+    _looked_at: float = 0.0
 
     @property
     def busy(self) -> bool:
@@ -35,19 +41,31 @@ class Runner:
             found |= seen
         return found
 
-    async def run(self, names: Collection[str]) -> None:
-        """Carry these stages out; whatever else they need has been."""
+    async def run(self, names: Collection[str], ahead: Collection[str] = ()) -> None:
+        """Carry these stages out; whatever else they need has been.
+
+        `ahead` are the stages that the same caller asks for next. Those that were reached before are looked at from now on,
+        all side by side: in a lab that is whole, an `up` takes as long as its longest look, and not as long as all of them.
+        """
         async with self._alone:
-            await self._run([stage for stage in self.stages if stage.name in names], restoring=False)
+            if ahead or not self._fresh(names):
+                self._look_ahead([*names, *ahead] if ahead else ())
+            try:
+                await self._run([stage for stage in self.stages if stage.name in names], restoring=False)
+            except BaseException:
+                self._look_ahead(())
+                raise
 
     async def restore(self) -> None:
         """After a restart: bring back what was reached, without waiting for what takes its time."""
         async with self._alone:
+            self._look_ahead(())
             reached = self.journal.read().reached
             await self._run([stage for stage in self.stages if stage.name in reached], restoring=True)
 
     async def retire(self) -> None:
         """End all that is kept running, those first that need others."""
+        self._look_ahead(())
         for stage in reversed(self.stages):
             await stage.retire()
 
@@ -63,6 +81,7 @@ class Runner:
         if strange := [action for kind, these in of_kind.items() if kind not in known for action in these]:
             raise RacklessError(f"no stage knows how to {strange[0].verb} {strange[0].subject}")
         async with self._alone:
+            self._look_ahead(())
             self.journal.begin()
             for kind, stage in reversed(known.items()):
                 if mine := of_kind.get(kind):
@@ -92,7 +111,7 @@ class Runner:
             raise ours from group
 
     async def _carry_out(self, stage: Stage, *, restoring: bool) -> None:
-        actions = stage.planned.plan(Scene.of(self.spec, self._known() | await stage.observe()))
+        actions = stage.planned.plan(Scene.of(self.spec, self._known() | await self._look_at(stage)))
         work = [action for action in actions if action.verb is not Verb.KEEP]
         if not work:
             if actions:
@@ -100,12 +119,41 @@ class Runner:
                     step.unchanged()
         else:
             _refuse_loss(work)
+            self._look_ahead(())
             with self.journal.carrying_out(work):
                 await (stage.restore if restoring else stage.ensure)(work)
         self.journal.reach(stage.name)
 
+    def _look_ahead(self, names: Iterable[str]) -> None:
+        """Forget the looks that were begun, and begin these: of stages that were reached, for the others are still to be made."""
+        for look in self._looks.values():
+            look.cancel()
+        reached = self.journal.read().reached if names else frozenset()
+        self._looks = {
+            stage.name: asyncio.create_task(stage.observe(), name=f"look at {stage.name}")
+            for stage in self.stages
+            if stage.name in names and stage.name in reached
+        }
+        for look in self._looks.values():
+            look.add_done_callback(_retrieve)
+        self._looked_at = asyncio.get_running_loop().time()
+
+    def _fresh(self, names: Collection[str]) -> bool:
+        age = asyncio.get_running_loop().time() - self._looked_at
+        return age < LOOK_COUNTS_FOR and any(name in self._looks for name in names)
+
+    async def _look_at(self, stage: Stage) -> Observed:
+        look = self._looks.pop(stage.name, None)
+        return await (stage.observe() if look is None else look)
+
     def _known(self) -> Observed:
         return self.base | Observed(stages=self.journal.read().reached)
+
+
+def _retrieve(look: asyncio.Task[Observed]) -> None:
+    """A look that failed is told to whoever takes it; one that nobody takes is told to nobody."""
+    if not look.cancelled():
+        look.exception()
 
 
 def _refuse_loss(work: Sequence[Action]) -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from rackless.plan.actions import Action, Observed
 from rackless.plan.stages import STAGES, Planned
 
-Observe = Callable[[], Awaitable[Observed]]
+Observe = Callable[[], Coroutine[Any, Any, Observed]]
 Ensure = Callable[[Sequence[Action]], Awaitable[None]]
 
 
@@ -35,7 +36,7 @@ class Stage:
     numbers: Mapping[str, float] = field(default_factory=dict)
     """What is counted in its title."""
     costly: bool = False
-    """Looking takes a moment: not done where nobody waits for the answer."""
+    """`observe` asks nodes over the network: `up` leaves it out of the plan that it makes before it begins."""
 
     @property
     def name(self) -> str:

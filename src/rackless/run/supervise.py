@@ -23,7 +23,7 @@ HOPELESS = 3
 """After this many deaths, those who wait for it to be ready give up; it is still started again."""
 
 ENDED = "labd ended"
-"""What the holder's log says of every end of labd that nobody asked for."""
+"""How a line begins that the holder logs whenever labd ended by itself."""
 
 
 class Keeper:
@@ -78,7 +78,7 @@ class Keeper:
         return self.code or 0
 
     async def lines(self) -> AsyncGenerator[str, None]:
-        """Of all its lives, one after the other."""
+        """Its output over all restarts."""
         heard: Child | None = None
         while self._watch is not None:
             if self._child is not None and self._child is not heard:

@@ -17,6 +17,7 @@ from rackless.bmc.core.state import JsonFile
 from rackless.bmc.ipmi.controller import ManagementController
 from rackless.bmc.ipmi.server import Port
 from rackless.bmc.ipmi.suites import SUITES
+from rackless.cli import words
 from rackless.drivers.fake.hypervisor import FakeHypervisor
 from rackless.events import Bus, Event, Note
 from tests.bmc.conftest import ADMIN, OPERATOR, VIEWER, server
@@ -81,7 +82,7 @@ async def make_desk(tmp_path: Path) -> AsyncIterator[MakeDesk]:
 
         def note(event: Event) -> None:
             if isinstance(event, Note) and event.level != "progress":
-                desk.notes.append(event.message)
+                desk.notes.append(words.message(event))
 
         bus.subscribe(note)
         desks.append(desk)

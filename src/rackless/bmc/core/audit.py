@@ -117,7 +117,7 @@ class Audit:
             self._failed = False
         except OSError as error:
             if not self._failed:
-                self._bus.warn(f"who changed what at the BMCs cannot be written down: {error}")
+                self._bus.tell("audit-unwritten", file=str(self._file), why=str(error))
             self._failed = True
 
 

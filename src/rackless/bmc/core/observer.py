@@ -103,7 +103,7 @@ class Sight:
             chassis.lost_sight()
         if not self._blind:
             self._blind = True
-            self._bus.warn(f"the BMCs cannot see their servers: {error}")
+            self._bus.tell("bmcs-blind", why=str(error))
 
     async def _listen(self) -> None:
         events = aiter(self._hypervisor.events())
@@ -150,4 +150,7 @@ class Sight:
         except (Unreachable, NoSuchServer):
             pass  # the first is told by `_follow`, the second seen by the next look
         except RacklessError as error:
-            self._bus.warn(f"{chassis.name} could not follow a change ({change}): {error}")
+            name = chassis.name
+            self._bus.tell(
+                "bmc-change-missed", subject=f"server/{name}", server=name, change=change.value, why=str(error)
+            )

@@ -255,7 +255,7 @@ class Buttons:
                         self._starts.release(self._name)
                     raise
         except RacklessError as error:
-            self._bus.warn(f"{self._name} could not be started when it was its turn: {error}")
+            self._bus.tell("server-not-started", subject=f"server/{self._name}", server=self._name, why=str(error))
             self._chassis.log.add(LogKind.CHANGED, f"{self._name} could not be started.", warning=True)
         finally:
             self._in_line = None
@@ -300,9 +300,10 @@ class Buttons:
             async with self._chassis.lock:
                 await self._act(self._start)
         except TimeoutError:
-            self._bus.warn(f"{self._name} did not shut down when asked to restart")
+            waited = self._graceful_seconds
+            self._bus.tell("server-not-shut-down", subject=f"server/{self._name}", server=self._name, seconds=waited)
         except (Unreachable, NoSuchServer) as error:
-            self._bus.warn(f"{self._name} could not be started again: {error}")
+            self._bus.tell("server-not-restarted", subject=f"server/{self._name}", server=self._name, why=str(error))
 
     def _forget_restart(self) -> None:
         if self._restarting is not None:

@@ -248,7 +248,8 @@ class ManagementController:
     def _finished(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
         if not task.cancelled() and isinstance(error := task.exception(), RacklessError):
-            self._bus.warn(f"IPMI at {self.chassis.name}: {error}")
+            name = self.chassis.name
+            self._bus.tell("ipmi-failed", subject=f"server/{name}", server=name, request="power", why=str(error))
 
     def _spawn_press(self, what: Reset) -> None:
         self.spawn(self._press(what, what in (Reset.ON, Reset.POWER_CYCLE)))

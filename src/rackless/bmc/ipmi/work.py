@@ -134,13 +134,16 @@ class Work:
             case Unreachable():
                 return bytes((Code.BUSY,))
             case OSError() if error.errno in (errno.ENOSPC, errno.EDQUOT):
-                self._bus.warn(f"IPMI at {self._controller.chassis.name}: {error}")
+                self._tell(request, str(error))
                 return bytes((Code.OUT_OF_SPACE,))
             case NoSuchServer():
                 return bytes((Code.NOT_PRESENT,))
             case PoweredOff():
                 return bytes((Code.NOT_IN_THIS_STATE,))
-        what = f"IPMI at {self._controller.chassis.name}: command {request.netfn:#04x} {request.command:#04x}"
-        text = str(error) if isinstance(error, RacklessError) else f"{type(error).__name__}: {error}"
-        self._bus.warn(f"{what}: {text}")
+        self._tell(request, str(error) if isinstance(error, RacklessError) else f"{type(error).__name__}: {error}")
         return bytes((Code.UNSPECIFIED,))
+
+    def _tell(self, request: Request, why: str) -> None:
+        server = self._controller.chassis.name
+        what = f"command {request.netfn:#04x} {request.command:#04x}"
+        self._bus.tell("ipmi-failed", subject=f"server/{server}", server=server, request=what, why=why)

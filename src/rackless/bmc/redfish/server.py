@@ -88,17 +88,21 @@ class RedfishServer:
         except OSError as error:  # what was to be kept is not
             return self._not_kept(request, error)
         except RacklessError as error:
-            self._bus.warn(f"{request.method} {request.path}: {error}")
+            self._tell(request, str(error))
             return reply(500, error_body([message("InternalError", note=error.what)]))
         except Exception as error:  # the edge: a mistake of ours is an answer too, and is told
-            self._bus.warn(f"{request.method} {request.path}: {type(error).__name__}: {error}")
+            self._tell(request, f"{type(error).__name__}: {error}")
             return reply(500, error_body([message("InternalError")]))
 
     def _not_kept(self, request: web.BaseRequest, error: OSError) -> web.StreamResponse:
-        self._bus.warn(f"{request.method} {request.path}: {error}")
+        self._tell(request, str(error))
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             return reply(507, error_body([message("InsufficientStorage")]))
         return reply(500, error_body([message("InternalError")]))
+
+    def _tell(self, request: web.BaseRequest, why: str) -> None:
+        address, _ = _local_address(request)
+        self._bus.tell("redfish-failed", bmc=address, method=request.method, path=request.path, why=why)
 
     async def _answer(self, request: web.BaseRequest, trace: Trace) -> web.StreamResponse:
         service = self._find(*_local_address(request))

@@ -202,7 +202,7 @@ class Subscriptions:
                 await asyncio.sleep(self.interval)
 
     async def _give_up(self, one: Subscription) -> None:
-        self._bus.warn(f"a receiver of Redfish events does not answer: {one.wish.destination}")
+        self._bus.tell("redfish-receiver-silent", destination=str(one.wish.destination))
         one.suspended = True
         if one.wish.policy == TERMINATE:
             self.by_id.pop(one.id, None)

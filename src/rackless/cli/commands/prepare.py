@@ -9,7 +9,7 @@ import click
 from rackless.cli.progress import shown
 from rackless.events import Bus
 from rackless.operations.lab_registry import require_root
-from rackless.operations.prepare import prepare_machine, prepare_rehearsal
+from rackless.operations.prepare import prepare_computer, prepare_rehearsal
 from rackless.operations.this_computer import this_computer
 from rackless.run.paths import Roots
 
@@ -29,6 +29,6 @@ def prepare(no_install: bool, as_json: bool, rehearsal: bool) -> None:
 async def _prepare(bus: Bus, *, install: bool, rehearsal: bool) -> None:
     roots = Roots.from_environment()
     drivers = this_computer()
-    await prepare_machine(roots, bus, drivers, install=install)
+    await prepare_computer(roots, bus, drivers, install=install)
     if rehearsal:
         await prepare_rehearsal(roots, bus, drivers)

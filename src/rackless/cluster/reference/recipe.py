@@ -6,7 +6,7 @@ Knows hosts by their BMC addresses and nodes by their addresses on the network; 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
 
@@ -185,12 +185,12 @@ class Cluster:
     async def lacking(self) -> str:
         """What of the cluster does not answer; empty when all of it does."""
         ours = {server.name for server in await self.ours()}
-        up = await self.observe_nodes()
-        if silent := sorted(name for name in ours if not up.get(name)):
-            return f"{', '.join(silent)} not answering"
         if not await self.forms():
-            return ""
-        quorum, api = await asyncio.gather(self.observe_quorum(), self.observe_api())
+            return _silent(ours, await self.observe_nodes())
+        # all at once: each takes a good part of a second on an emulated node
+        up, quorum, api = await asyncio.gather(self.observe_nodes(), self.observe_quorum(), self.observe_api())
+        if silent := _silent(ours, up):
+            return silent
         if quorum is None or not quorum.complete:
             return f"etcd: {quorum.describe() if quorum else 'has no keys yet'}"
         return "" if api is not None and api.ready else f"API VIP: {api.describe() if api else 'not there'}"
@@ -367,7 +367,7 @@ class Cluster:
         try:
             await self.nodes.dismiss(self.plan.api_vip, self.keys.api_client(), joining.admission(server, token))
         except NodesUnreachable as error:
-            self.bus.warn(f"the cluster's API was not told that {name} is gone: {error}")
+            self.bus.tell("node-not-dismissed", subject=f"host/{name}", host=name, why=str(error))
 
     def _node_secrets(self, server: PlannedServer, host_key: SshKey, *, joins: bool) -> ignition.NodeSecrets:
         """`joins`: it is given what it takes to join, where there is an API of ours."""
@@ -378,3 +378,9 @@ class Cluster:
             self.keys.control_plane(server, self.plan) if server.role is Role.CONTROL_PLANE else None,
             self.keys.ensure_invitation(server, self.plan) if joins and own_api else None,
         )
+
+
+def _silent(names: Collection[str], up: Mapping[str, bool]) -> str:
+    """Which of these do not answer; empty when all do."""
+    silent = sorted(name for name in names if not up.get(name))
+    return f"{', '.join(silent)} not answering" if silent else ""

@@ -6,7 +6,6 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from rackless.drivers.fake.script import Script
-from rackless.errors import LabError
 from rackless.ports.fabric import Bridge, Leg, Network, Route, Veth, Vlan
 from rackless.ports.hypervisor import Unreachable
 from rackless.ports.namespaces import Room
@@ -171,5 +170,3 @@ class FakeNetworks:
         await self.script.meet("networks", method, name)
         if not self.reachable:
             raise Unreachable("the fake hypervisor is away")
-        if name and method == "revive" and name not in {*self.defined, *self.bridged}:
-            raise LabError(f"there is no network {name}")

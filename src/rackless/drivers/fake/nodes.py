@@ -24,6 +24,10 @@ class FakeNodes:
     """CertificateSigningRequests that are pending there."""
     admitted: set[str] = field(default_factory=set)
     """The nodes whose tokens that API knows."""
+    labels: dict[str, dict[str, str]] = field(default_factory=dict)
+    """What the objects of nodes are labelled with."""
+    control_planes: tuple[str, ...] = ()
+    """Who has etcd and the API, known since somebody asked for their quorum. Until then the API answers."""
 
     async def ssh_banner(self, address: str, within: float) -> str | None:
         await self.script.meet("nodes", "ssh_banner", address)
@@ -33,15 +37,20 @@ class FakeNodes:
     async def members(
         self, servers: Sequence[tuple[str, str]], tls: ssl.SSLContext, patience: float
     ) -> AsyncIterator[Members]:
+        self.control_planes = tuple(name for name, _ in servers)
         yield _FakeMembers(self, servers)
 
     async def vip(self, address: Ip, bridge: str, names: Mapping[str, str], tls: ssl.SSLContext) -> Vip:
         await self.script.meet("nodes", "vip", str(address))
-        holder = next((name for name in sorted(set(names.values())) if self.answers(name)), None)
-        return Vip(address, (holder,) if holder else (), "" if holder else "no answer")
+        there = self.control_planes or sorted(set(names.values()))
+        holder = next((name for name in there if self.answers(name)), None)
+        if holder is None:
+            return Vip(address, (), "no answer")
+        return Vip(address, (holder,), "" if self._serves() else "not ready (etcd has no leader)")
 
     async def objects(self, api: Ip, tls: ssl.SSLContext) -> list[dict[str, Any]]:
         await self.script.meet("nodes", "objects", str(api))
+        self._require_api()
         self._join()
         return [self._object(name) for name in sorted(self.joined)]
 
@@ -49,27 +58,53 @@ class FakeNodes:
         self, api: Ip, tls: ssl.SSLContext, admissions: Sequence[Admission], approves: Approves
     ) -> list[str]:
         await self.script.meet("nodes", "admit", str(api))
+        self._require_api()
         made = [admission.name for admission in admissions if admission.name not in self.admitted]
         for name in made:
             self.script.change("nodes", "admit", name)
         self.admitted.update(made)
+        approved = self._approve(approves)
         self._join()
-        return made
+        wanted = {admission.name: dict(admission.labels) for admission in admissions if admission.name in self.joined}
+        labelled = [name for name, labels in wanted.items() if not labels.items() <= self.labels.get(name, {}).items()]
+        for name in labelled:
+            self.labels.setdefault(name, {}).update(wanted[name])
+        return [*(f"token of {name}" for name in made), *approved, *(f"role of {name}" for name in labelled)]
 
     async def approve(self, api: Ip, tls: ssl.SSLContext, approves: Approves) -> list[str]:
         await self.script.meet("nodes", "approve", str(api))
-        if not any(map(self.answers, self.admitted)):
-            raise NodesUnreachable("no node answers")
-        for request in (pending := [each for each in self.requests if approves(each)]):
-            self.requests.remove(request)
-        return [str(each["metadata"]["name"]) for each in pending]
+        self._require_api()
+        return self._approve(approves)
 
     async def dismiss(self, api: Ip, tls: ssl.SSLContext, admission: Admission) -> None:
         await self.script.meet("nodes", "dismiss", admission.name)
+        self._require_api()
         if admission.name in self.admitted:
             self.script.change("nodes", "dismiss", admission.name)
         self.admitted.discard(admission.name)
         self.joined.discard(admission.name)
+        self.labels.pop(admission.name, None)
+
+    def forget_all(self) -> None:
+        """The disks that the cluster was on are gone."""
+        self.admitted.clear()
+        self.joined.clear()
+        self.labels.clear()
+        self.control_planes = ()
+
+    def _serves(self) -> bool:
+        """An API has its objects in etcd: it answers while most of the control planes are there."""
+        there = sum(map(self.answers, self.control_planes))
+        return not self.control_planes or there > len(self.control_planes) // 2
+
+    def _require_api(self) -> None:
+        if not self._serves():
+            raise NodesUnreachable("no API answers")
+
+    def _approve(self, approves: Approves) -> list[str]:
+        for request in (pending := [each for each in self.requests if approves(each)]):
+            self.requests.remove(request)
+        return [str(each["metadata"]["name"]) for each in pending]
 
     def _join(self) -> None:
         """A node that has booted and is approved joins by itself."""
@@ -78,7 +113,7 @@ class FakeNodes:
     def _object(self, name: str) -> dict[str, Any]:
         ready = {"type": "Ready", "status": "True" if self.answers(name) else "Unknown", "message": "as faked"}
         status = {"conditions": [ready], "daemonEndpoints": {"kubeletEndpoint": {"Port": 10250}}}
-        return {"metadata": {"name": name}, "status": status}
+        return {"metadata": {"name": name, "labels": dict(self.labels.get(name, {}))}, "status": status}
 
 
 @dataclass
@@ -89,11 +124,11 @@ class _FakeMembers:
     async def observe(self) -> Quorum:
         await self.nodes.script.meet("nodes", "members")
         up = [name for name, address in self.servers if self.nodes.answers(address)]
-        return Quorum(
-            tuple(
-                QuorumMember(name, True, leader=name == up[0], members=len(self.servers), version="3.fake")
-                if name in up and len(up) > len(self.servers) // 2
-                else QuorumMember(name, False, problem="no etcd listening")
-                for name, _ in self.servers
-            )
-        )
+        return Quorum(tuple(self._member(name, up) for name, _ in self.servers))
+
+    def _member(self, name: str, up: Sequence[str]) -> QuorumMember:
+        if name not in up:
+            return QuorumMember(name, False, problem="no etcd listening")
+        if len(up) <= len(self.servers) // 2:
+            return QuorumMember(name, False, version="3.fake", problem="no leader yet")
+        return QuorumMember(name, True, leader=name == up[0], members=len(self.servers), version="3.fake")

@@ -142,8 +142,7 @@ class FakeLab:
                 self.provisioner.disks.pop(name, None)
                 self.networks.defined.clear()
                 self.networks.bridged.clear()
-                self.nodes.admitted.clear()
-                self.nodes.joined.clear()
+                self.nodes.forget_all()
 
     def running(self) -> list[str]:
         return [name for name, state in self.hypervisor._servers.items() if state.power is Power.ON]

@@ -27,7 +27,7 @@ TRANSLATIONS_MIB = 128
 
 @dataclass(frozen=True, slots=True)
 class Platform:
-    """What the machine offers: its emulator, its firmware, and whether the CPU can help."""
+    """What the computer offers: its emulator, its firmware, and whether the CPU can help."""
 
     kvm: bool
     emulator: Path
@@ -78,7 +78,7 @@ def _os(domain: ET.Element, server: Server, platform: Platform) -> None:
     if server.secure_boot:
         if platform.secure_code is None:
             raise HypervisorError(
-                f"{server.name} wants secure boot, and this machine has no firmware for it",
+                f"{server.name} wants secure boot, and this computer has no firmware for it",
                 why="OVMF with secure boot was not found where distributions keep it",
                 hint="install the package ovmf (Debian, Ubuntu) or edk2-ovmf (Fedora)",
             )
@@ -128,7 +128,7 @@ def _devices(devices: ET.Element, server: Server, platform: Platform) -> None:
         _add(tpm, "backend", type="emulator", version="2.0")
     rng = _add(devices, "rng", model="virtio")
     _add(rng, "backend", "/dev/urandom", model="random")
-    # never asked to give memory back; but what a guest frees, it tells, and the machine has it again
+    # never asked to give memory back; but what a guest frees, it tells, and the computer has it again
     _add(devices, "memballoon", model="virtio", freePageReporting="on")
 
 

@@ -1,4 +1,4 @@
-"""The firmware in a definition: which it is, which it could be on this machine, and how to make it that. Pure but for `find`,
+"""The firmware in a definition: which it is, which it could be on this computer, and how to make it that. Pure but for `find`,
 which looks for the firmware's files where distributions keep them."""
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ UEFI = FirmwareChoice(Firmware.UEFI)
 SECURE = FirmwareChoice(Firmware.UEFI, secure_boot=True)
 
 Files = Mapping[FirmwareChoice, tuple[Path, Path] | None]
-"""Code and variables of each firmware this machine has; BIOS comes with QEMU and has none."""
+"""Code and variables of each firmware this computer has; BIOS comes with QEMU and has none."""
 
 _FOLDER = Path("/var/lib/libvirt/qemu/nvram")
 _MARK = ".secure"

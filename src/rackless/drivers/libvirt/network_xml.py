@@ -91,3 +91,8 @@ def key_of(xml: str) -> str | None:
         if value.startswith(_KEY):
             return value.removeprefix(_KEY)
     return None
+
+
+def bridge_of(xml: str) -> str | None:
+    bridge = ET.fromstring(xml).find("bridge")
+    return bridge.get("name") if bridge is not None else None

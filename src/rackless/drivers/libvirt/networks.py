@@ -29,9 +29,7 @@ class LibvirtNetworks:
         def work(conn: Any) -> bool:
             found = _lookup(conn, network.name)
             if found is not None and network_xml.key_of(found.XMLDesc(0)) != network_xml.key_of(xml):
-                if found.isActive():
-                    found.destroy()  # takes the bridge along: whoever asked plugs the servers in again
-                found.undefine()
+                _retire(found)  # takes the bridge along: whoever asked plugs the servers in again
                 found = None
             return _ensure_active(conn, found, xml)
 
@@ -47,9 +45,14 @@ class LibvirtNetworks:
         return await self._connection.call(work)
 
     async def ensure_bridge_network(self, name: str, bridge: str) -> bool:
-        return await self._connection.call(
-            lambda conn: _ensure_active(conn, _lookup(conn, name), network_xml.render_bridge(name, bridge))
-        )
+        def work(conn: Any) -> bool:
+            found = _lookup(conn, name)
+            if found is not None and network_xml.bridge_of(found.XMLDesc(0)) != bridge:
+                _retire(found)  # leaves the bridge alone: it is not libvirt's
+                found = None
+            return _ensure_active(conn, found, network_xml.render_bridge(name, bridge))
+
+        return await self._connection.call(work)
 
     async def revive(self, name: str) -> bool:
         async with self._reviving:  # who makes networks and who watches them may see the same one dead
@@ -102,6 +105,12 @@ def _unburied(name: str) -> bool:
     except (OSError, ValueError):
         return False
     return status.rpartition(")")[2].split()[0] in "ZX"
+
+
+def _retire(found: Any) -> None:
+    if found.isActive():
+        found.destroy()
+    found.undefine()
 
 
 def _ensure_active(conn: Any, found: Any, xml: str) -> bool:

@@ -11,6 +11,8 @@ import aiohttp
 
 from rackless.ports.nodes import Quorum, QuorumMember
 
+CLIENT_PORT = 2379
+
 
 class Observer:
     """Asks the members again and again over the same connections: on a slow node a TLS handshake costs a second."""
@@ -37,7 +39,7 @@ class Observer:
 
 
 async def _ask(session: aiohttp.ClientSession, name: str, address: str) -> QuorumMember:
-    base = f"https://{address}:2379"
+    base = f"https://{address}:{CLIENT_PORT}"
     try:
         status = await _post(session, f"{base}/v3/maintenance/status")
         if status.get("leader", "0") == "0":

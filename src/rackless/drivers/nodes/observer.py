@@ -16,6 +16,7 @@ from rackless.drivers.nodes.objects import Administrator
 from rackless.ports.nodes import Admission, Approves, NodesUnreachable, Vip
 from rackless.spec.address import Ip
 
+SSH_PORT = 22
 CONNECT_WITHIN = 2.0
 
 
@@ -23,7 +24,7 @@ class NetworkNodes:
     async def ssh_banner(self, address: str, within: float) -> str | None:
         try:
             async with asyncio.timeout(CONNECT_WITHIN):
-                reader, writer = await asyncio.open_connection(address, 22)
+                reader, writer = await asyncio.open_connection(address, SSH_PORT)
             try:
                 async with asyncio.timeout(within):
                     line = await reader.readline()

@@ -20,14 +20,18 @@ from rackless.spec.address import Ip
 API_PORT = 6443
 
 PATIENCE = 10.0
-ASK_TWICE, LISTEN = 2, 0.3
-"""How often is asked, and how many seconds are listened after each question."""
+QUESTIONS, APART, LISTEN = 2, 0.1, 0.3
+"""How often is asked, how many seconds apart, and for how many seconds answers are collected after the last question."""
 
 
 async def observe(address: Ip, bridge: str, names: Mapping[str, str], tls: ssl.SSLContext) -> Vip:
     """Ask on the cluster network, of which this process must be part."""
-    holders = holders_of(await ask_all(address, bridge), names)
-    return Vip(address, holders, await ask_api(address, tls) if holders else "no answer")
+    asking = asyncio.create_task(ask_api(address, tls))
+    try:
+        holders = holders_of(await ask_all(address, bridge), names)
+        return Vip(address, holders, await asking if holders else "no answer")
+    finally:
+        asking.cancel()  # where nobody holds the address, a connection would be tried for seconds
 
 
 async def ask_api(address: Ip, tls: ssl.SSLContext) -> str:
@@ -58,16 +62,16 @@ async def ask_all(address: Ip, interface: str) -> set[str]:
         handle.bind((interface, ETHERTYPE))
         handle.setblocking(False)
         own: bytes = handle.getsockname()[4]
-        for _ in range(ASK_TWICE):
+        for question in range(QUESTIONS):
             await asyncio.get_running_loop().sock_sendall(handle, probe(address, own))
-            await _collect(handle, address, found)
+            await _collect(handle, address, found, LISTEN if question == QUESTIONS - 1 else APART)
     return found
 
 
-async def _collect(handle: socket.socket, address: Ip, found: set[str]) -> None:
+async def _collect(handle: socket.socket, address: Ip, found: set[str], seconds: float) -> None:
     loop = asyncio.get_running_loop()
     try:
-        async with asyncio.timeout(LISTEN):
+        async with asyncio.timeout(seconds):
             while True:
                 if mac := answer(await loop.sock_recv(handle, 2048), address):
                     found.add(mac)
