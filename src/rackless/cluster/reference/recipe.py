@@ -105,11 +105,22 @@ class Cluster:
         return [*secrets, *hosts]
 
     async def ensure_hosts(
-        self, username: str, password: str, image: Image, own: Mapping[str, System] | None = None
+        self,
+        username: str,
+        password: str,
+        image: Image,
+        own: Mapping[str, System] | None = None,
+        *,
+        only: str | None = None,
     ) -> None:
-        """Write down which hosts there should be, and with what on them; the controller does the rest."""
+        """Write down which hosts there should be, and with what on them; the controller does the rest.
+
+        `only` is one server that was made on demand: the others are not written again.
+        """
         consumers = await self.claimed()
         for record in await self.records(username, password, image, own):
+            if only is not None and record["metadata"]["name"] not in (only, f"{only}-user-data"):
+                continue
             if record["kind"] == KIND and (consumer := consumers.get(record["metadata"]["name"])):
                 record["spec"]["consumerRef"] = consumer  # whose it is, is not ours to say
             await self.resources.apply(record)
@@ -324,6 +335,16 @@ class Cluster:
                 seen=step.progress,
                 hint="on a node that is not: `journalctl -u rackless-node`",
             )
+
+    async def admit(self, name: str) -> None:
+        """Let one server that was made on demand join when it has a system. Raises NodesUnreachable."""
+        server = self.plan.server(name)
+        if server is None or not await self.forms():
+            return
+        worker = replace(server, role=Role.WORKER)
+        token = self.keys.ensure_invitation(worker, self.plan).token
+        admissions = [joining.admission(worker, token)]
+        await self.nodes.admit(self.plan.api_vip, self.keys.api_client(), admissions, self._approves)
 
     async def keep_approving(self) -> None:
         """Renewals, and nodes that ask anew because their system was installed anew, need nobody's `up`."""
