@@ -151,8 +151,6 @@ class RunningLab:
                 asyncio.create_task(self.power_memory.watch(), name="power memory"),
                 asyncio.create_task(self.network_watch.watch(), name="networks"),
             ]
-        if "nodes" in self.journal.read().reached and "approving" not in (task.get_name() for task in self._watching):
-            self._watching.append(asyncio.create_task(self.cluster.keep_approving(), name="approving"))
 
     def _room(self) -> int:
         return self.drivers.computer.free_bytes(disk_folder(self.plan, self.paths))

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rackless.drivers.fake.script import Script
-from rackless.ports.nodes import Admission, Approves, Members, NodesUnreachable, Quorum, QuorumMember, Vip
+from rackless.ports.nodes import Admission, Members, Quorum, QuorumMember, Vip
 from rackless.spec.address import Ip
 
 
@@ -20,8 +20,6 @@ class FakeNodes:
     script: Script = field(default_factory=Script)
     joined: set[str] = field(default_factory=set)
     """The nodes that have objects in the cluster's API."""
-    requests: list[dict[str, Any]] = field(default_factory=list)
-    """CertificateSigningRequests that are pending there."""
     admitted: set[str] = field(default_factory=set)
     """The nodes whose tokens that API knows."""
 
@@ -45,9 +43,7 @@ class FakeNodes:
         self._join()
         return [self._object(name) for name in sorted(self.joined)]
 
-    async def admit(
-        self, api: Ip, tls: ssl.SSLContext, admissions: Sequence[Admission], approves: Approves
-    ) -> list[str]:
+    async def admit(self, api: Ip, tls: ssl.SSLContext, admissions: Sequence[Admission]) -> list[str]:
         await self.script.meet("nodes", "admit", str(api))
         made = [admission.name for admission in admissions if admission.name not in self.admitted]
         for name in made:
@@ -55,14 +51,6 @@ class FakeNodes:
         self.admitted.update(made)
         self._join()
         return made
-
-    async def approve(self, api: Ip, tls: ssl.SSLContext, approves: Approves) -> list[str]:
-        await self.script.meet("nodes", "approve", str(api))
-        if not any(map(self.answers, self.admitted)):
-            raise NodesUnreachable("no node answers")
-        for request in (pending := [each for each in self.requests if approves(each)]):
-            self.requests.remove(request)
-        return [str(each["metadata"]["name"]) for each in pending]
 
     async def dismiss(self, api: Ip, tls: ssl.SSLContext, admission: Admission) -> None:
         await self.script.meet("nodes", "dismiss", admission.name)
