@@ -77,6 +77,8 @@ class HostAccess:
     """Which disk gets the system, as Metal3's `rootDeviceHints`; empty leaves it to the engine."""
     clean: bool = True
     """Whether its disks' metadata is erased before it is given away and after it is taken back."""
+    network: Mapping[str, Any] | None = None
+    """Addresses that the agent takes instead of asking DHCP, as OpenStack's network_data; told by virtual media."""
 
 
 @dataclass(frozen=True, slots=True)

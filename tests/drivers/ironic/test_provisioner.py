@@ -417,3 +417,27 @@ async def test_an_error_that_ironic_forgot_is_found_in_its_history(
         {"created_at": "2026-01-01T00:00:03", "severity": "INFO", "event": "Nothing."},
     ]
     assert await ironic.provision(HOST, IMAGE, CONFIG) == Failed(ErrorKind.PROVISIONING, "The newer one.")
+
+
+NETWORK = {"links": [], "networks": [], "services": []}
+
+
+async def test_addresses_of_the_agent_are_told_to_ironic_and_taken_back(
+    api: IronicStandIn, ironic: IronicProvisioner
+) -> None:
+    own = replace(HOST, network=NETWORK)
+    await ironic.register(own)
+    assert api.node["network_data"] == NETWORK
+    api.put(provision_state="manageable")
+    await ironic.register(HOST)
+    assert not api.node["network_data"], "DHCP again"
+    api.asked.clear()
+    await ironic.register(HOST)
+    assert api.asked == []
+
+
+async def test_addresses_of_the_agent_need_virtual_media(api: IronicStandIn) -> None:
+    bmc = replace(BMC, address="ipmi://192.0.2.1")
+    async with IronicProvisioner(api.url, "admin", "secret", None, network_boot=True) as ironic:
+        result = await ironic.register(replace(HOST, bmc=bmc, network=NETWORK))
+    assert isinstance(result, Failed) and "told by virtual media only" in result.message

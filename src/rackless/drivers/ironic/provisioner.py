@@ -283,6 +283,7 @@ class IronicProvisioner:
             "properties": {"capabilities": capabilities(host), "cpu_arch": "x86_64"},
             "extra": {"uid": host.uid, "access": self._fingerprint(host)},
             "automated_clean": host.clean,
+            **({"network_data": dict(host.network)} if host.network is not None else {}),
             **driver.interfaces,
         })  # fmt: skip
         await self._ironic.create_port(node["uuid"], host.boot_mac)
@@ -306,6 +307,7 @@ class IronicProvisioner:
             **({"driver": driver.name, **driver.interfaces} if other else {}),
             "driver_info": {**kept(node["driver_info"]), **driver.info},
             "extra": {**node["extra"], "uid": host.uid, "access": self._fingerprint(host)},
+            **({"network_data": dict(host.network or {})} if host.network or node.get("network_data") else {}),
         })  # fmt: skip
         return True
 
