@@ -419,7 +419,7 @@ async def test_an_error_that_ironic_forgot_is_found_in_its_history(
     assert await ironic.provision(HOST, IMAGE, CONFIG) == Failed(ErrorKind.PROVISIONING, "The newer one.")
 
 
-NETWORK = {"links": [], "networks": [], "services": []}
+NETWORK: dict[str, list[Any]] = {"links": [], "networks": [], "services": []}
 
 
 async def test_addresses_of_the_agent_are_told_to_ironic_and_taken_back(
@@ -427,10 +427,10 @@ async def test_addresses_of_the_agent_are_told_to_ironic_and_taken_back(
 ) -> None:
     own = replace(HOST, network=NETWORK)
     await ironic.register(own)
-    assert api.node["network_data"] == NETWORK
+    assert api.node and api.node["network_data"] == NETWORK
     api.put(provision_state="manageable")
     await ironic.register(HOST)
-    assert not api.node["network_data"], "DHCP again"
+    assert api.node and not api.node["network_data"], "DHCP again"
     api.asked.clear()
     await ironic.register(HOST)
     assert api.asked == []
@@ -441,3 +441,21 @@ async def test_addresses_of_the_agent_need_virtual_media(api: IronicStandIn) -> 
     async with IronicProvisioner(api.url, "admin", "secret", None, network_boot=True) as ironic:
         result = await ironic.register(replace(HOST, bmc=bmc, network=NETWORK))
     assert isinstance(result, Failed) and "told by virtual media only" in result.message
+
+
+@pytest.mark.parametrize(
+    ("hard", "power", "asked"),
+    [(False, "power on", "soft rebooting"), (True, "power on", "rebooting"), (False, "power off", "rebooting")],
+)
+async def test_a_host_that_is_never_off_is_started_anew(
+    api: IronicStandIn, ironic: IronicProvisioner, hard: bool, power: str, asked: str
+) -> None:
+    own = replace(HOST, never_off=True)
+    await ironic.register(own)
+    assert api.node and api.node["disable_power_off"] is True
+    api.put(provision_state="active", power_state=power)
+    api.asked.clear()
+    assert isinstance(await ironic.reboot(own, hard=hard), Done)
+    assert api.asked == [f"PUT power {asked}"]
+    api.put(provision_state="active", target_power_state="power on")
+    assert isinstance(await ironic.reboot(own, hard=hard), Again), "what was begun is waited for"

@@ -21,6 +21,8 @@ def fingerprint(host: HostAccess, ramdisk: Mapping[str, str]) -> str:
     parts = (host.uid, bmc.address, bmc.username, bmc.password, str(bmc.ca), str(bmc.verify), *ramdisk.values())
     if host.network is not None:  # hosts without keep the fingerprint they have
         parts = (*parts, json.dumps(host.network, sort_keys=True))
+    if host.never_off:
+        parts = (*parts, "never off")
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
 
