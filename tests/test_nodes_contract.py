@@ -107,13 +107,10 @@ class ApiSite:
 
     async def admit(self, *servers: PlannedServer) -> list[str]:
         admissions = [joining.admission(server, self.keys.token(server.name) or "") for server in servers]
-        return await self.nodes.admit(LOOPBACK, self.keys.api_client(), admissions, lambda _: False)
+        return await self.nodes.admit(LOOPBACK, self.keys.api_client(), admissions)
 
     async def objects(self) -> list[dict[str, Any]]:
         return await self.nodes.objects(LOOPBACK, self.keys.api_client())
-
-    async def approve(self, approves: Callable[[dict[str, Any]], bool]) -> list[str]:
-        return await self.nodes.approve(LOOPBACK, self.keys.api_client(), approves)
 
     async def join(self, server: PlannedServer) -> list[str]:
         """Until it is ready and has its role; all that was changed for it."""
@@ -131,10 +128,6 @@ class ApiSite:
         return changed
 
 
-def own_requests(request: dict[str, Any]) -> bool:
-    return joining.approves(request, PLAN.servers)
-
-
 @pytest.fixture
 def keys(tmp_path: Path) -> Keys:
     keys = Keys(tmp_path / "keys")
@@ -148,7 +141,7 @@ async def site(
     request: pytest.FixtureRequest, keys: Keys, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[ApiSite]:
     if request.param == "fake":
-        yield fake_api(keys, tmp_path)
+        yield fake_api(keys)
         return
     (port,) = free_ports(1)
     monkeypatch.setattr(objects, "API_PORT", port)
@@ -194,7 +187,7 @@ def make_agent(server: PlannedServer, keys: Keys, folder: Path, port: int) -> Ag
     return Agent(told, own / "state", lambda: looks, lambda _: None, make_key=keypair.write)
 
 
-def fake_api(keys: Keys, folder: Path) -> ApiSite:
+def fake_api(keys: Keys) -> ApiSite:
     up: set[str] = set()
     nodes = FakeNodes(up.__contains__, control_planes=("api",))
     asked: set[str] = set()
@@ -203,15 +196,8 @@ def fake_api(keys: Keys, folder: Path) -> ApiSite:
         if server.name not in nodes.admitted or server.name in asked:
             return
         asked.add(server.name)
-        keypair.write(f"system:node:{server.name}", (), (), folder / "key", folder / "csr")
-        wanted = base64.b64encode((folder / "csr").read_bytes()).decode()
-        spec = {"request": wanted, "signerName": "kubernetes.io/kube-apiserver-client-kubelet",
-                "usages": ["digital signature", "client auth"], "username": "system:bootstrap:abcdef",
-                "groups": [f"{joining.GROUP}{server.name}"]}  # fmt: skip
-        nodes.requests.append({"metadata": {"name": f"node-csr-{server.name}"}, "spec": spec})
 
     async def approve_all() -> None:
-        nodes.requests.clear()
         up.update(asked)
 
     async def start_api() -> None:
@@ -236,15 +222,6 @@ async def test_a_node_joins_once_it_is_let_in_and_has_the_role_it_was_given(site
     assert await site.admit(WORKER) == [], "all of it is done once"
 
 
-async def test_a_request_for_a_certificate_is_approved_by_whoever_knows_it_and_once(site: ApiSite) -> None:
-    await site.start_api()
-    await site.admit(WORKER)
-    await site.run_agent(WORKER)
-    assert await site.approve(lambda _: False) == []
-    (name,) = await site.approve(own_requests)
-    assert name.startswith("node-csr-") and await site.approve(own_requests) == []
-
-
 async def test_a_node_that_is_dismissed_is_gone_and_does_not_come_back_by_its_token(site: ApiSite) -> None:
     await site.start_api()
     await site.join(WORKER)
@@ -262,7 +239,6 @@ async def test_an_api_that_is_away_is_told_as_such_by_every_question(site: ApiSi
         for ask in (
             lambda: site.objects(),
             lambda: site.admit(WORKER),
-            lambda: site.approve(own_requests),
             lambda: site.nodes.dismiss(LOOPBACK, site.keys.api_client(), admission),
         ):
             with pytest.raises(NodesUnreachable):

@@ -103,6 +103,8 @@ def _host(name: str = "w0", **spec: Any) -> Json:
         ({"firmware": {"sriovEnabled": True}}, "spec.firmware"),
         ({"raid": {"hardwareRAIDVolumes": [{"level": "1"}], "softwareRAIDVolumes": [{"level": "1"}]}}, "spec.raid"),
         ({"raid": {"hardwareRAIDVolumes": [{"level": "1"}]}}, "spec.raid"),
+        ({"inspectionMode": "fast"}, "spec.inspectionMode"),
+        ({"networkInterfaces": [{"name": "eth0"}]}, "spec.networkInterfaces"),
     ],
 )  # fmt: skip
 async def test_a_host_that_metal3_would_refuse_is_refused(client: Client, spec: Json, field: str) -> None:
@@ -125,3 +127,49 @@ async def test_what_may_not_change_on_a_host_does_not(client: Client) -> None:
     assert code == 422 and "spec.bmc.address" in answer["message"]
     code, answer = await client.call("POST", HOSTS_PATH, _host("0f8fad5b-d9cb-469f-a165-70867728950e"))
     assert code == 422 and "cannot be a UUID" in answer["message"]
+
+
+_BESIDE = HOSTS_PATH.rpartition("/")[0]
+
+
+@pytest.mark.parametrize(
+    ("kind", "plural", "spec"),
+    [
+        ("HostFirmwareSettings", "hostfirmwaresettings", {"settings": {"ProcTurboMode": "Disabled"}}),
+        ("HostFirmwareComponents", "hostfirmwarecomponents", {"updates": [{"component": "bmc", "url": "http://x"}]}),
+        ("HostUpdatePolicy", "hostupdatepolicies", {"firmwareSettings": "onReboot"}),
+        ("DataImage", "dataimages", {"url": "http://192.0.2.1/x.iso"}),
+        ("BMCEventSubscription", "bmceventsubscriptions", {"hostName": "w0", "destination": "http://192.0.2.1"}),
+        ("PreprovisioningImage", "preprovisioningimages", {"acceptFormats": ["iso"]}),
+    ],
+)
+async def test_what_nobody_here_acts_on_is_refused_with_a_reason(
+    client: Client, kind: str, plural: str, spec: Json
+) -> None:
+    record = {"apiVersion": "metal3.io/v1alpha1", "kind": kind, "metadata": {"name": "w0"}, "spec": spec}
+    code, answer = await client.call("POST", f"{_BESIDE}/{plural}", record)
+    assert code == 422 and (" here" in answer["message"] or "every host" in answer["message"])
+
+
+async def test_firmware_settings_that_ask_for_nothing_are_kept(client: Client) -> None:
+    record = {
+        "apiVersion": "metal3.io/v1alpha1",
+        "kind": "HostFirmwareSettings",
+        "metadata": {"name": "w0"},
+        "spec": {"settings": {}},
+    }
+    await client.create(f"{_BESIDE}/hostfirmwaresettings", record)
+    path = f"{_BESIDE}/hostfirmwaresettings/w0"
+    code, _ = await client.merge(path, {"metadata": {"labels": {"a": "b"}}})
+    assert code == 200
+    code, answer = await client.merge(path, {"spec": {"settings": {"BootMode": "Uefi"}}})
+    assert code == 422 and "Bios/Settings" in answer["message"]
+
+
+async def test_a_host_that_is_never_off_is_not_held_off(client: Client) -> None:
+    await client.create(HOSTS_PATH, _host(disablePowerOff=True))
+    path = f"{HOSTS_PATH}/w0"
+    code, answer = await client.merge(path, {"metadata": {"annotations": {"reboot.metal3.io/repair": ""}}})
+    assert code == 422 and "cannot be held off" in answer["message"]
+    code, _ = await client.merge(path, {"metadata": {"annotations": {"reboot.metal3.io": ""}}})
+    assert code == 200

@@ -1,10 +1,6 @@
 """Which hosts the reference cluster writes down, and what it leaves alone."""
 
-import base64
-from dataclasses import replace
 from pathlib import Path
-
-import pytest
 
 from rackless.cluster.reference.keys import Keys
 from rackless.cluster.reference.recipe import Cluster
@@ -12,7 +8,6 @@ from rackless.drivers.fake.clock import VirtualClock
 from rackless.drivers.fake.nodes import FakeNodes
 from rackless.drivers.fake.resources import MemoryResources
 from rackless.events import Bus, StepFinished
-from rackless.node import keypair
 from rackless.plan.addressing import plan_lab
 from rackless.ports.provisioner import Image
 from rackless.ports.resources import Record
@@ -117,42 +112,3 @@ async def test_a_server_that_goes_is_taken_out_of_the_clusters_api(tmp_path: Pat
     await cluster.await_joined()
     await cluster.forget("ctrl-0")
     assert "ctrl-0" not in nodes.admitted | nodes.joined and cluster.keys.token("ctrl-0") is None
-
-
-async def test_a_node_that_asks_anew_is_let_in_without_anybodys_up(tmp_path: Path) -> None:
-    cluster, _, _ = make(tmp_path)
-    nodes = cluster.nodes
-    assert isinstance(nodes, FakeNodes)
-    nodes.answers = lambda _: True
-    await cluster.ensure_hosts("admin", "secret", NODE)
-    await cluster.await_joined()
-    own, strange = (asks_for(tmp_path, name) for name in ("ctrl-0", "elsewhere"))
-    nodes.requests += [own, strange]
-    with pytest.raises(Enough):
-        await replace(cluster, clock=ClockOfTwoLooks()).keep_approving()
-    assert nodes.requests == [strange]
-
-
-class Enough(Exception):
-    """The test has seen what it wanted to."""
-
-
-class ClockOfTwoLooks(VirtualClock):
-    looks = 0
-
-    async def sleep(self, seconds: float) -> None:
-        self.looks += 1
-        if self.looks > 2:
-            raise Enough
-
-
-def asks_for(folder: Path, name: str) -> Record:
-    keypair.write(f"system:node:{name}", (), (), folder / "key", folder / "csr")
-    spec = {
-        "username": "system:bootstrap:abcdef",
-        "groups": ["system:bootstrappers", f"system:bootstrappers:rackless:{name}"],
-        "signerName": "kubernetes.io/kube-apiserver-client-kubelet",
-        "usages": ["digital signature", "client auth"],
-        "request": base64.b64encode((folder / "csr").read_bytes()).decode(),
-    }
-    return {"metadata": {"name": f"of-{name}"}, "spec": spec}

@@ -8,20 +8,23 @@ import json
 import socket
 import ssl
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from ipaddress import IPv4Address
 from pathlib import Path
 from time import monotonic
-from typing import Any
 
 import pytest
 
 from rackless.api.process import ApiServer, ApiSettings
 from rackless.cluster.reference import joining
 from rackless.cluster.reference.keys import Keys
+from rackless.cluster.reference.machines import machine_for
+from rackless.controllers.nodes.approving import csr_controller
 from rackless.controllers.nodes.life import node_life_controller
 from rackless.controllers.runtime.runtime import Runtime
 from rackless.drivers.clock import SystemClock
+from rackless.drivers.fake.resources import MemoryResources
 from rackless.drivers.kubernetes.resources import KubernetesResources
 from rackless.drivers.nodes import objects, vip
 from rackless.drivers.nodes.objects import Administrator
@@ -34,6 +37,7 @@ from rackless.plan.addressing import plan_lab
 from rackless.plan.model import PlannedServer
 from rackless.ports.api import Access
 from rackless.ports.nodes import NodesUnreachable
+from rackless.ports.provisioner import Image
 from rackless.run.waiting import until
 from rackless.spec.lab import LabSpec
 from tests.node.cluster import facts
@@ -66,8 +70,35 @@ def keys(tmp_path: Path) -> Keys:
 @pytest.fixture
 async def administrator(keys: Keys, tmp_path: Path, port: int) -> AsyncIterator[Administrator]:
     async with ApiServer(ApiSettings(f"sqlite:{tmp_path}/objects.db", keys.api, port=port)):
-        async with Administrator(LOOPBACK, keys.api_client()) as found:
+        async with Administrator(LOOPBACK, keys.api_client()) as found, approver(keys, port):
             yield found
+
+
+@asynccontextmanager
+async def approver(keys: Keys, port: int) -> AsyncIterator[None]:
+    """Whoever decides who may be a node: the Machines of the servers, and nobody else."""
+    machines = MemoryResources()
+    for server in PLAN.servers:
+        host = {"metadata": {"name": server.name, "namespace": "metal3", "uid": str(server.uuid)}}
+        made = await machines.apply(machine_for(server, host, Image("http://192.0.2.1/node.qcow2", "ab" * 32)))
+        addresses = [("InternalIP", str(server.address)), ("InternalDNS", server.name), ("Hostname", server.name)]
+        told = {"addresses": [{"type": kind, "address": address} for kind, address in addresses]}
+        await machines.patch_status("Machine", made["metadata"]["name"], told)
+    connection = KubernetesResources(administrators(keys, port), patience=5.0)
+    runtime = Runtime(SystemClock(), Bus())
+    csr_controller(runtime, machines, connection)
+    deciding = asyncio.create_task(runtime.run())
+    try:
+        yield
+    finally:
+        deciding.cancel()
+        await asyncio.gather(deciding, return_exceptions=True)
+        await connection.close()
+
+
+def administrators(keys: Keys, port: int) -> Access:
+    folder = keys.api
+    return Access(f"https://{LOOPBACK}:{port}", folder / "ca.crt", folder / "admin.crt", folder / "admin.key")
 
 
 def agent(server: PlannedServer, keys: Keys, folder: Path, port: int, *, token: str | None = None) -> Agent:
@@ -87,15 +118,15 @@ def agent(server: PlannedServer, keys: Keys, folder: Path, port: int, *, token: 
     return Agent(told, folder / server.name, look, lambda _: None, make_key=keypair.write)
 
 
-async def live(agent: Agent, administrator: Administrator, keys: Keys, *, turns: int = 30) -> list[str]:
+async def live(agent: Agent, administrator: Administrator, keys: Keys, *, turns: int = 3000) -> list[str]:
     changed: list[str] = []
     admissions = [joining.admission(server, keys.token(server.name) or "") for server in PLAN.servers]
     for _ in range(turns):
-        changed += await administrator.admit(admissions, lambda request: joining.approves(request, PLAN.servers))
+        changed += await administrator.admit(admissions)
         await asyncio.to_thread(agent.step)
         if agent.served is not None:
             await asyncio.to_thread(agent.step)
-            changed += await administrator.admit(admissions, lambda request: joining.approves(request, PLAN.servers))
+            changed += await administrator.admit(admissions)
             break
         await asyncio.sleep(0.02)
     await asyncio.to_thread(agent.close)
@@ -119,18 +150,29 @@ async def test_nodes_join_by_their_own_tokens_are_ready_and_get_their_roles(
 
 async def test_letting_in_is_done_once(administrator: Administrator, keys: Keys, tmp_path: Path, port: int) -> None:
     changed = await live(agent(WORKER, keys, tmp_path, port), administrator, keys)
-    requests = [word for word in changed if word.startswith("node-csr-")]
-    assert len(requests) == 2 and changed.count("role of worker-0") == 1 and changed.count("token of worker-0") == 1
+    assert changed.count("role of worker-0") == 1 and changed.count("token of worker-0") == 1
     admissions = [joining.admission(server, keys.token(server.name) or "") for server in PLAN.servers]
-    assert await administrator.admit(admissions, lambda _: True) == []
+    assert await administrator.admit(admissions) == []
 
 
 async def test_a_node_does_not_become_another_by_its_own_token(
     administrator: Administrator, keys: Keys, tmp_path: Path, port: int
 ) -> None:
     stranger = agent(OTHER, keys, tmp_path, port, token=keys.token(WORKER.name))
-    changed = await live(stranger, administrator, keys, turns=5)
-    assert not [word for word in changed if word.startswith("node-csr-")]
+    await live(stranger, administrator, keys, turns=5)
+    connection = KubernetesResources(administrators(keys, port), patience=5.0)
+
+    async def told() -> tuple[bool, str]:
+        events = await connection.list("Event", namespace="default")
+        said = [event["message"] for event in events if event["reason"] == "NotApproved"]
+        return bool(said), " ".join(said)
+
+    try:
+        why = await until(told, what="the request to be judged", within=60, every=0.05, clock=SystemClock())
+        [request] = await connection.list("CertificateSigningRequest")
+    finally:
+        await connection.close()
+    assert "may do so for worker-0 only" in why and not (request.get("status") or {}).get("conditions")
     assert not stranger.ready and await administrator.nodes() == []
 
 
@@ -169,10 +211,8 @@ async def test_a_node_whose_agent_alone_has_stopped_is_not_ready_until_the_agent
 ) -> None:
     node = agent(WORKER, keys, tmp_path, port)
     await live(node, administrator, keys)
-    folder, clock = keys.api, SystemClock()
-    access = Access(f"https://{LOOPBACK}:{port}", folder / "ca.crt", folder / "admin.crt", folder / "admin.key")
-    connection = KubernetesResources(access, patience=5.0)
-    runtime = Runtime(clock, Bus())
+    connection = KubernetesResources(administrators(keys, port), patience=5.0)
+    runtime = Runtime(SystemClock(), Bus())
     node_life_controller(runtime, connection, grace=0.2)
     watching = asyncio.create_task(runtime.run())
     try:
@@ -203,72 +243,11 @@ async def test_an_api_that_is_not_there_is_told_as_such(keys: Keys, port: int) -
     with pytest.raises(NodesUnreachable):
         await NetworkNodes().objects(LOOPBACK, tls)
     with pytest.raises(NodesUnreachable):
-        await NetworkNodes().admit(LOOPBACK, tls, [], lambda _: True)
+        await NetworkNodes().admit(LOOPBACK, tls, [])
 
 
 async def test_why_the_api_does_not_answer_is_told(port: int) -> None:
     assert (await vip.ask_api(LOOPBACK, ssl.create_default_context())).startswith("no answer (")
-
-
-def request(
-    folder: Path,
-    username: str,
-    *,
-    groups: tuple[str, ...] = (),
-    cn: str = "system:node:worker-0",
-    names: tuple[str, ...] = (),
-    addresses: tuple[str, ...] = (),
-    serving: bool = False,
-) -> dict[str, Any]:
-    keypair.write(cn, names, addresses, folder / "key", folder / "csr")
-    signer = "kubelet-serving" if serving else "kube-apiserver-client-kubelet"
-    return {
-        "spec": {
-            "username": username,
-            "groups": list(groups),
-            "signerName": f"kubernetes.io/{signer}",
-            "usages": ["digital signature", "server auth" if serving else "client auth"],
-            "request": base64.b64encode((folder / "csr").read_bytes()).decode(),
-        }
-    }
-
-
-def test_a_first_certificate_is_for_the_server_whose_token_asks(tmp_path: Path) -> None:
-    own, other = (f"system:bootstrappers:rackless:{name}" for name in ("worker-0", "worker-1"))
-    assert joining.approves(request(tmp_path, "system:bootstrap:abcdef", groups=(own,)), PLAN.servers)
-    assert not joining.approves(request(tmp_path, "system:bootstrap:abcdef", groups=(other,)), PLAN.servers)
-    shared = request(tmp_path, "system:bootstrap:abcdef", groups=("system:bootstrappers",))
-    assert not joining.approves(shared, PLAN.servers)
-    nobody = request(tmp_path, "x", groups=(own,), cn="system:node:elsewhere")
-    assert not joining.approves(nobody, PLAN.servers)
-    admin = request(tmp_path, "x", groups=(own,), cn="kubernetes-admin")
-    assert not joining.approves(admin, PLAN.servers)
-
-
-def test_a_node_renews_for_itself_and_for_no_other(tmp_path: Path) -> None:
-    assert joining.approves(request(tmp_path, "system:node:worker-0"), PLAN.servers)
-    assert not joining.approves(request(tmp_path, "system:node:worker-1"), PLAN.servers)
-
-
-def test_a_node_serves_for_its_own_names_and_addresses_only(tmp_path: Path) -> None:
-    def asks(*names: str, address: str = str(WORKER.address), who: str = "system:node:worker-0") -> bool:
-        wanted = request(tmp_path, who, names=names, addresses=(address,), serving=True)
-        return joining.approves(wanted, PLAN.servers)
-
-    assert asks("worker-0") and asks("worker-0", WORKER.fqdn)
-    assert not asks("worker-1") and not asks("api.example.com")
-    assert not asks("worker-0", address=str(PLAN.api_vip))
-    assert not asks("worker-0", who="system:node:worker-1")
-    assert not asks("worker-0", who="system:bootstrap:abcdef")
-
-
-def test_what_cannot_be_read_or_is_for_another_signer_is_left_to_others(tmp_path: Path) -> None:
-    assert not joining.approves({"spec": {"request": "nonsense"}}, PLAN.servers)
-    wanted = request(tmp_path, "system:node:worker-0")
-    wanted["spec"]["signerName"] = "kubernetes.io/kube-apiserver-client"
-    assert not joining.approves(wanted, PLAN.servers)
-    wanted["spec"] |= {"signerName": "kubernetes.io/kube-apiserver-client-kubelet", "usages": ["server auth"]}
-    assert not joining.approves(wanted, PLAN.servers)
 
 
 def test_what_a_cluster_lacks_is_told_by_node() -> None:

@@ -239,3 +239,29 @@ async def test_the_same_reason_is_told_once() -> None:
         assert len(await site.told()) == 1
         [event] = await site.nodes.list("Event", namespace="default")
         assert event["count"] == 1
+
+
+async def test_a_node_that_asks_anew_by_its_own_token_is_let_in_although_its_node_is_there() -> None:
+    """Its system was installed anew, or it lost its keys: the token is in its own config drive and nowhere else."""
+    site = Site()
+    await site.machine(nodeRef={"kind": "Node", "name": "worker-0"})
+    await site.join("worker-0")
+    await site.wait(3 * 3600)
+    own = ("system:bootstrappers", f"{BOOTSTRAPPERS_OF_ONE}worker-0")
+    approved, why = await decided(site, request(username="system:bootstrap:abcdef", groups=own))
+    assert approved and "was given the token" in why
+
+
+async def test_a_token_of_one_node_is_no_good_without_its_machine() -> None:
+    own = ("system:bootstrappers", f"{BOOTSTRAPPERS_OF_ONE}worker-0")
+    approved, why = await decided(Site(), request(username="system:bootstrap:abcdef", groups=own))
+    assert not approved and "no Machine has the name worker-0" in why
+
+
+async def test_what_cannot_be_read_stays_pending() -> None:
+    site = Site()
+    await site.machine()
+    unreadable = request()
+    unreadable["spec"]["request"] = "nonsense"
+    approved, why = await decided(site, unreadable)
+    assert not approved and why

@@ -33,3 +33,20 @@ def test_the_same_spec_gives_the_same_plan_and_nothing_in_it_twice(count: int, n
     for values in ([s.mac for s in plan.servers], [s.address for s in plan.servers], [s.uuid for s in plan.servers]):
         assert len(set(values)) == count
     assert all(int(s.mac[:2], 16) & 3 == 2 and not s.mac.startswith("52:54:00") for s in plan.servers)
+
+
+def test_a_group_that_becomes_elastic_moves_nobody_and_its_places_are_known_to_the_networks() -> None:
+    groups = {"worker": ServerGroup(count=1), "spare": ServerGroup(role=Role.SPARE, count=1)}
+    before = plan_lab(LabSpec(servers=groups))
+    groups["worker"] = ServerGroup.model_validate({"count": 1, "elastic": {"max": 3}})
+    plan = plan_lab(LabSpec(servers=groups))
+    assert plan.servers == before.servers
+    assert [(s.name, s.role, str(s.address)) for s in plan.elastic] == [
+        ("worker-1", Role.SPARE, "192.168.111.22"),
+        ("worker-2", Role.SPARE, "192.168.111.23"),
+    ]
+    assert {s.mac for s in plan.elastic} < {reservation.mac for reservation in plan.cluster.reservations}
+    grown = plan.grown(["worker-2"])
+    assert [s.name for s in grown.servers] == ["worker-0", "spare-0", "worker-2"]
+    assert grown.cluster == plan.cluster and grown.bmc == plan.bmc
+    assert grown.grown([]) == plan and grown.places == plan.places

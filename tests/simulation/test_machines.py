@@ -6,12 +6,17 @@ import base64
 import json
 from typing import Any
 
+import pytest
+
 from rackless.drivers.fake.resources import MemoryResources
+from rackless.drivers.fake.script import Rule
+from rackless.errors import RacklessError
+from rackless.operations import lab
 from rackless.operations.workers import scale_workers
 from rackless.plan.actions import Verb
 from rackless.plan.addressing import plan_lab
 from rackless.ports.resources import Record
-from rackless.protocol.messages import Scaled
+from rackless.protocol.messages import LabStatus, Scaled
 from rackless.spec.load import parse
 from tests.simulation.person import Person
 
@@ -32,8 +37,9 @@ class Cluster:
         return self.person.world.store(self.person.paths.api / "objects.db")
 
     def serve(self) -> None:
-        [(network, _)] = self.person.world.apis.served
-        self.person.world.apis.served[network, f"https://{plan_lab(self.person.spec).api_vip}:6443"] = self.nodes
+        served, url = self.person.world.apis.served, f"https://{plan_lab(self.person.spec).api_vip}:6443"
+        for network, _ in list(served):
+            served[network, url] = self.nodes
 
     async def wait(self, seconds: float) -> None:
         await self.person.world.drivers().clock.sleep(seconds)
@@ -122,5 +128,107 @@ def test_machines_are_looked_after_again_after_a_restart(person: Person) -> None
         await cluster.scale(2)
         await cluster.wait(300)
         assert (await cluster.machines())["spare-0"] == "Provisioned"
+
+    person.live(story)
+
+
+ELASTIC = "name: lab\nservers: {ctrl: {role: control-plane, count: 1}, worker: {count: 1, elastic: {max: 3}}}"
+
+
+def test_a_machine_without_a_host_gets_a_server_that_is_made_for_it_and_goes_when_nobody_has_it(person: Person) -> None:
+    person.spec = parse(ELASTIC, "lab.yaml")
+    cluster = Cluster(person)
+
+    async def servers() -> list[str]:
+        status = await person.run("status", lab.status("lab", person.roots))
+        assert isinstance(status, LabStatus)
+        return [server.name for server in status.servers]
+
+    async def story() -> None:
+        await person.up()
+        cluster.serve()
+        await cluster.wait(60)
+        assert await servers() == ["ctrl-0", "worker-0"]
+
+        assert await cluster.scale(4) == Scaled(1, 4, 2)
+        await cluster.wait(400)
+        assert await servers() == ["ctrl-0", "worker-0", "worker-1", "worker-2"]
+        states = await cluster.states()
+        assert (states["worker-1"], states["worker-2"]) == ("provisioned", "provisioned")
+        homeless = [m for m in await cluster.records.list("Machine") if "metal3.io/BareMetalHost" not in annotated(m)]
+        assert len(homeless) == 1, "the group has three servers at most"
+        assert [action for action in await person.plan() if action.verb is not Verb.KEEP] == []
+
+        await person.down()
+        await person.up()
+        cluster.serve()
+        assert await servers() == ["ctrl-0", "worker-0", "worker-1", "worker-2"]
+        assert [action for action in await person.plan() if action.verb is not Verb.KEEP] == []
+
+        await cluster.scale(0)
+        await cluster.wait(600)
+        assert await servers() == ["ctrl-0", "worker-0"]
+        assert sorted(await cluster.states()) == ["ctrl-0", "worker-0"]
+        assert [action for action in await person.plan() if action.verb is not Verb.KEEP] == []
+        assert not list(person.paths.disks.glob("worker-[12]*"))
+
+        await cluster.scale(2)
+        await cluster.wait(300)
+        assert await cluster.states() == dict.fromkeys(["ctrl-0", "worker-0", "worker-1"], "provisioned")
+
+    person.live(story)
+
+
+def annotated(record: Record) -> dict[str, str]:
+    return record["metadata"].get("annotations") or {}
+
+
+@pytest.mark.parametrize(
+    "when", ["hypervisor.ensure worker-1", "provisioner.inspect worker-1", "hypervisor.retire worker-1"]
+)
+def test_a_daemon_that_is_killed_while_a_server_is_made_or_goes_finishes_it_when_it_is_back(
+    person: Person, when: str
+) -> None:
+    person.spec = parse(ELASTIC, "lab.yaml")
+    cluster = Cluster(person)
+    killed: list[str] = []
+
+    def strike() -> None:
+        killed.append(when)
+        for process in person.world.processes.named("rackless.labd.main"):
+            person.world.processes.kill(process)
+
+    async def story() -> None:
+        await person.up()
+        cluster.serve()
+        person.world.script.rules.append(Rule(when, then=strike))
+        await cluster.scale(2)
+        await cluster.wait(400)
+        assert (await cluster.states())["worker-1"] == "provisioned"
+        await cluster.scale(0)
+        await cluster.wait(600)
+        assert killed == [when]
+        assert sorted(await cluster.states()) == ["ctrl-0", "worker-0"]
+        assert person.lab.running() == ["ctrl-0"] and not list(person.paths.disks.glob("worker-1*"))
+        await person.destroy()
+        assert not any(process.alive for process in person.world.processes.all.values())
+
+    person.live(story)
+
+
+def test_a_group_that_is_no_longer_elastic_loses_its_servers_only_with_replace(person: Person) -> None:
+    person.spec = parse(ELASTIC, "lab.yaml")
+    cluster = Cluster(person)
+
+    async def story() -> None:
+        await person.up()
+        cluster.serve()
+        await cluster.scale(2)
+        await cluster.wait(400)
+        person.spec = parse(ELASTIC.replace(", elastic: {max: 3}", ""), "lab.yaml")
+        [going] = [action for action in await person.plan() if action.verb is Verb.REMOVE]
+        assert going.subject == "server/worker-1"
+        with pytest.raises(RacklessError, match="would lose something"):
+            await person.up()
 
     person.live(story)

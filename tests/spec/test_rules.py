@@ -374,3 +374,27 @@ def test_an_ironic_is_named_by_its_url_without_a_password(url: str, fine: bool) 
     if fine:
         spec = parse(f"provisioner: {{url: '{url}'}}", "x")
         assert spec.provisioner and spec.provisioner.url == url.rstrip("/")
+
+
+@pytest.mark.parametrize(("group", "path", "problem"), [
+    ("count: 2, elastic: {max: 3}", "", ""),
+    ("count: 0, elastic: {max: 1}", "", ""),
+    ("role: spare, count: 2, elastic: {max: 4}", "", ""),
+    ("count: 2, elastic: {max: 2}", ".elastic.max", "the group has 2 servers already"),
+    ("role: control-plane, count: 1, elastic: {max: 3}", ".elastic", "control planes are not made on demand"),
+    ("elastic: {max: 2}, members: [{name: a}]", ".elastic", "a site has the servers it has"),
+    ("elastic: {max: 2}, image: {url: 'http://x/y.raw', checksum: " + "a" * 64 + "}", ".elastic",
+     "Machines give their hosts the node image"),
+])  # fmt: skip
+def test_only_workers_and_spare_servers_of_ours_are_made_on_demand(group: str, path: str, problem: str) -> None:
+    wanted = [(f"servers.more{path}", problem)] if problem else []
+    assert told(f"servers: {{more: {{{group}}}}}") == wanted
+
+
+def test_servers_on_demand_need_places_and_names_too() -> None:
+    crowded = told("servers: {worker: {elastic: {max: 200}}}\nnetworks: {cluster: {cidr: 192.168.5.0/26}}")
+    assert [path for path, _ in crowded] == ["networks.cluster.cidr"]
+    assert told("servers: {worker: {elastic: {max: 40}}}\nnetworks: {cluster: {cidr: 192.168.5.0/26}}") == []
+    assert told("servers: {a: {elastic: {max: 12}}, a-1: {count: 2}}") == [], "a-1-0 is not a-10"
+    taken = told("servers: {a: {elastic: {max: 3}}}\nnetworks: {cluster: {api_vip: 192.168.111.22}}")
+    assert taken == [("networks.cluster.api_vip", "192.168.111.22 is the address of the server a-2")]

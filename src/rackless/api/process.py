@@ -18,9 +18,9 @@ from aiohttp import web
 from rackless.api.access import keys
 from rackless.api.access.authentication import Tokens
 from rackless.api.access.rbac import Authorizer
-from rackless.api.definitions.host_rules import host_problems
 from rackless.api.definitions.hosts import HOSTS
 from rackless.api.definitions.machines import MACHINES
+from rackless.api.definitions.rules import RULES
 from rackless.api.duties.defaults import ensure_defaults, ensure_definitions
 from rackless.api.duties.readiness import measure, readiness
 from rackless.api.duties.upkeep import Upkeep
@@ -35,8 +35,6 @@ from rackless.api.offload import Offload
 from rackless.api.stores.port import Store, StoreUnreachable
 from rackless.errors import HypervisorError, InputError
 from rackless.run.connections import ClientPatience, GuardedServer, GuardedSite, allow_many_files
-
-RULES = {"baremetalhosts.metal3.io": host_problems}
 
 
 @dataclass(frozen=True, slots=True)

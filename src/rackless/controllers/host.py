@@ -266,7 +266,7 @@ class HostController:
             after,
             status=status_record(status, host.spec.credentials_name) if status != host.status else None,
             change=_without(answered) if answered in host.annotations else None,
-            events=_events(host.status, status, outcome),
+            events=(*_events(host.status, status, outcome), *_unused(host, outcome, known.access)),
         )
 
     async def _keep_hardware(self, host: Host, record: Record, hardware: Mapping[str, Any]) -> None:
@@ -313,6 +313,16 @@ def _events(before: Status, after: Status, outcome: Stay | Move | Failed) -> tup
     if after.state is not before.state:
         return (Happened(_camel(after.state.value), f"from {before.state.value or 'new'} to {after.state.value}"),)
     return ()
+
+
+def _unused(host: Host, outcome: Stay | Move | Failed, access: tuple[HostAccess, str] | None) -> tuple[Happened, ...]:
+    """Addresses that were given in a way that the deploy ramdisk does not read."""
+    if not isinstance(outcome, Move) or host.status.state is not State.REGISTERING or not host.spec.agent_network_name:
+        return ()
+    if access is None or access[0].network is not None:
+        return ()
+    why = f"secret {host.spec.agent_network_name} has nmstate, which the deploy ramdisk does not read: it asks DHCP"
+    return (Happened("NetworkDataNotUsed", why, "Warning"),)
 
 
 def _camel(words: str) -> str:

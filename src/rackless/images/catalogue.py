@@ -34,8 +34,10 @@ from rackless.images.sources import of_machine, refresh
 from rackless.ports.process import Processes
 
 _SHARED_RECIPE = ("packages.py", "cpio.py", "modules.py", "elf.py", "fat.py", "catalogue.py")
-_DEPLOY_RECIPE = (*_SHARED_RECIPE, "python.py", "ramdisk.py", "agent.py", "selection.py", "esp.py", "files/deploy")
-_NODE_RECIPE = (*_SHARED_RECIPE, "python.py", "node.py", "noderoot.py", "nodepython.py", "gpt.py", "files/node")
+_DEPLOY_RECIPE = (*_SHARED_RECIPE, "python.py", "ramdisk.py", "agent.py", "selection.py", "esp.py", "files/deploy",
+                  "files/static_network.py")  # fmt: skip
+_NODE_RECIPE = (*_SHARED_RECIPE, "python.py", "node.py", "noderoot.py", "nodepython.py", "gpt.py", "files/node",
+                "files/static_network.py")  # fmt: skip
 _LAYER_RECIPE = ("wheel.py", "nodelayer.py")
 _BOOTSTRAP_RECIPE = (*_SHARED_RECIPE, "python.py", "nodepython.py", "selection.py", "bootstrap_root.py", "files/bootstrap",
                      "files/node/api-requirements.txt", "files/deploy/udhcpc.script")  # fmt: skip

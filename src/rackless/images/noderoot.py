@@ -126,6 +126,7 @@ def _write_files(root: Path) -> None:
         (root / name).mkdir(parents=True, exist_ok=True)
     for name, (place, mode) in _FILES.items():
         install(f"node/{name}", root / place, mode)
+    install("static_network.py", root / "usr/lib/rackless/static_network.py", 0o644)
     for place, content in _SETTINGS.items():
         (root / place).parent.mkdir(parents=True, exist_ok=True)
         (root / place).write_text(content)

@@ -68,6 +68,7 @@ _SCRIPTS = {
     "poweroff": "usr/sbin/poweroff",
     "reboot": "usr/sbin/reboot",
 }
+_STATIC_NETWORK = ("static_network.py", "opt/static_network.py")
 _SETTINGS = {
     # Tools here say themselves when the partitions are to be read again; udev's own guess, at every close of a disk that was
     # open for writing, took an emulated server longer than writing the image.
@@ -121,4 +122,5 @@ def _select(root: Path, tree: Path) -> PackageSelection:
         (tree / name).rename(tree / f"{name}.real")
     for name, place in _SCRIPTS.items():
         install(f"deploy/{name}", tree / place, 0o755)
+    install(_STATIC_NETWORK[0], tree / _STATIC_NETWORK[1], 0o644)
     return selection

@@ -52,11 +52,16 @@ class LabBmcs:
     async def ensure(self) -> None:
         with self._bus.step("BMCs", BMCs=len(self._plan.servers)) as step:
             if self._fleet is not None:
-                step.unchanged()
+                if not await self._fleet.ensure([self._bmc(server) for server in self._plan.servers]):
+                    step.unchanged()
                 return
             fleet = self._make()
             await fleet.start()
             self._fleet = fleet
+
+    def replan(self, plan: LabPlan) -> None:
+        """Servers were made or taken away on demand; `ensure` follows."""
+        self._plan = plan
 
     @property
     def running(self) -> bool:
@@ -96,7 +101,7 @@ class LabBmcs:
 
     def _make(self) -> Fleet:
         authority = self._identity.authority()
-        hosts = dict.fromkeys(str(server.bmc_address) for server in self._plan.servers)
+        hosts = dict.fromkeys(str(server.bmc_address) for server in self._plan.places)
         leaf = authority.ensure_leaf("bmc", list(hosts), uses=(Use.SERVER,))
         tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
         tls.load_cert_chain(leaf.certificate, leaf.key)

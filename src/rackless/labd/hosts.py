@@ -83,6 +83,10 @@ class LabHosts:
         self._controlled: ApiConnection | None = None
         self._controller: asyncio.Task[None] | None = None
 
+    def replan(self, plan: LabPlan) -> None:
+        """Servers were made or taken away on demand."""
+        self._plan = plan
+
     def lacking(self) -> str:
         """Why the engine has to be started, or started again; empty when it runs and hosts are looked after."""
         if self._provisioner is None:

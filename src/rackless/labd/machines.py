@@ -21,6 +21,7 @@ from rackless.errors import GaveUp, InputError, LabError
 from rackless.events import Bus
 from rackless.installer.assets.ignition.front import API_PORT
 from rackless.labd.api import LabApi
+from rackless.labd.growth import Servers, growth_controller
 from rackless.plan.model import LabPlan, PlannedServer
 from rackless.ports.api import Access, ApiConnection
 from rackless.ports.drivers import Drivers
@@ -41,7 +42,14 @@ CLAIMED_WITHIN = 30.0
 
 class LabMachines:
     def __init__(
-        self, plan: LabPlan, api: LabApi, resources: ApiConnection, cluster: Cluster, drivers: Drivers, bus: Bus
+        self,
+        plan: LabPlan,
+        api: LabApi,
+        resources: ApiConnection,
+        cluster: Cluster,
+        servers: Servers,
+        drivers: Drivers,
+        bus: Bus,
     ) -> None:
         self._plan = plan
         self._api = api
@@ -49,8 +57,13 @@ class LabMachines:
         self._cluster = cluster
         self._drivers = drivers
         self._bus = bus
+        self._servers = servers
         self._open: list[ApiConnection] = []
         self._running: asyncio.Task[None] | None = None
+
+    def replan(self, plan: LabPlan, cluster: Cluster) -> None:
+        """Servers were made or taken away on demand."""
+        self._plan, self._cluster = plan, cluster
 
     async def lacking(self) -> str:
         """Which node is no Machine's; empty when all are, or where there is no cluster of ours."""
@@ -113,7 +126,8 @@ class LabMachines:
         await self._resources.patch(SET, WORKERS, {"spec": {"replicas": wanted}})
         hosts = await self._resources.list(HOST)
         spare = [host for host in hosts if not (host.get("spec") or {}).get("consumerRef")]
-        return Scaled(before, wanted, len(spare))
+        possible, made = self._servers.elastic()
+        return Scaled(before, wanted, len(spare) + len(possible) - len(made))
 
     async def objects(self) -> LabObjects:
         """Machines, Nodes and certificate requests; without the cluster's part while its API does not answer."""
@@ -144,6 +158,8 @@ class LabMachines:
         health_controller(runtime, own, nodes)
         csr_controller(runtime, own, nodes)
         node_life_controller(runtime, nodes)
+        if self._plan.elastic:
+            growth_controller(runtime, own, self._servers)
         self._running = asyncio.create_task(runtime.run(), name="machines")
 
     async def stop(self) -> None:

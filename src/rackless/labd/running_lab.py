@@ -25,7 +25,7 @@ from rackless.lab.network_watch import NetworkWatch
 from rackless.lab.ntp import TimeServer
 from rackless.lab.pause import Rest
 from rackless.lab.power_memory import PowerMemory
-from rackless.lab.servers import disk_folder, mounts, retire_server
+from rackless.lab.servers import disk_folder, ensure_servers, mounts, retire_server
 from rackless.labd.api import LabApi
 from rackless.labd.bmcs import LabBmcs
 from rackless.labd.hosts import LabHosts
@@ -42,6 +42,7 @@ from rackless.ports.hypervisor import Unreachable
 from rackless.protocol.messages import ApiPlaces, LabSeen, LabStatus, PowerAction, PowerState, StageStatus
 from rackless.run.files import write
 from rackless.run.journal import Journal
+from rackless.run.ledger import Ledger, LedgerEntry
 from rackless.run.paths import LabPaths
 from rackless.run.runner import Runner
 from rackless.run.stage import Stage
@@ -54,6 +55,9 @@ from rackless.trust.identity import USERNAME, Identity
 API_BACK_WITHIN = 20.0
 """Seconds for which a request of a person waits for an API that is being started again."""
 
+ON_DEMAND = "server"
+"""What servers that were made on demand are called in their ledger."""
+
 
 class RunningLab:
     def __init__(
@@ -65,7 +69,8 @@ class RunningLab:
         stages: Callable[[RunningLab], Sequence[Stage]],
     ) -> None:
         self.paths = paths
-        self.plan = _with_upstream(plan_lab(spec), paths)
+        self.grown = Ledger(paths.grown)
+        self.plan = _with_upstream(plan_lab(spec), paths).grown(self._grown())
         self.bus = bus
         self.drivers = drivers
         self.clock = drivers.clock
@@ -105,9 +110,9 @@ class RunningLab:
         self.cluster = Cluster(
             self.plan, Keys(paths.cluster_keys), self.resources, self.clock, bus, drivers.open_nodes()
         )
-        self.machines = LabMachines(self.plan, self.api, self.resources, self.cluster, drivers, bus)
+        self.machines = LabMachines(self.plan, self.api, self.resources, self.cluster, self, drivers, bus)
         self.disk_watch = DiskWatch(self._room, self.hypervisor.go_on_writing, self.clock, bus)
-        base = Observed(spec, daemon=True)
+        base = Observed(spec, daemon=True, grown=self._grown())
         self.journal = Journal(paths.journal, paths.goal)
         self.runner = Runner(spec, stages(self), self.journal, bus, base)
         self._busy = asyncio.Lock()
@@ -146,8 +151,6 @@ class RunningLab:
                 asyncio.create_task(self.power_memory.watch(), name="power memory"),
                 asyncio.create_task(self.network_watch.watch(), name="networks"),
             ]
-        if "nodes" in self.journal.read().reached and "approving" not in (task.get_name() for task in self._watching):
-            self._watching.append(asyncio.create_task(self.cluster.keep_approving(), name="approving"))
 
     def _room(self) -> int:
         return self.drivers.computer.free_bytes(disk_folder(self.plan, self.paths))
@@ -244,6 +247,46 @@ class RunningLab:
             await self.cluster.forget(name)
             await retire_server(server, self.plan, self.paths, self.hypervisor)
             (self.paths.bmc / f"{name}.json").unlink(missing_ok=True)
+            if name in self._grown():
+                self.grown.strike(LedgerEntry(ON_DEMAND, name))
+
+    # on demand
+
+    def elastic(self) -> tuple[Sequence[str], Collection[str]]:
+        """The servers that may be made on demand, and those of them that have been."""
+        return [server.name for server in self.plan.elastic], self._grown()
+
+    async def grow(self, name: str) -> None:
+        """One server more, with its BMC and its host; cut off anywhere, it is gone on with."""
+        async with self._busy:
+            self.grown.own(ON_DEMAND, name)
+            self._replan()
+            with self.bus.step("made on demand", subject=f"server/{name}"):
+                await ensure_servers(
+                    self.plan, self.paths, self.hypervisor, self.processes, self.bus, self.accounts(), {name}
+                )
+                await self.bmcs.ensure()
+                await self.cluster.admit(name)
+                await self.write_hosts(name)
+
+    async def shrink(self, name: str) -> None:
+        """One server less, which nobody has."""
+        async with self._busy:
+            await self.take_away(name)
+            self._replan()
+            await self.bmcs.ensure()
+
+    def _grown(self) -> frozenset[str]:
+        return frozenset(entry.id for entry in self.grown.entries())
+
+    def _replan(self) -> None:
+        """Everybody who knows the servers hears of those that came or went."""
+        self.plan = self.plan.grown(self._grown())
+        self.runner.base = replace(self.runner.base, grown=self._grown())
+        self.cluster = replace(self.cluster, plan=self.plan)
+        self.bmcs.replan(self.plan)
+        self.hosts.replan(self.plan)
+        self.machines.replan(self.plan, self.cluster)
 
     async def power(self, name: str, action: PowerAction) -> PowerState:
         """The power button of one server. A provisioned host's record is changed too, or its controller would undo it."""
@@ -275,10 +318,11 @@ class RunningLab:
 
     # hosts
 
-    async def write_hosts(self) -> None:
+    async def write_hosts(self, only: str | None = None) -> None:
         """Have the hosts written down that there should be, with what should be on them."""
         password = self.identity.password("bmc")
-        await self.cluster.ensure_hosts(USERNAME, password, self.hosts.node_image(), self.hosts.own_systems())
+        image, systems = self.hosts.node_image(), self.hosts.own_systems()
+        await self.cluster.ensure_hosts(USERNAME, password, image, systems, only=only)
 
     def _evidence(self, name: str) -> str:
         server = self.plan.server(name)
@@ -310,6 +354,7 @@ class RunningLab:
             stages=tuple(sorted(found.stages)),
             differing=dict(found.differing),
             resting=tuple(sorted(found.resting)),
+            grown=tuple(sorted(found.grown)),
         )
 
     async def status(self) -> LabStatus:

@@ -222,8 +222,9 @@ def _nodes(lab: RunningLab) -> Stage:
             return _lacking("stage/nodes", str(error))
 
     async def ensure(_: Work) -> None:
-        await lab.cluster.await_joined()
+        # Machines first: who may join is told by them
         await lab.machines.ensure(lab.hosts.node_image())
+        await lab.cluster.await_joined()
 
     async def restore(_: Work) -> None:
         """The cluster's API has kept its Nodes; the controllers of Machines are started again."""

@@ -14,6 +14,7 @@ from rackless.plan.model import PlannedServer
 from rackless.ports.api import NAMESPACE
 from rackless.ports.drivers import Drivers
 from rackless.ports.process import ProcessTable
+from rackless.run.ledger import Ledger
 from rackless.run.paths import LabPaths, Roots
 from rackless.spec.lab import LabSpec
 from rackless.trust.kubeconfig import render_kubeconfig
@@ -64,6 +65,7 @@ def cluster_kubeconfig(lab: str, roots: Roots) -> str:
 
 def find_server(lab: str, server: str, paths: LabPaths) -> PlannedServer:
     plan = plan_lab(LabSpec.model_validate_json(paths.spec.read_text()))
+    plan = plan.grown([entry.id for entry in Ledger(paths.grown).entries()])
     found = plan.server(server)
     if found is None:
         known = ", ".join(s.name for s in plan.servers)

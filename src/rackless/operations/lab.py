@@ -109,6 +109,7 @@ async def observe(paths: LabPaths, drivers: Drivers, wanted: LabSpec | None = No
         stages=frozenset(seen.stages),
         differing=seen.differing,
         resting=frozenset(seen.resting),
+        grown=frozenset(seen.grown),
     )
 
 
@@ -124,6 +125,7 @@ def _remembered(paths: LabPaths, spec: LabSpec) -> Observed:
         stages=told.reached,
         networks=frozenset(names) if paths.netns.exists() and "networks" in told.reached else frozenset(),
         resting=frozenset(on.read_text().split()) if on.exists() else frozenset(),
+        grown=frozenset(entry.id for entry in Ledger(paths.grown).entries()),
     )
 
 

@@ -61,5 +61,5 @@ async def host_timeline(name: str, roots: Roots) -> dict[str, list[Phase]]:
     """How long each phase of each host took, also while the daemon is away."""
     paths = require_lab(name, roots)
     spec = recorded_spec(paths)
-    hosts = [server.name for server in plan_lab(spec).servers] if spec else []
+    hosts = [server.name for server in plan_lab(spec).places] if spec else []
     return timeline(await kept_events(paths, ["host/*"]), hosts)

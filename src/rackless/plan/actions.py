@@ -58,6 +58,8 @@ class Observed:
     """Servers that were on when the lab was stopped, and are to be switched on again."""
     outdated: str = ""
     """Why the daemon that runs cannot stay."""
+    grown: frozenset[str] = frozenset()
+    """Servers that were made on demand."""
 
     def __or__(self, other: Observed) -> Observed:
         """What two looks at the same lab saw."""
@@ -70,6 +72,7 @@ class Observed:
             stages=self.stages | other.stages,
             differing={**self.differing, **other.differing},
             resting=self.resting | other.resting,
+            grown=self.grown | other.grown,
         )
 
 
@@ -87,7 +90,8 @@ class Scene:
     def of(cls, wanted: LabSpec, observed: Observed) -> Scene:
         old = observed.spec
         changes = find_changes(old, wanted) if old is not None else []
-        return cls(wanted, observed, plan_lab(wanted), plan_lab(old) if old is not None else None, changes)
+        before = plan_lab(old).grown(observed.grown) if old is not None else None
+        return cls(wanted, observed, plan_lab(wanted).grown(observed.grown), before, changes)
 
     @property
     def fresh(self) -> list[str]:
@@ -186,7 +190,9 @@ def plan_service(name: str) -> Planner:
 
 def plan_networks(scene: Scene) -> Iterator[Action]:
     new, observed = scene.new, scene.observed
-    concerning = [c for c in scene.changes if c.path.startswith("networks.") or c.path.endswith(".count")]
+    concerning = [
+        c for c in scene.changes if c.path.startswith("networks.") or c.path.endswith((".count", ".elastic", ".max"))
+    ]
     why = "; ".join(map(str, concerning)) or "its servers changed"
     names = {"cluster": new.cluster, "provisioning": new.provisioning or new.provisioning_dhcp}
     yield _network("baremetal", observed)

@@ -37,7 +37,7 @@ from rackless.spec.check import (
 from rackless.spec.lab import LabSpec
 from rackless.spec.members import Member
 from rackless.spec.networks import BmcAccess, Provisioning
-from rackless.spec.servers import ServerGroup
+from rackless.spec.servers import Role, ServerGroup
 
 __all__ = ["API_VIP", "BOOTSTRAP", "FIRST_SERVER", "INGRESS_VIP", "LabPlan", "PlannedNic", "PlannedServer", "plan_lab"]
 
@@ -48,7 +48,9 @@ def plan_lab(spec: LabSpec) -> LabPlan:
     domain = f"{spec.name}.{spec.domain}"
     wanted = spec.networks
     cluster = wanted.cluster.cidr
-    servers = tuple(_servers(spec, domain))
+    places = _servers(spec, domain)
+    on_demand = {name for prefix, group in spec.servers.items() for name in group.elastic_names(prefix)}
+    servers = tuple(server for server in places if server.name not in on_demand)
     api_vip = wanted.cluster.api_vip or cluster[API_VIP]
     ingress_vip = wanted.cluster.ingress_vip or cluster[INGRESS_VIP]
     bootstrap_mac = wanted.cluster.bootstrap.mac or derive_bootstrap_mac(spec.name)
@@ -69,16 +71,16 @@ def plan_lab(spec: LabSpec) -> LabPlan:
         bootstrap_mac=bootstrap_mac,
         bootstrap_address=wanted.cluster.bootstrap.address or cluster[BOOTSTRAP],
         servers=servers,
-        cluster=plan_cluster(spec, domain, servers, bootstrap_mac, site),
+        cluster=plan_cluster(spec, domain, places, bootstrap_mac, site),
         baremetal=Bridge(wanted.cluster.bridge),
         cable=Veth("baremetal-up", "baremetal-down", bridge=CLUSTER_BRIDGE, peer_bridge=wanted.cluster.bridge),
-        bmc=Bridge("bmc", _bmc_addresses(spec, servers)),
+        bmc=Bridge("bmc", _bmc_addresses(spec, places)),
         bmc_site=site,
         provisioning=Bridge(wanted.provisioning.bridge, (provisioning_gateway(spec),))
         if provisioning is Provisioning.MANAGED
         else None,
-        provisioning_dhcp=plan_provisioning(spec, domain, servers) if provisioning is Provisioning.UNMANAGED else None,
-        network_boot=plan_provisioning(spec, domain, servers) if provisioning is Provisioning.MANAGED else None,
+        provisioning_dhcp=plan_provisioning(spec, domain, places) if provisioning is Provisioning.UNMANAGED else None,
+        network_boot=plan_provisioning(spec, domain, places) if provisioning is Provisioning.MANAGED else None,
         extra=tuple(Bridge(n, (interface(e.cidr, 1),)) for n, e in wanted.extra.items() if e.vlan is None),
         vlans=tuple(
             Vlan(n, CLUSTER_BRIDGE, e.vlan, interface(e.cidr, 1)) for n, e in wanted.extra.items() if e.vlan is not None
@@ -86,6 +88,7 @@ def plan_lab(spec: LabSpec) -> LabPlan:
         uplink=wanted.uplink.mode,
         storage=spec.storage,
         provisioner=spec.provisioner,
+        elastic=tuple(server for server in places if server.name in on_demand),
     )
 
 
@@ -105,7 +108,8 @@ def _servers(spec: LabSpec, domain: str) -> list[PlannedServer]:
     sharing[gateway(spec)] += 1
     macs |= {mac for member in own.values() for mac in (member.mac, member.cluster_mac) if mac is not None}
     for prefix, group in spec.servers.items():
-        for name in group.names(prefix):
+        on_demand = group.elastic_names(prefix)
+        for name in (*group.names(prefix), *on_demand):
             number, member = places[name], own.get(name)
             nics = _nics(spec, group, name, number, macs, member)
             (first,) = [nic for nic in nics if nic.network == "cluster" and nic.address is not None]
@@ -113,7 +117,7 @@ def _servers(spec: LabSpec, domain: str) -> list[PlannedServer]:
                 PlannedServer(
                     name=name,
                     group=prefix,
-                    role=group.role,
+                    role=Role.SPARE if name in on_demand else group.role,
                     uuid=uuid5(_NAMESPACE, f"{spec.name}/{name}"),
                     mac=first.mac,
                     address=first.address or spec.networks.cluster.cidr[number],

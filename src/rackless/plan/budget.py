@@ -86,7 +86,7 @@ def _cpus(plan: LabPlan, capacity: Capacity) -> Iterator[BudgetFinding]:
 
 
 def _disk(spec: LabSpec, plan: LabPlan, capacity: Capacity) -> Iterator[BudgetFinding]:
-    promised = sum(sum(server.disks) for server in plan.servers)
+    promised = sum(sum(server.disks) for server in plan.places)
     started = _started(plan)
     likely = len(started) * USED_DISK
     if likely + SPARE_DISK > capacity.free_disk:

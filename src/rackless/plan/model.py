@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from collections.abc import Collection
+from dataclasses import dataclass, replace
 from ipaddress import ip_interface
 from pathlib import Path
 from uuid import UUID
@@ -141,6 +142,18 @@ class LabPlan:
     storage: Path | None
     provisioner: ProvisionerSpec | None = None
     """Somebody else's Ironic; without it the lab has its own."""
+    elastic: tuple[PlannedServer, ...] = ()
+    """Servers that are made on demand. Networks know them all; of `servers` are those that have been made."""
+
+    def grown(self, names: Collection[str]) -> LabPlan:
+        """With these of the elastic servers among the others."""
+        fixed = tuple(server for server in self.servers if server not in self.elastic)
+        return replace(self, servers=(*fixed, *(server for server in self.elastic if server.name in names)))
+
+    @property
+    def places(self) -> tuple[PlannedServer, ...]:
+        """All servers that there may be."""
+        return (*(server for server in self.servers if server not in self.elastic), *self.elastic)
 
     def server(self, name: str) -> PlannedServer | None:
         return next((server for server in self.servers if server.name == name), None)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ssl
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -90,10 +90,6 @@ class Admission:
     """Its role: nothing that a node may say of itself."""
 
 
-Approves = Callable[[dict[str, Any]], bool]
-"""Whether a CertificateSigningRequest is a node's, for itself."""
-
-
 class NodesUnreachable(Exception):
     """The cluster's API lost a request: its etcd elects, its address moves. Ask again."""
 
@@ -123,18 +119,12 @@ class Nodes(Protocol):
         """The Node objects in the API at this address. Raises NodesUnreachable."""
         ...
 
-    async def admit(
-        self, api: Ip, tls: ssl.SSLContext, admissions: Sequence[Admission], approves: Approves
-    ) -> list[str]:
-        """Let these nodes join the API at this address: their tokens are known, their requests for certificates are
-        approved, and those that have joined are labelled. Names of what was changed. Raises NodesUnreachable.
+    async def admit(self, api: Ip, tls: ssl.SSLContext, admissions: Sequence[Admission]) -> list[str]:
+        """Let these nodes join the API at this address: their tokens are known, and those that have joined are labelled.
+        Names of what was changed. Raises NodesUnreachable.
 
         Once is not enough: a node asks when it has booted.
         """
-        ...
-
-    async def approve(self, api: Ip, tls: ssl.SSLContext, approves: Approves) -> list[str]:
-        """Only the requests for certificates, of nodes that have joined before. Raises NodesUnreachable."""
         ...
 
     async def dismiss(self, api: Ip, tls: ssl.SSLContext, admission: Admission) -> None:

@@ -38,6 +38,7 @@ class LabSeen:
     stages: tuple[str, ...]
     differing: Mapping[str, str] = field(default_factory=dict)
     resting: tuple[str, ...] = ()
+    grown: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

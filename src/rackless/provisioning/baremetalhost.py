@@ -78,6 +78,10 @@ class Spec:
     inspect: bool = True
     clean: bool = True
     externally_provisioned: bool = False
+    agent_network_name: str = ""
+    """The Secret with the addresses of the deploy ramdisk (`preprovisioningNetworkDataName`), where DHCP gives none."""
+    never_off: bool = False
+    """It is started anew where it would be switched off (`disablePowerOff`)."""
 
     @property
     def managed(self) -> bool:
@@ -205,6 +209,7 @@ def secrets_of(record: Record) -> list[str]:
     for field_ in ("userData", "metaData", "networkData"):
         reference = spec.get(field_) or {}
         named.append((reference.get("namespace") or own, reference.get("name")))
+    named.append((own, spec.get("preprovisioningNetworkDataName")))
     return [f"{namespace}/{name}" for namespace, name in named if name]
 
 
@@ -245,6 +250,8 @@ def _read_spec(spec: Record) -> Spec:
         user_data_name=(spec.get("userData") or {}).get("name") or "",
         meta_data_name=(spec.get("metaData") or {}).get("name") or "",
         network_data_name=(spec.get("networkData") or {}).get("name") or "",
+        agent_network_name=spec.get("preprovisioningNetworkDataName") or "",
+        never_off=bool(spec.get("disablePowerOff", False)),
         inspect=spec.get("inspectionMode") != "disabled",
         clean=spec.get("automatedCleaningMode") != "disabled",
         externally_provisioned=bool(spec.get("externallyProvisioned", False)),

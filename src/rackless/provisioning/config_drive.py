@@ -10,15 +10,29 @@ from rackless.ports.provisioner import ConfigDrive, ErrorKind, Failed
 from rackless.ports.resources import Reader
 from rackless.provisioning.baremetalhost import Host, secret_text
 
+NMSTATE = "nmstate"
+"""The key of OpenShift's own format, which is made for its own ramdisk."""
+
 
 async def config_drive(resources: Reader, host: Host) -> ConfigDrive | Failed:
     try:
         user_data = await _text(resources, host.spec.user_data_name, "userData")
         meta_data = await _mapping(resources, host.spec.meta_data_name, "metaData")
         network_data = await _mapping(resources, host.spec.network_data_name, "networkData")
+        if network_data is None:  # the system is told what the ramdisk was told, unless it is told something else
+            network_data = await agent_network(resources, host)
     except ValueError as error:
         return Failed(ErrorKind.PROVISIONING, str(error))
     return ConfigDrive(user_data or "", meta_data or {}, network_data)
+
+
+async def agent_network(resources: Reader, host: Host) -> dict[str, Any] | None:
+    """The addresses of the deploy ramdisk; None where DHCP gives them. Raises ValueError."""
+    name = host.spec.agent_network_name
+    record = await resources.get("Secret", name) if name else None
+    if record is not None and NMSTATE in (record.get("data") or {}):
+        return None  # for the image of an installer that reads it; ours asks DHCP
+    return await _mapping(resources, name, "networkData")
 
 
 async def _text(resources: Reader, name: str, key: str) -> str | None:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from rackless.ports.provisioner import BmcLogin, ErrorKind, Failed, HostAccess
 from rackless.ports.resources import Reader
 from rackless.provisioning.baremetalhost import Host, secret_text
+from rackless.provisioning.config_drive import agent_network
+from rackless.provisioning.network_data import problem
 
 
 class Incomplete(Exception):
@@ -38,7 +41,28 @@ async def host_access(resources: Reader, host: Host, ca: Path | None) -> tuple[H
         _require(record, f"the BMC secret {spec.credentials_name} is not there")
         _require(username and password, f"the BMC secret {spec.credentials_name} needs a username and a password")
     bmc = BmcLogin(spec.bmc_address, username, password, ca, spec.verify_certificate)
-    return HostAccess(host.name, host.uid, bmc, spec.boot_mac, spec.boot_mode, spec.root_device, spec.clean), version
+    access = HostAccess(
+        host.name,
+        host.uid,
+        bmc,
+        spec.boot_mac,
+        spec.boot_mode,
+        spec.root_device,
+        spec.clean,
+        None if host.deleting else await _network(resources, host),
+        spec.never_off,
+    )
+    return access, version
+
+
+async def _network(resources: Reader, host: Host) -> dict[str, Any] | None:
+    try:
+        found = await agent_network(resources, host)
+    except ValueError as error:
+        raise Incomplete(str(error)) from error
+    if found is not None and (why := problem(found)):
+        raise Incomplete(f"the network data in secret {host.spec.agent_network_name} cannot be used: {why}")
+    return found
 
 
 def _require(value: object, message: str) -> None:

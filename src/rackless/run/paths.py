@@ -137,6 +137,11 @@ class LabPaths:
         return self.state / "resting"
 
     @property
+    def grown(self) -> Path:
+        """Servers that were made on demand: written down before they are made, struck when they are gone."""
+        return self.state / "grown.jsonl"
+
+    @property
     def powered(self) -> Path:
         """Which servers are on; after a restart of the computer they are switched on again by the next `up`."""
         return self.state / "powered"

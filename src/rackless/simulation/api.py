@@ -17,9 +17,9 @@ from typing import Any, TypeVar
 import aiohttp
 
 from rackless.api import status
-from rackless.api.definitions.host_rules import host_problems
 from rackless.api.definitions.hosts import HOSTS
 from rackless.api.definitions.machines import MACHINES
+from rackless.api.definitions.rules import RULES
 from rackless.api.duties.defaults import ensure_defaults, ensure_definitions
 from rackless.api.edge.request import Path, parse_path
 from rackless.api.edge.writing import patcher
@@ -153,7 +153,7 @@ async def open_objects(file: Durable) -> Objects:
     """What `api.process` puts together, without what listens."""
     store = SimulatedStore(file)
     await store.open()
-    registry = Registry(BUILTIN, {"baremetalhosts.metal3.io": host_problems})
+    registry = Registry(BUILTIN, RULES)
     registry.follow(store)
     objects = Objects(store, registry, Hub(store), _AtOnce())
     await ensure_defaults(objects)

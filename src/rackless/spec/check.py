@@ -34,7 +34,7 @@ RESERVED_NAMES = ("cluster", "baremetal", "bmc", "provisioning", "virbr0", "lo",
 Found = tuple[Problem, tuple[str, ...]]
 """A problem, and the fields it rests on; `*` stands for any name."""
 
-PLACES = ("servers.*.count", "servers.*.first")
+PLACES = ("servers.*.count", "servers.*.first", "servers.*.elastic")
 """What decides which servers there are and where."""
 
 
@@ -52,24 +52,26 @@ def _concerns(need: tuple[str, ...], path: tuple[str, ...]) -> bool:
 
 
 def numbers(spec: LabSpec) -> dict[str, int]:
-    """The host number of every server by name: its place in every network. A group may say where it begins."""
-    claimed = {
-        number
-        for group in spec.servers.values()
-        if group.first is not None
-        for number in range(group.first, group.first + group.count)
-    }
+    """The host number of every server by name: its place in every network. A group may say where it begins.
+
+    Servers that are made on demand come last: a group that becomes elastic moves nobody.
+    """
     found: dict[str, int] = {}
-    following = FIRST_SERVER
+    floating: list[str] = []
+    last: list[str] = []
     for prefix, group in spec.servers.items():
-        for index, name in enumerate(group.names(prefix)):
-            if group.first is not None:
-                found[name] = group.first + index
-                continue
-            while following in claimed:
-                following += 1
-            found[name] = following
+        names, elastic = group.names(prefix), group.elastic_names(prefix)
+        if group.first is not None:
+            found |= {name: group.first + index for index, name in enumerate((*names, *elastic))}
+        else:
+            floating += names
+            last += elastic
+    claimed, following = set(found.values()), FIRST_SERVER
+    for name in (*floating, *last):
+        while following in claimed:
             following += 1
+        found[name] = following
+        following += 1
     return found
 
 
@@ -130,7 +132,9 @@ def _room(spec: LabSpec) -> Iterator[Found]:
 
 def _places(spec: LabSpec) -> Iterator[Found]:
     taken: dict[int, str] = {}
-    names = [name for prefix, group in spec.servers.items() for name in group.names(prefix)]
+    names = [
+        name for prefix, group in spec.servers.items() for name in (*group.names(prefix), *group.elastic_names(prefix))
+    ]
     for name in sorted({name for name in names if names.count(name) > 1}):
         yield Problem("servers", f"there are several servers {name}", hint="give each its own name"), ("servers",)
     for name, number in numbers(spec).items():
@@ -288,7 +292,9 @@ def _member_path(spec: LabSpec, name: str) -> str:
 
 
 def _group_of(spec: LabSpec, name: str) -> str:
-    return next(prefix for prefix, group in spec.servers.items() if name in group.names(prefix))
+    return next(
+        prefix for prefix, group in spec.servers.items() if name in (*group.names(prefix), *group.elastic_names(prefix))
+    )
 
 
 def _routes(spec: LabSpec) -> Iterator[Found]:
@@ -354,6 +360,31 @@ def _groups(spec: LabSpec) -> Iterator[Found]:
         yield problem, ("servers.*.count", "servers.*.role", "profile")
 
 
+def _elastic(spec: LabSpec) -> Iterator[Found]:
+    for name, group in spec.servers.items():
+        if group.elastic is None:
+            continue
+        path = f"servers.{name}.elastic"
+        if group.role is Role.CONTROL_PLANE:
+            yield (
+                Problem(
+                    path,
+                    "control planes are not made on demand",
+                    hint="make a group of workers or spare servers elastic",
+                ),
+                (f"servers.{name}.role",),
+            )
+        if group.members:
+            yield Problem(path, "a site has the servers it has", hint="leave out elastic, or members"), ()
+        elif group.elastic.max <= group.count:
+            problem = Problem(
+                f"{path}.max", f"the group has {group.count} servers already", hint=f"say {group.count + 1} or more"
+            )
+            yield problem, (f"servers.{name}.count",)
+        if group.image is not None or spec.image is not None:
+            yield Problem(path, "Machines give their hosts the node image", hint="leave out elastic, or image"), ()
+
+
 def _firmware(spec: LabSpec) -> Iterator[Found]:
     for name, group in spec.servers.items():
         if group.secure_boot and group.firmware is ServerFirmware.BIOS:
@@ -363,7 +394,8 @@ def _firmware(spec: LabSpec) -> Iterator[Found]:
 
 def _names(spec: LabSpec) -> Iterator[Found]:
     for name, group in spec.servers.items():
-        longest = max(reversed(group.names(name) or [f"{name}-0"]), key=len) + f".{spec.name}.{spec.domain}"
+        names = [*group.names(name), *group.elastic_names(name)] or [f"{name}-0"]
+        longest = max(reversed(names), key=len) + f".{spec.name}.{spec.domain}"
         if len(longest) > 64:
             problem = Problem(
                 f"servers.{name}",
@@ -409,6 +441,6 @@ def _storage(spec: LabSpec) -> Iterator[Found]:
 
 _RULES = (
     _overlaps, _room, _places, _addresses, _range, _member_addresses, _member_macs, _doors, _routes, _extra, _groups,
-    _firmware, _names, _network_boot, _images, _storage,
+    _elastic, _firmware, _names, _network_boot, _images, _storage,
     _uplink,
 )  # fmt: skip

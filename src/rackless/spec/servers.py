@@ -40,6 +40,17 @@ class BmcScheme(StrEnum):
         return self is not BmcScheme.REDFISH_VIRTUALMEDIA
 
 
+class Elastic(Value):
+    """Servers that the lab makes when a Machine finds no host, and takes away when nobody has them."""
+
+    max: int = setting(
+        "How many servers the group has at most, those of `count` among them. Their names and addresses are kept for them.",
+        Change.LIVE,
+        ge=1,
+        le=200,
+    )
+
+
 class ServerGroup(Value):
     """Servers of one kind: group `ctrl` of three makes ctrl-0, ctrl-1 and ctrl-2."""
 
@@ -61,6 +72,12 @@ class ServerGroup(Value):
         default=None,
         ge=20,
         le=65000,
+    )
+    elastic: Elastic | None = setting(
+        "The lab makes further servers of this kind, with their BMCs, when a Machine finds no host, and takes them away "
+        "when no Machine has them any more.",
+        Change.LIVE,
+        default=None,
     )
     memory: Size = setting(
         "Memory of each server. The deploy agent needs 768MiB; 1GiB leaves the node room. OpenShift: control planes "
@@ -120,3 +137,8 @@ class ServerGroup(Value):
     def names(self, prefix: str) -> list[str]:
         """The servers' names; `prefix` is the group's."""
         return [member.name for member in self.members] or [f"{prefix}-{index}" for index in range(self.count)]
+
+    def elastic_names(self, prefix: str) -> list[str]:
+        """The names of those that are made on demand."""
+        most = self.elastic.max if self.elastic is not None else 0
+        return [] if self.members else [f"{prefix}-{index}" for index in range(self.count, most)]

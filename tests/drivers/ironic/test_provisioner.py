@@ -417,3 +417,45 @@ async def test_an_error_that_ironic_forgot_is_found_in_its_history(
         {"created_at": "2026-01-01T00:00:03", "severity": "INFO", "event": "Nothing."},
     ]
     assert await ironic.provision(HOST, IMAGE, CONFIG) == Failed(ErrorKind.PROVISIONING, "The newer one.")
+
+
+NETWORK: dict[str, list[Any]] = {"links": [], "networks": [], "services": []}
+
+
+async def test_addresses_of_the_agent_are_told_to_ironic_and_taken_back(
+    api: IronicStandIn, ironic: IronicProvisioner
+) -> None:
+    own = replace(HOST, network=NETWORK)
+    await ironic.register(own)
+    assert api.node and api.node["network_data"] == NETWORK
+    api.put(provision_state="manageable")
+    await ironic.register(HOST)
+    assert api.node and not api.node["network_data"], "DHCP again"
+    api.asked.clear()
+    await ironic.register(HOST)
+    assert api.asked == []
+
+
+async def test_addresses_of_the_agent_need_virtual_media(api: IronicStandIn) -> None:
+    bmc = replace(BMC, address="ipmi://192.0.2.1")
+    async with IronicProvisioner(api.url, "admin", "secret", None, network_boot=True) as ironic:
+        result = await ironic.register(replace(HOST, bmc=bmc, network=NETWORK))
+    assert isinstance(result, Failed) and "told by virtual media only" in result.message
+
+
+@pytest.mark.parametrize(
+    ("hard", "power", "asked"),
+    [(False, "power on", "soft rebooting"), (True, "power on", "rebooting"), (False, "power off", "rebooting")],
+)
+async def test_a_host_that_is_never_off_is_started_anew(
+    api: IronicStandIn, ironic: IronicProvisioner, hard: bool, power: str, asked: str
+) -> None:
+    own = replace(HOST, never_off=True)
+    await ironic.register(own)
+    assert api.node and api.node["disable_power_off"] is True
+    api.put(provision_state="active", power_state=power)
+    api.asked.clear()
+    assert isinstance(await ironic.reboot(own, hard=hard), Done)
+    assert api.asked == [f"PUT power {asked}"]
+    api.put(provision_state="active", target_power_state="power on")
+    assert isinstance(await ironic.reboot(own, hard=hard), Again), "what was begun is waited for"

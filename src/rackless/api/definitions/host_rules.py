@@ -48,8 +48,25 @@ def host_problems(writing: Writing) -> list[Cause]:
                 "node can't simultaneously have online set to false and have power off disabled",
             )
         )
+    if not writing.subresource:
+        found += _unheeded(writing)
     if writing.old is not None and not writing.subresource:
         found += _changes(writing.old, writing.new)
+    return found
+
+
+def _unheeded(writing: Writing) -> list[Cause]:
+    """What nobody here would act on. A host that is there with it may still be changed otherwise."""
+    spec, before = writing.new.get("spec") or {}, (writing.old or {}).get("spec") or {}
+    found = []
+    if spec.get("networkInterfaces") and spec["networkInterfaces"] != before.get("networkInterfaces"):
+        found.append(forbidden_field("spec.networkInterfaces", "switches are not configured here"))
+    if spec.get("inspectionMode") == "fast" and before.get("inspectionMode") != "fast":
+        found.append(forbidden_field("spec.inspectionMode", "hosts are inspected by the agent: use agent, or disabled"))
+    held = [name for name in writing.new["metadata"].get("annotations") or {} if name.startswith("reboot.metal3.io/")]
+    if spec.get("disablePowerOff") and held:
+        why = "a host with disablePowerOff cannot be held off: use reboot.metal3.io, which starts it anew"
+        found.append(forbidden_field(f"metadata.annotations[{held[0]}]", why))
     return found
 
 

@@ -57,5 +57,5 @@ def render(server: PlannedServer, plan: LabPlan, authorized_key: str, secrets: N
 
 def _hosts(plan: LabPlan) -> str:
     lines = ["127.0.0.1 localhost", "::1 localhost ip6-localhost"]
-    lines += [f"{server.address} {server.fqdn} {server.name}" for server in plan.servers]
+    lines += [f"{server.address} {server.fqdn} {server.name}" for server in plan.places]
     return "\n".join(lines) + "\n"

@@ -12,19 +12,16 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from rackless.api.access import signing
+from rackless.controllers.nodes.judging import BOOTSTRAPPERS_OF_ONE
 from rackless.installer.assets.ignition.front import API_PORT
 from rackless.installer.assets.ignition.parts import file, unit
 from rackless.plan.model import LabPlan, PlannedServer
 from rackless.ports.nodes import Admission
 from rackless.spec.lab import Role
-from rackless.trust.requests import Asked, read_request
 
 KUBECONFIG = "/etc/kubernetes/bootstrap-kubeconfig"
 SETTINGS = "/etc/rackless/node.json"
 UNIT = "rackless-node.service"
-GROUP = "system:bootstrappers:rackless:"
-"""With the server's name behind it."""
 _CONTROL_PLANE = {"key": "node-role.kubernetes.io/control-plane", "effect": "NoSchedule"}
 
 
@@ -95,38 +92,9 @@ def admission(server: PlannedServer, token: str) -> Admission:
     return Admission(
         name=server.name,
         token=token,
-        group=f"{GROUP}{server.name}",
+        group=f"{BOOTSTRAPPERS_OF_ONE}{server.name}",
         labels={f"node-role.kubernetes.io/{server.role.value}": ""},
     )
-
-
-def approves(request: dict[str, Any], servers: Iterable[PlannedServer]) -> bool:
-    """Whether a request for a certificate is made by the node that it is for, about nothing but itself.
-
-    A first one comes with that server's token; later ones with the node's own certificate.
-    """
-    spec = request.get("spec") or {}
-    try:
-        asked = read_request(spec.get("request", ""))
-    except ValueError:
-        return False
-    signer, usages = spec.get("signerName", ""), spec.get("usages") or []
-    if signer not in signing.NODE_SIGNERS or signing.refusal(signer, asked, usages):
-        return False
-    server = next((each for each in servers if asked.name == f"system:node:{each.name}"), None)
-    if server is None:
-        return False
-    if signer == signing.KUBELET_CLIENT:
-        return spec.get("username") == asked.name or f"{GROUP}{server.name}" in (spec.get("groups") or ())
-    return spec.get("username") == asked.name and _names(asked) <= _own_names(server)
-
-
-def _names(asked: Asked) -> set[str]:
-    return {str(each.value) for each in asked.alternatives or ()}
-
-
-def _own_names(server: PlannedServer) -> set[str]:
-    return {server.name, server.fqdn, *(str(nic.address) for nic in server.nics if nic.address is not None)}
 
 
 def lacking(objects: Sequence[dict[str, Any]], names: Iterable[str]) -> str:

@@ -15,7 +15,6 @@ from rackless.cluster.reference.keys import Keys
 from rackless.cluster.reference.machines import with_user_data
 from rackless.events import Bus
 from rackless.plan.model import LabPlan, PlannedServer
-from rackless.ports.api import ApiUnreachable
 from rackless.ports.clock import Clock
 from rackless.ports.hypervisor import Firmware
 from rackless.ports.nodes import Admission, Members, Nodes, NodesUnreachable, Quorum, Vip
@@ -41,8 +40,6 @@ from rackless.trust.secrets import SshKey
 BMC_SECRET = "bmc-credentials"
 PROVISION_WITHIN = 3600.0
 NODES_WITHIN = 900.0
-APPROVE_EVERY = 60.0
-"""Seconds between two looks for requests of nodes that have joined. Each is a TLS handshake for an emulated control plane."""
 LOOK_WITHIN = 5.0
 """Seconds for one answer, where somebody waits for the whole."""
 PATIENCE = 30.0
@@ -105,11 +102,22 @@ class Cluster:
         return [*secrets, *hosts]
 
     async def ensure_hosts(
-        self, username: str, password: str, image: Image, own: Mapping[str, System] | None = None
+        self,
+        username: str,
+        password: str,
+        image: Image,
+        own: Mapping[str, System] | None = None,
+        *,
+        only: str | None = None,
     ) -> None:
-        """Write down which hosts there should be, and with what on them; the controller does the rest."""
+        """Write down which hosts there should be, and with what on them; the controller does the rest.
+
+        `only` is one server that was made on demand: the others are not written again.
+        """
         consumers = await self.claimed()
         for record in await self.records(username, password, image, own):
+            if only is not None and record["metadata"]["name"] not in (only, f"{only}-user-data"):
+                continue
             if record["kind"] == KIND and (consumer := consumers.get(record["metadata"]["name"])):
                 record["spec"]["consumerRef"] = consumer  # whose it is, is not ours to say
             await self.resources.apply(record)
@@ -308,7 +316,7 @@ class Cluster:
 
         async def ready() -> tuple[bool, str]:
             try:
-                await self.nodes.admit(api, tls, admissions, self._approves)
+                await self.nodes.admit(api, tls, admissions)
                 lacks = joining.lacking(await self.nodes.objects(api, tls), awaited)
             except NodesUnreachable as error:
                 return False, str(error)
@@ -325,18 +333,15 @@ class Cluster:
                 hint="on a node that is not: `journalctl -u rackless-node`",
             )
 
-    async def keep_approving(self) -> None:
-        """Renewals, and nodes that ask anew because their system was installed anew, need nobody's `up`."""
-        while True:
-            await self.clock.sleep(APPROVE_EVERY)
-            try:
-                if await self._admissions() and await self.forms():
-                    await self.nodes.approve(self.plan.api_vip, self.keys.api_client(), self._approves)
-            except (NodesUnreachable, ApiUnreachable):
-                continue  # whoever waits for the API is told elsewhere
-
-    def _approves(self, request: Record) -> bool:
-        return joining.approves(request, [server for server, _ in self._invited()])
+    async def admit(self, name: str) -> None:
+        """Let one server that was made on demand join when it has a system. Raises NodesUnreachable."""
+        server = self.plan.server(name)
+        if server is None or not await self.forms():
+            return
+        worker = replace(server, role=Role.WORKER)
+        token = self.keys.ensure_invitation(worker, self.plan).token
+        admissions = [joining.admission(worker, token)]
+        await self.nodes.admit(self.plan.api_vip, self.keys.api_client(), admissions)
 
     def _invited(self) -> list[tuple[PlannedServer, str]]:
         """Every server that was given a token; one that is spare becomes a worker."""

@@ -94,6 +94,8 @@ def _first(
     bound = {group.removeprefix(BOOTSTRAPPERS_OF_ONE) for group in groups if group.startswith(BOOTSTRAPPERS_OF_ONE)}
     if bound - {name}:
         return Verdict(False, f"whoever asks may do so for {', '.join(sorted(bound))} only")
+    if bound:
+        return Verdict(True, f"only {name} of Machine {machine.name} was given the token that it asks with")
     if node is not None:
         return Verdict(False, f"there is a Node {name} already: delete it when its system was installed anew")
     if machine.status.get("nodeRef"):

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rackless.drivers.fake.script import Script
-from rackless.ports.nodes import Admission, Approves, Members, NodesUnreachable, Quorum, QuorumMember, Vip
+from rackless.ports.nodes import Admission, Members, NodesUnreachable, Quorum, QuorumMember, Vip
 from rackless.spec.address import Ip
 
 
@@ -20,8 +20,6 @@ class FakeNodes:
     script: Script = field(default_factory=Script)
     joined: set[str] = field(default_factory=set)
     """The nodes that have objects in the cluster's API."""
-    requests: list[dict[str, Any]] = field(default_factory=list)
-    """CertificateSigningRequests that are pending there."""
     admitted: set[str] = field(default_factory=set)
     """The nodes whose tokens that API knows."""
     labels: dict[str, dict[str, str]] = field(default_factory=dict)
@@ -54,27 +52,19 @@ class FakeNodes:
         self._join()
         return [self._object(name) for name in sorted(self.joined)]
 
-    async def admit(
-        self, api: Ip, tls: ssl.SSLContext, admissions: Sequence[Admission], approves: Approves
-    ) -> list[str]:
+    async def admit(self, api: Ip, tls: ssl.SSLContext, admissions: Sequence[Admission]) -> list[str]:
         await self.script.meet("nodes", "admit", str(api))
         self._require_api()
         made = [admission.name for admission in admissions if admission.name not in self.admitted]
         for name in made:
             self.script.change("nodes", "admit", name)
         self.admitted.update(made)
-        approved = self._approve(approves)
         self._join()
         wanted = {admission.name: dict(admission.labels) for admission in admissions if admission.name in self.joined}
         labelled = [name for name, labels in wanted.items() if not labels.items() <= self.labels.get(name, {}).items()]
         for name in labelled:
             self.labels.setdefault(name, {}).update(wanted[name])
-        return [*(f"token of {name}" for name in made), *approved, *(f"role of {name}" for name in labelled)]
-
-    async def approve(self, api: Ip, tls: ssl.SSLContext, approves: Approves) -> list[str]:
-        await self.script.meet("nodes", "approve", str(api))
-        self._require_api()
-        return self._approve(approves)
+        return [*(f"token of {name}" for name in made), *(f"role of {name}" for name in labelled)]
 
     async def dismiss(self, api: Ip, tls: ssl.SSLContext, admission: Admission) -> None:
         await self.script.meet("nodes", "dismiss", admission.name)
@@ -100,11 +90,6 @@ class FakeNodes:
     def _require_api(self) -> None:
         if not self._serves():
             raise NodesUnreachable("no API answers")
-
-    def _approve(self, approves: Approves) -> list[str]:
-        for request in (pending := [each for each in self.requests if approves(each)]):
-            self.requests.remove(request)
-        return [str(each["metadata"]["name"]) for each in pending]
 
     def _join(self) -> None:
         """A node that has booted and is approved joins by itself."""

@@ -78,6 +78,10 @@ def require_bootable(driver: Driver, host: HostAccess, *, network_boot: bool) ->
             f"{host.bmc.address} boots over the network, and there is none to boot from: use a redfish-virtualmedia:// "
             "address, or, with the lab's own Ironic, networks.provisioning.mode: managed"
         )
+    if driver.over_network and host.network is not None:
+        raise BadAddress(
+            f"{host.bmc.address} boots over the network, which takes DHCP: static addresses are told by virtual media only"
+        )
     if driver.over_network and not host.boot_mac:
         raise BadAddress(f"{host.bmc.address} boots over the network, which needs the host's bootMACAddress")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -18,6 +19,10 @@ LATER = 0.75
 def fingerprint(host: HostAccess, ramdisk: Mapping[str, str]) -> str:
     bmc = host.bmc
     parts = (host.uid, bmc.address, bmc.username, bmc.password, str(bmc.ca), str(bmc.verify), *ramdisk.values())
+    if host.network is not None:  # hosts without keep the fingerprint they have
+        parts = (*parts, json.dumps(host.network, sort_keys=True))
+    if host.never_off:
+        parts = (*parts, "never off")
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
 

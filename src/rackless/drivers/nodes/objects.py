@@ -9,7 +9,7 @@ from typing import Any
 
 import aiohttp
 
-from rackless.ports.nodes import Admission, Approves
+from rackless.ports.nodes import Admission
 from rackless.spec.address import Ip
 
 API_PORT = 6443
@@ -17,13 +17,6 @@ PATIENCE = 20.0
 MERGE = "application/merge-patch+json"
 NODES = "/api/v1/nodes"
 TOKENS = "/api/v1/namespaces/kube-system/secrets"
-REQUESTS = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
-_APPROVED = {
-    "type": "Approved",
-    "status": "True",
-    "reason": "RacklessApprove",
-    "message": "asked for by the node itself, as the lab knows it",
-}
 
 
 class Administrator:
@@ -44,25 +37,16 @@ class Administrator:
     async def nodes(self) -> list[dict[str, Any]]:
         return await self._list(NODES)
 
-    async def admit(self, admissions: Sequence[Admission], approves: Approves) -> list[str]:
+    async def admit(self, admissions: Sequence[Admission]) -> list[str]:
         changed = []
         for admission in admissions:
             changed += [f"token of {admission.name}"] if await self._ensure_token(admission) else []
-        changed += await self.approve(approves)
         wanted = {admission.name: dict(admission.labels) for admission in admissions}
         for node in await self._list(NODES):
             name, labels = node["metadata"]["name"], node["metadata"].get("labels") or {}
             if not wanted.get(name, {}).items() <= labels.items():
                 await self._ask("PATCH", f"{NODES}/{name}", {"metadata": {"labels": wanted[name]}}, MERGE)
                 changed.append(f"role of {name}")
-        return changed
-
-    async def approve(self, approves: Approves) -> list[str]:
-        changed = []
-        for request in await self._list(REQUESTS):
-            if not (request.get("status") or {}).get("conditions") and approves(request):
-                await self._approve(request)
-                changed.append(request["metadata"]["name"])
         return changed
 
     async def dismiss(self, admission: Admission) -> None:
@@ -88,11 +72,6 @@ class Administrator:
         body = {"metadata": {"name": _secret_name(admission)}, "type": "bootstrap.kubernetes.io/token"}
         await self._ask("POST", TOKENS, {**body, "stringData": data})
         return True
-
-    async def _approve(self, request: dict[str, Any]) -> None:
-        body = {**request, "status": {"conditions": [_APPROVED]}}
-        # 409: somebody decided meanwhile; 404: it was collected
-        await self._ask("PUT", f"{REQUESTS}/{request['metadata']['name']}/approval", body, accept=(404, 409))
 
     async def _list(self, path: str) -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = (await self._ask("GET", path))["items"]

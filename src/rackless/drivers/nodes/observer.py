@@ -13,7 +13,7 @@ import aiohttp
 from rackless.drivers.nodes import vip
 from rackless.drivers.nodes.etcd import Observer
 from rackless.drivers.nodes.objects import Administrator
-from rackless.ports.nodes import Admission, Approves, NodesUnreachable, Vip
+from rackless.ports.nodes import Admission, NodesUnreachable, Vip
 from rackless.spec.address import Ip
 
 SSH_PORT = 22
@@ -45,15 +45,9 @@ class NetworkNodes:
         async with _administrator(api, tls) as administrator:
             return await administrator.nodes()
 
-    async def admit(
-        self, api: Ip, tls: ssl.SSLContext, admissions: Sequence[Admission], approves: Approves
-    ) -> list[str]:
+    async def admit(self, api: Ip, tls: ssl.SSLContext, admissions: Sequence[Admission]) -> list[str]:
         async with _administrator(api, tls) as administrator:
-            return await administrator.admit(admissions, approves)
-
-    async def approve(self, api: Ip, tls: ssl.SSLContext, approves: Approves) -> list[str]:
-        async with _administrator(api, tls) as administrator:
-            return await administrator.approve(approves)
+            return await administrator.admit(admissions)
 
     async def dismiss(self, api: Ip, tls: ssl.SSLContext, admission: Admission) -> None:
         async with _administrator(api, tls) as administrator:

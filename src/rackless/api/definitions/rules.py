@@ -1,0 +1,13 @@
+"""What is refused beyond the schema, by definition."""
+
+from __future__ import annotations
+
+from rackless.api.definitions.companion_rules import COMPANIONS, Rule
+from rackless.api.definitions.host_rules import host_problems
+from rackless.api.definitions.provisioning_rules import provisioning_problems
+
+RULES: dict[str, Rule] = {
+    "baremetalhosts.metal3.io": host_problems,
+    "provisionings.metal3.io": provisioning_problems,
+    **COMPANIONS,
+}
