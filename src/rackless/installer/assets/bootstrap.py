@@ -15,7 +15,7 @@ from rackless.installer.assets import certificates as trust
 from rackless.installer.assets.asset import Asset, Given, Parts, as_is
 from rackless.installer.assets.catalogue_manifests import ALL_MANIFESTS
 from rackless.installer.assets.documents import render_json
-from rackless.installer.assets.ignition import control_plane, front
+from rackless.installer.assets.ignition import bootstrap_units, control_plane, front
 from rackless.installer.assets.ignition.machines import OneCluster, OneMachine
 from rackless.installer.assets.ignition.parts import SPEC, file, user
 from rackless.installer.assets.install_config import INSTALL_CONFIG
@@ -26,7 +26,6 @@ from rackless.installer.install_config.config import BareMetalPlatform, Config
 from rackless.installer.install_config.values import parse_ip
 
 FILE = "bootstrap.ign"
-ROOT = "/opt/openshift"
 PROVISIONING_INTERFACE = "provision0"
 
 
@@ -50,7 +49,7 @@ def _make(given: Given) -> Parts:
         "ignition": {"version": SPEC},
         "passwd": {"users": [user(config.text("sshKey"))]},
         "storage": {"files": files, "directories": control_plane.folders()},
-        "systemd": {"units": control_plane.units(machine, cluster)},
+        "systemd": {"units": [*control_plane.units(machine, cluster), *bootstrap_units.units()]},
     }
     return {FILE: render_json(tree)}
 
@@ -111,7 +110,7 @@ def _materials(given: Given, names: ClusterNames) -> Iterator[dict[str, Any]]:
         **{f"machine-config/{role}.ign": text for role, text in given.of(RENDERED).items()},
     }
     for path, text in kept.items():
-        yield file(f"{ROOT}/{path}", text, mode=0o600)
+        yield file(f"{bootstrap_units.ROOT}/{path}", text, mode=0o600)
 
 
 BOOTSTRAP_CONFIG = Asset(

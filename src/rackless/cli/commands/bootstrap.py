@@ -1,0 +1,45 @@
+"""`rackless bootstrap`: the parts that run on a bootstrap machine, each started by a unit of its Ignition config."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from rackless.cli.options import json_option
+
+_FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
+_FOLDER = click.Path(path_type=Path, exists=True, file_okay=False)
+_json = json_option("Each line is a JSON object and nothing else; without it, a mark stands before it.")
+
+
+@click.group()
+def bootstrap() -> None:
+    """Parts of an install that run on the bootstrap machine; units there start them."""
+
+
+@bootstrap.command()
+@click.option("--root", required=True, type=_FOLDER, help="The folder with manifests/ and openshift/.")
+@click.option("--kubeconfig", required=True, type=_FILE, help="The API that they are brought into.")
+@_json
+def manifests(root: Path, kubeconfig: Path, as_json: bool) -> None:
+    """Bring the manifests into the API, in order, and try again what it refuses."""
+    from rackless.operations.bootstrap_parts import apply_manifests, run, teller
+
+    tell = teller(as_json)
+    run(apply_manifests(root, kubeconfig, tell), tell)
+
+
+@bootstrap.command(name="machine-configs")
+@click.option("--folder", required=True, type=_FOLDER, help="The rendered configs, ROLE.ign.")
+@click.option("--certificate", required=True, type=_FILE, help="What the server shows.")
+@click.option("--key", required=True, type=_FILE, help="Its key.")
+@click.option("--address", default="", help="The address to listen on; without it, all.")
+@click.option("--port", default=22623, show_default=True, help="The port to listen on.")
+@_json
+def machine_configs(folder: Path, certificate: Path, key: Path, address: str, port: int, as_json: bool) -> None:
+    """Give new machines the rendered config of their role, until stopped."""
+    from rackless.operations.bootstrap_parts import run, serve_machine_configs, teller
+
+    tell = teller(as_json)
+    run(serve_machine_configs(folder, certificate, key, address, port, tell), tell)
