@@ -19,9 +19,10 @@ from rackless.events import Bus
 from rackless.installer.assets import state as states
 from rackless.installer.assets.catalogue import GRAPH
 from rackless.installer.assets.graph import Graph
-from rackless.installer.assets.install_config import FILE, doubts
+from rackless.installer.assets.install_config import FILE, INSTALL_CONFIG, doubts
 from rackless.installer.assets.state import FolderState
 from rackless.installer.assets.store import Fetched, fetch
+from rackless.installer.install_config.config import Config
 from rackless.run.files import write_secret
 
 STATE = ".rackless_install_state.json"
@@ -51,6 +52,14 @@ def create(folder: Path, target: str, bus: Bus, graph: Graph = GRAPH) -> tuple[P
             return places
     except OSError as error:
         raise HypervisorError(f"the folder {folder} cannot be used", why=str(error)) from error
+
+
+def load_install_config(folder: Path) -> Config:
+    """The complete one that the folder's assets were made of. Raises InputError."""
+    entry = _load_state(folder).entries.get(INSTALL_CONFIG.name)
+    if entry is None:
+        raise InputError(f"no install was begun in {folder}", hint="`rackless install create manifests --dir DIR`")
+    return INSTALL_CONFIG.read(entry.parts)
 
 
 def _apply(folder: Path, fetched: Fetched) -> None:

@@ -1,0 +1,202 @@
+"""`rackless install create cluster`: the bootstrap machine of an install, made in a lab and followed.
+
+The assets come from `operations/install.py`, the VM is made inside the lab by `operations/bootstrap_vm.py`; here it is asked for,
+and what it tells becomes events. The lab must have come to its BMCs and no further: hosts are looked after by one engine at a
+time, and from here on that is the bootstrap's.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from rackless.cluster.bootstrap import vm
+from rackless.cluster.bootstrap.following import BootstrapConsole, Following, InfrastructureFailed
+from rackless.errors import InputError, LabError
+from rackless.events import Bus
+from rackless.images.catalogue import ensure_node_image
+from rackless.installer.assets.metadata import FILE as METADATA
+from rackless.installer.install_config.config import BareMetalPlatform
+from rackless.lab.acceleration import remembered_kvm
+from rackless.lab.api_forward import host_url
+from rackless.lab.servers import disk_folder, mounts
+from rackless.operations import install
+from rackless.operations.access import inside_command
+from rackless.operations.bootstrap_vm import VmSetting
+from rackless.operations.lab_registry import locked, recorded_spec, require_lab, require_root
+from rackless.plan.addressing import plan_lab
+from rackless.plan.model import LabPlan
+from rackless.ports.api import Access, ApiConnection
+from rackless.ports.drivers import Drivers
+from rackless.protocol.client import ControlClient
+from rackless.run.files import write_secret
+from rackless.run.journal import Journal
+from rackless.run.paths import LabPaths, Roots
+from rackless.trust.kubeconfig_reading import read_kubeconfig
+
+_INSIDE = "rackless.operations.bootstrap_vm"
+_VM_WITHIN = 120.0
+NEEDED, TAKEN = "bmc", "engine"
+"""The stage of a lab that an install needs, and the first one that it cannot share."""
+
+
+@dataclass(frozen=True, slots=True)
+class InstallFolder:
+    """What an install's folder says of it."""
+
+    folder: Path
+    cluster: str
+    infrastructure: str
+    metal: BareMetalPlatform
+
+    @property
+    def bridges(self) -> tuple[tuple[str, str], ...]:
+        cluster = (self.metal.external_bridge, self.metal.external_mac)
+        second = (self.metal.provisioning_bridge, self.metal.provisioning_mac)
+        return (cluster,) if self.metal.disabled else (cluster, second)
+
+    @property
+    def kubeconfig(self) -> Path:
+        return self.folder / "auth/kubeconfig"
+
+
+async def create_cluster(folder: Path, lab: str | None, roots: Roots, bus: Bus, drivers: Drivers) -> None:
+    """Bring the bootstrap machine up to an API that has every manifest; go on where an earlier run stopped."""
+    require_root("make a bootstrap machine", drivers.computer)
+    with bus.step("assets") as step:
+        install.create(folder, "ignition-configs", bus)
+        found = load_folder(folder)
+        step.detail = found.infrastructure
+    paths = require_lab(lab or found.cluster, roots)
+    with locked(paths, drivers.processes):
+        plan = await _fitting_plan(found, paths)
+        with bus.step("bootstrap machine"):
+            await _ensure_vm(found, plan, paths, bus, drivers)
+            async with _api(found, paths, drivers) as api:
+                console = BootstrapConsole(paths.console(vm.name_of(found.infrastructure)))
+                following = Following(console, api, drivers.clock, bus)
+                await following.await_api()
+                await following.await_manifests()
+
+
+async def destroy_bootstrap(folder: Path, lab: str | None, roots: Roots, bus: Bus, drivers: Drivers) -> None:
+    require_root("take a bootstrap machine away", drivers.computer)
+    found = load_folder(folder)
+    paths = require_lab(lab or found.cluster, roots)
+    with locked(paths, drivers.processes), bus.step("bootstrap machine taken away") as step:
+        spec = recorded_spec(paths)
+        assert spec is not None
+        setting = _setting("retire", found, plan_lab(spec), paths)
+        if not (await _inside(setting, paths, drivers))["changed"]:
+            step.unchanged("there was none")
+
+
+def load_folder(folder: Path) -> InstallFolder:
+    """Raises InputError where no install was begun."""
+    try:
+        metadata = json.loads((folder / METADATA).read_text())
+        config = install.load_install_config(folder)
+        assert config.metal is not None
+        return InstallFolder(folder, str(metadata["clusterName"]), str(metadata["infraID"]), config.metal)
+    except (FileNotFoundError, KeyError, ValueError) as error:
+        raise InputError(
+            f"no install was begun in {folder}", why=str(error), hint="`rackless install create cluster --dir DIR`"
+        ) from error
+
+
+async def _fitting_plan(found: InstallFolder, paths: LabPaths) -> LabPlan:
+    """Raises LabError, InputError where this lab cannot carry this install."""
+    spec = recorded_spec(paths)
+    reached = Journal(paths.journal, paths.goal).read().reached
+    if spec is None or NEEDED not in reached or not await ControlClient(paths.socket).alive():
+        raise LabError(
+            f"the lab {paths.name} has no BMCs yet, or does not run",
+            hint=f"`rackless up --name {paths.name} --until bmc`",
+        )
+    if TAKEN in reached:
+        raise LabError(
+            f"the lab {paths.name} installs its hosts itself",
+            why="hosts are looked after by one engine at a time, and this lab's own has begun",
+            hint="make a lab for the install: `rackless up --until bmc` with another --name",
+        )
+    plan = plan_lab(spec)
+    wrong = [
+        f"{what} is {given} in the install-config and {planned} in the lab"
+        for what, given, planned in (
+            ("the API VIP", found.metal.api_vips[0], str(plan.api_vip)),
+            ("the bridge for the bootstrap machine", found.metal.external_bridge, plan.baremetal.name),
+        )
+        if given != planned
+    ]
+    if wrong:
+        raise InputError(
+            f"this install is not for the lab {paths.name}", why="; ".join(wrong),
+            hint=f"`rackless install-config --name {paths.name}` writes one that is",
+        )  # fmt: skip
+    return plan
+
+
+async def _ensure_vm(found: InstallFolder, plan: LabPlan, paths: LabPaths, bus: Bus, drivers: Drivers) -> None:
+    image = await ensure_node_image(paths.roots.images, drivers.processes, bus)
+    kvm = (remembered_kvm(paths.roots.cache, drivers.computer) or (False, ""))[0]
+    setting = replace(
+        _setting("ensure", found, plan, paths),
+        bridges=found.bridges, image=str(image.qcow2), config=str((found.folder / "bootstrap.ign").absolute()), kvm=kvm,
+    )  # fmt: skip
+    with bus.step("VM") as step:
+        if (await _inside(setting, paths, drivers))["changed"]:
+            step.detail = f"{vm.name_of(found.infrastructure)} on {found.metal.external_bridge}"
+        else:
+            step.unchanged("it runs")
+
+
+def _setting(action: str, found: InstallFolder, plan: LabPlan, paths: LabPaths) -> VmSetting:
+    return VmSetting(
+        action,
+        found.infrastructure,
+        str(paths.state),
+        str(disk_folder(plan, paths)),
+        str(paths.console(vm.name_of(found.infrastructure))),
+        {str(ours): str(theirs) for ours, theirs in mounts(plan, paths).items()},
+    )
+
+
+async def _inside(setting: VmSetting, paths: LabPaths, drivers: Drivers) -> dict[str, Any]:
+    file = paths.state / "bootstrap-vm.json"
+    write_secret(file, setting.dump())
+    try:
+        argv = [sys.executable, "-P", "-m", _INSIDE, str(file)]
+        done = await drivers.processes.run(
+            inside_command(paths.name, argv, paths.roots, drivers), check=False, within=_VM_WITHIN
+        )
+    finally:
+        file.unlink(missing_ok=True)
+    try:
+        answer = json.loads(done.stdout.strip().splitlines()[-1])
+    except (ValueError, IndexError):
+        answer = {"failed": "the VM could not be made", "why": done.stderr.strip()[-1000:], "hint": ""}
+    if "failed" in answer:
+        raise InfrastructureFailed(answer["failed"], why=answer["why"], hint=answer["hint"])
+    assert isinstance(answer, dict)
+    return answer
+
+
+@asynccontextmanager
+async def _api(found: InstallFolder, paths: LabPaths, drivers: Drivers) -> AsyncIterator[ApiConnection]:
+    """The cluster's API as its administrator, through the lab's door on the hypervisor's loopback."""
+    url = host_url(paths.cluster_port)
+    if url is None:
+        raise LabError(f"the lab {paths.name} has no way to its cluster's API", hint="give it a control plane")
+    with tempfile.TemporaryDirectory(prefix="rackless-install-") as keep:
+        access, _ = read_kubeconfig(found.kubeconfig, Path(keep))
+        api = drivers.open_api(Access(url, access.ca, access.certificate, access.key, access.token), patience=0.0)
+        try:
+            yield api
+        finally:
+            await api.close()
