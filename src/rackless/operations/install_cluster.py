@@ -18,13 +18,18 @@ from typing import Any
 
 from rackless.cluster.bootstrap import vm
 from rackless.cluster.bootstrap.following import BootstrapConsole, Following, InfrastructureFailed
+from rackless.drivers.ironic.environment import pinned_packages as ironic_packages
 from rackless.errors import InputError, LabError
 from rackless.events import Bus
-from rackless.images.catalogue import ensure_node_image
+from rackless.images.catalogue import NodeImage, ensure_deploy_image, ensure_node_image
+from rackless.images.payload import PayloadImage, ensure_payload
 from rackless.installer.assets.metadata import FILE as METADATA
+from rackless.installer.assets.release import FILE as RELEASE_FILE
+from rackless.installer.assets.release import NODE, PAYLOAD, ReleaseFile, render_release
 from rackless.installer.install_config.config import BareMetalPlatform
 from rackless.lab.acceleration import remembered_kvm
 from rackless.lab.api_forward import host_url
+from rackless.lab.files import PORT as FILES_PORT
 from rackless.lab.servers import disk_folder, mounts
 from rackless.operations import install
 from rackless.operations.access import inside_command
@@ -41,6 +46,7 @@ from rackless.run.paths import LabPaths, Roots
 from rackless.trust.kubeconfig_reading import read_kubeconfig
 
 _INSIDE = "rackless.operations.bootstrap_vm"
+_SERVER = "rackless.operations.release_server"
 _VM_WITHIN = 120.0
 NEEDED, TAKEN = "bmc", "engine"
 """The stage of a lab that an install needs, and the first one that it cannot share."""
@@ -69,20 +75,26 @@ class InstallFolder:
 async def create_cluster(folder: Path, lab: str | None, roots: Roots, bus: Bus, drivers: Drivers) -> None:
     """Bring the bootstrap machine up to an API that has every manifest; go on where an earlier run stopped."""
     require_root("make a bootstrap machine", drivers.computer)
-    with bus.step("assets") as step:
-        install.create(folder, "ignition-configs", bus)
-        found = load_folder(folder)
-        step.detail = found.infrastructure
-    paths = require_lab(lab or found.cluster, roots)
+    paths = require_lab(lab or install.find_cluster_name(folder), roots)
     with locked(paths, drivers.processes):
-        plan = await _fitting_plan(found, paths)
-        with bus.step("bootstrap machine"):
-            await _ensure_vm(found, plan, paths, bus, drivers)
-            async with _api(found, paths, drivers) as api:
-                console = BootstrapConsole(paths.console(vm.name_of(found.infrastructure)))
-                following = Following(console, api, drivers.clock, bus)
-                await following.await_api()
-                await following.await_manifests()
+        plan = await _ready_plan(paths)
+        supplies = await _prepare(roots, bus, drivers)
+        with bus.step("assets") as step:
+            if not install.has_release(folder):
+                write_secret(folder / RELEASE_FILE, render_release(supplies.release(plan)))
+            install.create(folder, "ignition-configs", bus)
+            found = load_folder(folder)
+            _refuse_other_lab(found, plan, paths)
+            step.detail = found.infrastructure
+        async with _release_server(supplies, plan, paths, drivers):
+            with bus.step("bootstrap machine"):
+                await _ensure_vm(found, supplies, plan, paths, bus, drivers)
+                async with _api(found, paths, drivers) as api:
+                    console = BootstrapConsole(paths.console(vm.name_of(found.infrastructure)))
+                    following = Following(console, api, drivers.clock, bus)
+                    await following.await_api()
+                    await following.await_manifests()
+                    await following.await_control_plane()
 
 
 async def destroy_bootstrap(folder: Path, lab: str | None, roots: Roots, bus: Bus, drivers: Drivers) -> None:
@@ -110,8 +122,37 @@ def load_folder(folder: Path) -> InstallFolder:
         ) from error
 
 
-async def _fitting_plan(found: InstallFolder, paths: LabPaths) -> LabPlan:
-    """Raises LabError, InputError where this lab cannot carry this install."""
+@dataclass(frozen=True, slots=True)
+class _Supplies:
+    """What an install takes from the hypervisor's cache."""
+
+    node: NodeImage
+    payload: PayloadImage
+
+    @property
+    def files(self) -> dict[str, tuple[str, Path, str]]:
+        """By what the release calls them: their names on the server, where they are, and their checksums."""
+        node, payload = self.node, self.payload
+        return {
+            NODE: (f"node-{node.sha256[:16]}.qcow2", node.qcow2, node.sha256),
+            PAYLOAD: (f"payload-{payload.sha256[:16]}.img", payload.path, payload.sha256),
+        }
+
+    def release(self, plan: LabPlan) -> dict[str, ReleaseFile]:
+        url = f"http://{plan.gateway.ip}:{FILES_PORT}"
+        return {what: ReleaseFile(f"{url}/{name}", sha256) for what, (name, _, sha256) in self.files.items()}
+
+
+async def _prepare(roots: Roots, bus: Bus, drivers: Drivers) -> _Supplies:
+    with bus.step("images"):
+        boot = await ensure_deploy_image(roots.images, drivers.processes, bus)
+        node = await ensure_node_image(roots.images, drivers.processes, bus)
+        deploy = {"vmlinuz": boot.kernel, "initramfs": boot.initramfs, "esp": boot.esp}
+        return _Supplies(node, await ensure_payload(roots.images, drivers.processes, bus, ironic_packages(), deploy))
+
+
+async def _ready_plan(paths: LabPaths) -> LabPlan:
+    """Raises LabError where the lab has not come far enough, or too far."""
     spec = recorded_spec(paths)
     reached = Journal(paths.journal, paths.goal).read().reached
     if spec is None or NEEDED not in reached or not await ControlClient(paths.socket).alive():
@@ -125,7 +166,10 @@ async def _fitting_plan(found: InstallFolder, paths: LabPaths) -> LabPlan:
             why="hosts are looked after by one engine at a time, and this lab's own has begun",
             hint="make a lab for the install: `rackless up --until bmc` with another --name",
         )
-    plan = plan_lab(spec)
+    return plan_lab(spec)
+
+
+def _refuse_other_lab(found: InstallFolder, plan: LabPlan, paths: LabPaths) -> None:
     wrong = [
         f"{what} is {given} in the install-config and {planned} in the lab"
         for what, given, planned in (
@@ -136,19 +180,42 @@ async def _fitting_plan(found: InstallFolder, paths: LabPaths) -> LabPlan:
     ]
     if wrong:
         raise InputError(
-            f"this install is not for the lab {paths.name}", why="; ".join(wrong),
+            f"this install is not for the lab {paths.name}",
+            why="; ".join(wrong),
             hint=f"`rackless install-config --name {paths.name}` writes one that is",
-        )  # fmt: skip
-    return plan
+        )
 
 
-async def _ensure_vm(found: InstallFolder, plan: LabPlan, paths: LabPaths, bus: Bus, drivers: Drivers) -> None:
-    image = await ensure_node_image(paths.roots.images, drivers.processes, bus)
+@asynccontextmanager
+async def _release_server(supplies: _Supplies, plan: LabPlan, paths: LabPaths, drivers: Drivers) -> AsyncIterator[None]:
+    """Serves what the install takes for as long as it is followed, at the lab's gateway."""
+    root = paths.state / "release"
+    root.mkdir(exist_ok=True)
+    for name, path, _ in supplies.files.values():
+        if not (root / name).exists():
+            (root / name).unlink(missing_ok=True)
+            (root / name).symlink_to(path)
+    argv = [sys.executable, "-P", "-m", _SERVER, str(root), str(plan.gateway.ip)]
+    child = await drivers.processes.start(
+        inside_command(paths.name, argv, paths.roots, drivers), log=paths.logs / "release.log"
+    )
+    try:
+        yield
+    finally:
+        await child.stop()
+
+
+async def _ensure_vm(
+    found: InstallFolder, supplies: _Supplies, plan: LabPlan, paths: LabPaths, bus: Bus, drivers: Drivers
+) -> None:
     kvm = (remembered_kvm(paths.roots.cache, drivers.computer) or (False, ""))[0]
     setting = replace(
         _setting("ensure", found, plan, paths),
-        bridges=found.bridges, image=str(image.qcow2), config=str((found.folder / "bootstrap.ign").absolute()), kvm=kvm,
-    )  # fmt: skip
+        bridges=found.bridges,
+        image=str(supplies.node.qcow2),
+        config=str((found.folder / "bootstrap.ign").absolute()),
+        kvm=kvm,
+    )
     with bus.step("VM") as step:
         if (await _inside(setting, paths, drivers))["changed"]:
             step.detail = f"{vm.name_of(found.infrastructure)} on {found.metal.external_bridge}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -73,3 +74,59 @@ async def test_an_api_that_never_answers_is_given_up_with_what_was_seen_last(tmp
     with pytest.raises(GaveUp, match="bootstrap's API") as raised:
         await clock.run(followed.await_api())
     assert "connection refused" in raised.value.why
+
+
+def host(state: str, error: str = "") -> dict[str, Any]:
+    return {
+        "apiVersion": "metal3.io/v1alpha1",
+        "kind": "BareMetalHost",
+        "metadata": {
+            "name": "ctrl-0",
+            "namespace": "openshift-machine-api",
+            "labels": {"installer.openshift.io/role": "control-plane"},
+        },
+        "spec": {},
+        "status": {"provisioning": {"state": state}, "errorMessage": error},
+    }
+
+
+def node(ready: str) -> dict[str, Any]:
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": "ctrl-0"},
+        "status": {"conditions": [{"type": "Ready", "status": ready}]},
+    }
+
+
+async def test_the_control_plane_is_there_when_its_hosts_are_provisioned_and_its_nodes_ready(tmp_path: Path) -> None:
+    followed, clock, told = following(tmp_path, at=0)
+    api = followed.api
+
+    async def go_on() -> None:
+        for record in (
+            host("inspecting"),
+            host("provisioning", "no image"),
+            host("provisioned"),
+            node("False"),
+            node("True"),
+        ):
+            await api.apply(record)
+            place = record["metadata"].get("namespace")
+            await api.patch_status(record["kind"], "ctrl-0", record["status"], namespace=place)
+            await clock.sleep(10)
+
+    async def both() -> None:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(go_on())
+            group.create_task(followed.await_control_plane())
+
+    await clock.run(both())
+    assert told == [
+        "ctrl-0 inspecting",
+        "ctrl-0 provisioning: no image",
+        "ctrl-0 provisioned",
+        "waits for ctrl-0",
+        "ctrl-0 ready",
+    ]
+    assert 40 <= clock.now() <= 50

@@ -43,3 +43,29 @@ def machine_configs(folder: Path, certificate: Path, key: Path, address: str, po
 
     tell = teller(as_json)
     run(serve_machine_configs(folder, certificate, key, address, port, tell), tell)
+
+
+@bootstrap.command()
+@click.option("--release", required=True, type=_FILE, help="Says where it is, and its checksum.")
+@click.option("--mount", required=True, type=click.Path(path_type=Path), help="Where it is mounted.")
+@_json
+def payload(release: Path, mount: Path, as_json: bool) -> None:
+    """Fetch the payload from the release server and mount it."""
+    from rackless.operations.bootstrap_parts import fetch_payload, run, teller
+
+    tell = teller(as_json)
+    run(fetch_payload(release, mount, tell), tell)
+
+
+@bootstrap.command()
+@click.option("--kubeconfig", required=True, type=_FILE, help="The API with the hosts.")
+@click.option("--payload", "folder", required=True, type=_FOLDER, help="Where the payload is mounted.")
+@click.option("--interface", required=True, help="Whose address agents and BMCs find us at.")
+@_json
+def metal3(kubeconfig: Path, folder: Path, interface: str, as_json: bool) -> None:
+    """Run Ironic, its file server and the controllers of hosts, Machines and Nodes, until stopped."""
+    from rackless.operations.bootstrap_metal3 import run_metal3
+    from rackless.operations.bootstrap_parts import run, teller
+
+    tell = teller(as_json)
+    run(run_metal3(kubeconfig, folder, interface, tell), tell)

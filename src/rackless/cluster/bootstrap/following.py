@@ -15,13 +15,17 @@ from rackless.errors import RacklessError
 from rackless.events import Bus
 from rackless.ports.api import ApiUnreachable
 from rackless.ports.clock import Clock
-from rackless.ports.resources import Resources
+from rackless.ports.resources import Record, Resources
 from rackless.run.waiting import until
 
 API_WITHIN = 1200.0
 MANIFESTS_WITHIN = 1200.0
 """20 minutes each, as the OpenShift installer waits for an API."""
+CONTROL_PLANE_WITHIN = 3600.0
+"""An hour, as the OpenShift installer waits on bare metal."""
 LOOK_EVERY = 1.0
+MACHINE_API = "openshift-machine-api"
+ROLE_LABEL, CONTROL_PLANE = "installer.openshift.io/role", "control-plane"
 
 
 class InfrastructureFailed(RacklessError):
@@ -98,10 +102,46 @@ class Following:
                 clock=self.clock, hint=_HINT.format(log=self.console.log),
             )  # fmt: skip
 
+    async def await_control_plane(self) -> None:
+        """The hosts of the control plane are provisioned by the bootstrap, and their nodes have joined its API."""
+        states: dict[str, str] = {}
+
+        async def provisioned() -> tuple[bool, str]:
+            self._hear()
+            try:
+                hosts = await self.api.list("BareMetalHost", namespace=MACHINE_API, labels={ROLE_LABEL: CONTROL_PLANE})
+            except ApiUnreachable as error:
+                return False, error.why or error.what
+            states.update({each["metadata"]["name"]: _host_state(each) for each in hosts})
+            ready = bool(hosts) and all(state == "provisioned" for state in states.values())
+            return ready, ", ".join(f"{name} {state}" for name, state in sorted(states.items())) or "no hosts"
+
+        async def joined() -> tuple[bool, str]:
+            self._hear()
+            try:
+                nodes = {each["metadata"]["name"]: each for each in await self.api.list("Node")}
+            except ApiUnreachable as error:
+                return False, error.why or error.what
+            lacking = [name for name in sorted(states) if name not in nodes or not _ready(nodes[name])]
+            return not lacking, f"waits for {', '.join(lacking)}" if lacking else f"{', '.join(sorted(states))} ready"
+
+        with self.bus.step("control plane") as step:
+            for look, what in ((provisioned, "the control plane to be provisioned"), (joined, "its nodes to join")):
+                step.detail = await until(
+                    look, what=what, within=CONTROL_PLANE_WITHIN, every=LOOK_EVERY * 3, clock=self.clock,
+                    seen=self.bus.info, hint=_HINT.format(log=self.console.log),
+                )  # fmt: skip
+
     def _hear(self) -> None:
         for each in self.console.look():
             if "manifest" in each:
                 self.bus.info(_manifest(each))
+            elif "payload" in each:
+                self.bus.info(f"the payload is not here yet: {each['refused']}")
+            elif each.get("phase") in _PHASES:
+                self.bus.info(_PHASES[each["phase"]])
+            elif "subject" in each:
+                self.bus.info(_happened(each))
             elif "machine-config" in each:
                 self.bus.info(f"machine-config of {each['machine-config']} fetched by {each.get('to')}")
             if "failed" in each:
@@ -112,6 +152,31 @@ class Following:
                 )
 
 
+def _host_state(record: Record) -> str:
+    status = record.get("status") or {}
+    state = (status.get("provisioning") or {}).get("state") or "new"
+    return f"{state}: {status['errorMessage']}" if status.get("errorMessage") else state
+
+
+def _ready(node: Record) -> bool:
+    conditions = (node.get("status") or {}).get("conditions") or ()
+    return any(each.get("type") == "Ready" and each.get("status") == "True" for each in conditions)
+
+
+def _happened(each: Mapping[str, Any]) -> str:
+    if "warning" in each:
+        return f"{each['subject']}: {each['warning']}"
+    if "begun" in each:
+        return f"{each['subject']}: {each['begun']}"
+    detail = f" ({each['detail']})" if each.get("detail") else ""
+    return f"{each['subject']}: {each['ended']} {each['outcome']} after {each['seconds']} s{detail}"
+
+
+_PHASES = {
+    "payload mounted": "the payload is mounted",
+    "ironic starts": "Ironic starts",
+    "ironic": "Ironic runs",
+}
 _HINT = "what it says is in {log}"
 
 

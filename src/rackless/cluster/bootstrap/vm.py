@@ -84,14 +84,13 @@ async def ensure(vm: BootstrapVm, config: str, hypervisor: Hypervisor, processes
         )
     if given != config:
         write_secret(server.ignition, config)
-    (disk,) = server.disks
-    if not disk.path.exists():
+    if state is None:  # one that is there keeps the image that its disk was made of, also when there is a newer one now
+        (disk,) = server.disks
         await _make_overlay(disk, processes)
-    await hypervisor.ensure(server)
-    if state is not None and state.power is Power.ON:
+        await hypervisor.ensure(server)
+        server.console_log.unlink(missing_ok=True)  # what an earlier one told would be taken for this one's
+    elif state.power is Power.ON:
         return False
-    if state is None:  # a log of an earlier one would be taken for what this one tells
-        server.console_log.unlink(missing_ok=True)
     await hypervisor.power_on(vm.name)
     return True
 

@@ -13,19 +13,16 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rackless.api.access import signing
+from rackless.installer.assets.ignition import node_agent
 from rackless.installer.assets.ignition.front import API_PORT
-from rackless.installer.assets.ignition.parts import file, unit
 from rackless.plan.model import LabPlan, PlannedServer
 from rackless.ports.nodes import Admission
 from rackless.spec.lab import Role
 from rackless.trust.requests import Asked, read_request
 
-KUBECONFIG = "/etc/kubernetes/bootstrap-kubeconfig"
-SETTINGS = "/etc/rackless/node.json"
-UNIT = "rackless-node.service"
+KUBECONFIG, SETTINGS = node_agent.KUBECONFIG, node_agent.SETTINGS
 GROUP = "system:bootstrappers:rackless:"
 """With the server's name behind it."""
-_CONTROL_PLANE = {"key": "node-role.kubernetes.io/control-plane", "effect": "NoSchedule"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,11 +34,8 @@ class Invitation:
 
 
 def files(server: PlannedServer, plan: LabPlan, invitation: Invitation) -> list[dict[str, Any]]:
-    taints = [_CONTROL_PLANE] if server.role is Role.CONTROL_PLANE else []
-    return [
-        file(KUBECONFIG, kubeconfig(plan, invitation), mode=0o600),
-        file(SETTINGS, json.dumps({"taints": taints}) + "\n"),
-    ]
+    taints = [node_agent.CONTROL_PLANE_TAINT] if server.role is Role.CONTROL_PLANE else []
+    return node_agent.files(kubeconfig(plan, invitation), taints)
 
 
 def kubeconfig(plan: LabPlan, invitation: Invitation) -> str:
@@ -63,32 +57,7 @@ def kubeconfig(plan: LabPlan, invitation: Invitation) -> str:
 
 
 def units() -> list[dict[str, Any]]:
-    return [unit(UNIT, _UNIT)]
-
-
-_UNIT = f"""\
-[Unit]
-Description=Node agent: certificates, Lease and status of this node
-Wants=network-online.target
-After=network-online.target
-StartLimitIntervalSec=0
-
-[Service]
-ExecStart=/usr/bin/rackless-node
-# a user of its own, who owns its keys and nothing else; what only root may read it is handed
-DynamicUser=yes
-StateDirectory=rackless-node
-StateDirectoryMode=0700
-LoadCredential=bootstrap-kubeconfig:{KUBECONFIG}
-LoadCredential=system-uuid:/sys/class/dmi/id/product_uuid
-CapabilityBoundingSet=
-Restart=always
-RestartSec=2
-TimerSlackNSec=100ms
-
-[Install]
-WantedBy=multi-user.target
-"""
+    return node_agent.units()
 
 
 def admission(server: PlannedServer, token: str) -> Admission:

@@ -7,11 +7,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from rackless.installer.assets.ignition import front
 from rackless.installer.assets.ignition.parts import unit
 
 ROOT = "/opt/openshift"
 """Where manifests, keys and rendered configs are, as on OpenShift's."""
 LOOPBACK_KUBECONFIG = f"{ROOT}/auth/kubeconfig-loopback"
+RELEASE = f"{ROOT}/release.json"
+PAYLOAD = "/opt/payload"
 
 _TOLD = "StandardOutput=journal+console"
 
@@ -58,8 +61,49 @@ WantedBy=multi-user.target
 """
 
 
-def units() -> list[dict[str, Any]]:
+_PAYLOAD = f"""\
+[Unit]
+Description=Payload from the release server
+Wants=network-online.target
+After=network-online.target
+StartLimitIntervalSec=0
+
+[Service]
+Type=oneshot
+RemainAfterExit=yes
+ExecStart=/usr/bin/rackless bootstrap payload --release {RELEASE} --mount {PAYLOAD}
+TimeoutStartSec=infinity
+Restart=on-failure
+RestartSec=5
+{_TOLD}
+
+[Install]
+WantedBy=multi-user.target
+"""
+
+_METAL3 = f"""\
+[Unit]
+Description=Ironic, its file server and the controllers of hosts
+Requires=rackless-payload.service
+After=rackless-payload.service rackless-api.service
+StartLimitIntervalSec=0
+
+[Service]
+ExecStart=/usr/bin/rackless bootstrap metal3 --kubeconfig {LOOPBACK_KUBECONFIG} --payload {PAYLOAD} \
+    --interface {front.INTERFACE}
+Restart=always
+RestartSec=5
+{_TOLD}
+
+[Install]
+WantedBy=multi-user.target
+"""
+
+
+def units(*, payload: bool) -> list[dict[str, Any]]:
+    """Without a payload nobody is provisioned: there is nothing to do it with."""
     return [
         unit("rackless-manifests.service", _MANIFESTS),
         unit("rackless-machine-config.service", _MACHINE_CONFIGS),
+        *([unit("rackless-payload.service", _PAYLOAD), unit("rackless-metal3.service", _METAL3)] if payload else []),
     ]
