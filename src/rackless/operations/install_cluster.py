@@ -21,7 +21,7 @@ from rackless.cluster.bootstrap.following import BootstrapConsole, Following, In
 from rackless.drivers.ironic.environment import pinned_packages as ironic_packages
 from rackless.errors import InputError, LabError
 from rackless.events import Bus
-from rackless.images.catalogue import NodeImage, ensure_deploy_image, ensure_node_image
+from rackless.images.catalogue import DeployImage, NodeImage, ensure_deploy_image, ensure_node_image
 from rackless.images.payload import PayloadImage, ensure_payload
 from rackless.installer.assets.metadata import FILE as METADATA
 from rackless.installer.assets.release import FILE as RELEASE_FILE
@@ -34,6 +34,7 @@ from rackless.lab.servers import disk_folder, mounts
 from rackless.operations import install
 from rackless.operations.access import inside_command
 from rackless.operations.bootstrap_vm import VmSetting
+from rackless.operations.images import register_use
 from rackless.operations.lab_registry import locked, recorded_spec, require_lab, require_root
 from rackless.plan.addressing import plan_lab
 from rackless.plan.model import LabPlan
@@ -43,6 +44,7 @@ from rackless.protocol.client import ControlClient
 from rackless.run.files import write_secret
 from rackless.run.journal import Journal
 from rackless.run.paths import LabPaths, Roots
+from rackless.run.supplies import Supplies, save_supplies
 from rackless.trust.kubeconfig_reading import read_kubeconfig
 
 _INSIDE = "rackless.operations.bootstrap_vm"
@@ -126,6 +128,7 @@ def load_folder(folder: Path) -> InstallFolder:
 class _Supplies:
     """What an install takes from the hypervisor's cache."""
 
+    deploy: DeployImage
     node: NodeImage
     payload: PayloadImage
 
@@ -148,7 +151,9 @@ async def _prepare(roots: Roots, bus: Bus, drivers: Drivers) -> _Supplies:
         boot = await ensure_deploy_image(roots.images, drivers.processes, bus)
         node = await ensure_node_image(roots.images, drivers.processes, bus)
         deploy = {"vmlinuz": boot.kernel, "initramfs": boot.initramfs, "esp": boot.esp}
-        return _Supplies(node, await ensure_payload(roots.images, drivers.processes, bus, ironic_packages(), deploy))
+        return _Supplies(
+            boot, node, await ensure_payload(roots.images, drivers.processes, bus, ironic_packages(), deploy)
+        )
 
 
 async def _ready_plan(paths: LabPaths) -> LabPlan:
@@ -209,6 +214,10 @@ async def _ensure_vm(
     found: InstallFolder, supplies: _Supplies, plan: LabPlan, paths: LabPaths, bus: Bus, drivers: Drivers
 ) -> None:
     kvm = (remembered_kvm(paths.roots.cache, drivers.computer) or (False, ""))[0]
+    deploy, node = supplies.deploy, supplies.node
+    used = paths.state / "install-supplies.json"  # the VM's disk reads the node image for as long as it is there
+    save_supplies(used, Supplies(None, deploy.kernel, deploy.initramfs, deploy.esp, node.qcow2, node.sha256, kvm))
+    register_use(paths, used)
     setting = replace(
         _setting("ensure", found, plan, paths),
         bridges=found.bridges,

@@ -84,7 +84,8 @@ WantedBy=multi-user.target
 _METAL3 = f"""\
 [Unit]
 Description=Ironic, its file server and the controllers of hosts
-Requires=rackless-payload.service
+# not Requires: a payload that came at the second try would find this one given up
+Wants=rackless-payload.service
 After=rackless-payload.service rackless-api.service
 StartLimitIntervalSec=0
 
