@@ -30,32 +30,6 @@ pytestmark = pytest.mark.real
 
 PACKAGES = ("etcd-server", "keepalived", "haproxy", "busybox-static", "base-passwd", "ignition")
 VIP = "192.168.111.5"
-APPLY = """
-import base64, http.client, json, ssl, sys, yaml
-kubeconfig, address, *files = sys.argv[1:]
-config = json.load(open(kubeconfig))
-user, cluster = config["users"][0]["user"], config["clusters"][0]["cluster"]
-for name, data in (("crt", user["client-certificate-data"]), ("key", user["client-key-data"])):
-    open(f"admin.{name}", "wb").write(base64.b64decode(data))
-tls = ssl.create_default_context(cadata=base64.b64decode(cluster["certificate-authority-data"]).decode())
-tls.load_cert_chain("admin.crt", "admin.key")
-api = http.client.HTTPSConnection(address, 6443, context=tls, timeout=60)
-def ask(method, path, body=None):
-    api.request(method, path, json.dumps(body) if body else None, {"Content-Type": "application/json"})
-    answer = api.getresponse()
-    found = json.loads(answer.read())
-    assert answer.status in (200, 201), (path, answer.status, found)
-    return found
-for file in files:
-    for each in yaml.safe_load_all(open(file)):
-        root = f"/apis/{each['apiVersion']}" if "/" in each["apiVersion"] else f"/api/{each['apiVersion']}"
-        kinds = {one["kind"]: one for one in ask("GET", root)["resources"] if "/" not in one["name"]}
-        kind = kinds[each["kind"]]
-        space = f"/namespaces/{each['metadata']['namespace']}" if kind["namespaced"] else ""
-        ask("POST", f"{root}{space}/{kind['name']}?fieldValidation=Strict", each)
-found = ask("GET", "/apis/metal3.io/v1alpha1/baremetalhosts")
-print(len(found["items"]), end="")
-"""
 
 
 @pytest.fixture
@@ -121,9 +95,19 @@ def test_the_bootstraps_config_brings_up_an_api_at_the_vip_that_takes_every_mani
         ca = str(programs / "etc/rackless/pki/ca.crt")
         ready = ["curl", "-sf", "--cacert", ca, "--max-time", "5", f"https://{VIP}:{front.API_PORT}/readyz"]
         _await(lambda: host.run(*ready, check=False).stdout == "ok", told)
-        manifests = sorted(str(path) for path in programs.glob("opt/openshift/*/*.y*ml"))
-        kubeconfig = str(programs / "opt/openshift/auth/kubeconfig")
-        assert host.run(sys.executable, "-c", APPLY, kubeconfig, VIP, *manifests).stdout == "2"
+        done = subprocess.run(
+            machine(*_ours(config, programs, "rackless-manifests.service")),
+            capture_output=True, text=True, timeout=300, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0 and '"phase": "manifests applied"' in done.stdout, (
+            f"{done.stdout}{done.stderr}{told()}"
+        )
+        assert done.stdout.count('"manifest": "BareMetalHost ') == 2
+        fetch = ["curl", "-sf", "--cacert", str(programs / "opt/openshift/tls/root-ca.crt"), "--max-time", "5"]
+        url = f"https://{VIP}:22623/config"
+        master = (programs / "opt/openshift/machine-config/master.ign").read_text()
+        _await(lambda: host.run(*fetch, f"{url}/master", check=False).stdout == master, told)
+        assert host.run(*fetch, f"{url}/bootstrap", check=False).returncode == 22
 
 
 def _follow(config: dict[str, object], root: Path) -> None:
@@ -139,23 +123,31 @@ def _follow(config: dict[str, object], root: Path) -> None:
 
 def _programs(config: dict[str, object], root: Path) -> dict[str, list[str]]:
     """What the units start, here and now."""
-    systemd = config["systemd"]
-    assert isinstance(systemd, dict)
-    units = {unit["name"]: unit for unit in systemd["units"]}
-    (line,) = re.findall(r"ExecStart=((?:.|\\\n)*?[^\\])\n", units["rackless-api.service"]["contents"])
-    words = [word.replace("/etc/rackless", f"{root}/etc/rackless") for word in line.replace("\\\n", " ").split()]
     settings = re.findall(r'(\w+)="(.*)"', (root / "etc/default/etcd").read_text())
     (root / "var/lib/etcd").mkdir(parents=True, exist_ok=True)
     chroot = ["chroot", str(root)]
     pids = ["--pid=/tmp/p", "--vrrp_pid=/tmp/v", "--checkers_pid=/tmp/c"]
     return {
         "etcd": ["env", *(f"{name}={value}" for name, value in settings), *chroot, "etcd"],
-        "api": [sys.executable, "-P", "-m", "rackless", *words[1:]],
+        "api": _ours(config, root, "rackless-api.service"),
+        "machine-config": _ours(config, root, "rackless-machine-config.service"),
         "haproxy": [*chroot, "haproxy", "-db", "-f", "/etc/haproxy/haproxy.cfg"],
         "keepalived": [
             *chroot, "keepalived", "--dont-fork", "--log-console", "--vrrp", "--use-file=/etc/keepalived/keepalived.conf", *pids,
         ],
     }  # fmt: skip
+
+
+def _ours(config: dict[str, object], root: Path, name: str) -> list[str]:
+    """What a unit of ours starts, with its files where they are here."""
+    systemd = config["systemd"]
+    assert isinstance(systemd, dict)
+    (unit,) = [each for each in systemd["units"] if each["name"] == name]
+    (line,) = re.findall(r"ExecStart=((?:.|\\\n)*?[^\\])\n", unit["contents"])
+    words = [
+        re.sub(r"^/(etc/rackless|opt/openshift)", rf"{root}/\1", word) for word in line.replace("\\\n", " ").split()
+    ]
+    return [sys.executable, "-P", "-m", "rackless", *words[1:]]
 
 
 def _await(condition: Callable[[], bool], describe: Callable[[], str] = lambda: "", within: float = 120) -> None:

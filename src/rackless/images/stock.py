@@ -14,10 +14,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from rackless.images import payload
 from rackless.images.cache import MANIFEST, ImageCache, damage
 from rackless.images.catalogue import Current, current
 
-_OF_MANY = ("deploy", "node-base", "node", "bootstrap-root", "bootstrap")
+_OF_MANY = ("deploy", "node-base", "node", "bootstrap-root", "bootstrap", payload.KIND)
 """Kinds of which the newest is kept while it is not known which one is current."""
 
 
@@ -50,7 +51,8 @@ def _entry(path: Path, now: Current, uses: Mapping[Path, Sequence[str]]) -> Stoc
     labs = sorted({lab for file, names in uses.items() if file.is_relative_to(path) for lab in names})
     manifest = path / MANIFEST
     built = (manifest if manifest.exists() else path).stat().st_mtime
-    known = path.name in now.entries if kind not in now.unknown else None
+    # which payload is current takes Ironic's versions to tell, which are not known here: the newest counts
+    known = path.name in now.entries if kind not in (*now.unknown, payload.KIND) else None
     return StockedImage(path.name, kind, path, _size(path), built, known, tuple(labs))
 
 

@@ -27,11 +27,12 @@ from rackless.run.supplies import load_supplies
 IRONIC = "ironic"
 
 
-def register_use(paths: LabPaths) -> None:
-    """Whatever the lab's supplies name is in use for as long as they are there."""
-    if paths.supplies.exists():
-        name = hashlib.sha256(str(paths.supplies).encode()).hexdigest()[:16]
-        use = {"lab": paths.name, "supplies": str(paths.supplies)}
+def register_use(paths: LabPaths, supplies: Path | None = None) -> None:
+    """Whatever the lab's supplies name, or those of an install in it, is in use for as long as they are there."""
+    listed = supplies or paths.supplies
+    if listed.exists():
+        name = hashlib.sha256(str(listed).encode()).hexdigest()[:16]
+        use = {"lab": paths.name, "supplies": str(listed)}
         write(paths.roots.uses / f"{name}.json", json.dumps(use) + "\n")
 
 

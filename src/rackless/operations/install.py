@@ -19,9 +19,14 @@ from rackless.events import Bus
 from rackless.installer.assets import state as states
 from rackless.installer.assets.catalogue import GRAPH
 from rackless.installer.assets.graph import Graph
-from rackless.installer.assets.install_config import FILE, doubts
+from rackless.installer.assets.install_config import FILE, INSTALL_CONFIG, doubts
+from rackless.installer.assets.release import FILE as RELEASE_FILE
+from rackless.installer.assets.release import RELEASE
 from rackless.installer.assets.state import FolderState
 from rackless.installer.assets.store import Fetched, fetch
+from rackless.installer.install_config.checking import read_config
+from rackless.installer.install_config.config import Config
+from rackless.installer.install_config.release import NEWEST
 from rackless.run.files import write_secret
 
 STATE = ".rackless_install_state.json"
@@ -51,6 +56,31 @@ def create(folder: Path, target: str, bus: Bus, graph: Graph = GRAPH) -> tuple[P
             return places
     except OSError as error:
         raise HypervisorError(f"the folder {folder} cannot be used", why=str(error)) from error
+
+
+def find_cluster_name(folder: Path) -> str:
+    """Of the install that was begun in the folder, or that its install-config is for. Raises InputError."""
+    entry = _load_state(folder).entries.get(INSTALL_CONFIG.name)
+    given = folder / FILE
+    if entry is None and given.exists():
+        config = read_config(given.read_text(encoding="utf-8"), NEWEST)
+        if config is not None and config.name:
+            return config.name
+    return load_install_config(folder).name
+
+
+def has_release(folder: Path) -> bool:
+    """Whether it is settled what the install in the folder takes from a release server."""
+    entry = _load_state(folder).entries.get(RELEASE.name)
+    return (folder / RELEASE_FILE).exists() or (entry is not None and RELEASE_FILE in entry.parts)
+
+
+def load_install_config(folder: Path) -> Config:
+    """The complete one that the folder's assets were made of. Raises InputError."""
+    entry = _load_state(folder).entries.get(INSTALL_CONFIG.name)
+    if entry is None:
+        raise InputError(f"no install was begun in {folder}", hint="`rackless install create manifests --dir DIR`")
+    return INSTALL_CONFIG.read(entry.parts)
 
 
 def _apply(folder: Path, fetched: Fetched) -> None:

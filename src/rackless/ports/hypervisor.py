@@ -48,6 +48,8 @@ class Disk:
     serial: str
     safe: bool = False
     """Whether what the guest has synced outlives a crash of the computer."""
+    backing: Path | None = None
+    """A qcow2 image that the disk is an overlay of; servers share it, and it is only read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +75,8 @@ class Server:
     tpm: bool = False
     user: int | None = None
     """The number of the user that its emulator runs as; None leaves that to the hypervisor."""
+    ignition: Path | None = None
+    """An Ignition config that the firmware hands to the guest (fw_cfg), as installers give one to a bootstrap VM."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -84,6 +84,12 @@ def test_a_server_with_secure_boot_a_tpm_a_user_of_its_own_and_more_disks_and_ni
         domain_xml.render(box, TCG)
 
 
+def test_a_server_that_begins_with_an_image_and_is_handed_an_ignition_config() -> None:
+    disk = Disk(Path("/lab/disks/x-bootstrap.qcow2"), 10 << 30, "BS000000000001", backing=Path("/cache/node.qcow2"))
+    box = replace(server(), name="x-bootstrap", disks=(disk,), ignition=Path("/lab/disks/x-bootstrap.ign"))
+    golden("server-bootstrap.xml", domain_xml.render(box, TCG))
+
+
 def test_what_is_rendered_reads_back_as_the_same_server() -> None:
     parsed = domain_xml.parse(domain_xml.render(server(), TCG))
     assert (parsed.name, parsed.memory_mib, parsed.vcpus, parsed.firmware.kind) == ("ctrl-0", 1024, 1, Firmware.UEFI)

@@ -134,14 +134,28 @@ def test_the_bootstraps_keys_are_for_their_owners_only(made: Fetched) -> None:
 
 def test_the_bootstraps_units_start_programs_that_there_are_with_options_that_there_are(made: Fetched) -> None:
     units = {unit["name"]: unit for unit in json.loads(made.write["bootstrap.ign"])["systemd"]["units"]}
-    assert list(units) == ["etcd.service", "rackless-api.service", "haproxy.service", "keepalived.service"]
-    (line,) = re.findall(r"ExecStart=((?:.|\\\n)*?[^\\])\n", units["rackless-api.service"]["contents"])
-    words = line.replace("\\\n", " ").split()
-    assert words[:3] == ["/usr/bin/rackless", "api", "serve"]
-    group = cli.get_command(click.Context(cli), "api")
-    assert isinstance(group, click.Group)
-    options = {name for parameter in group.commands["serve"].params for name in parameter.opts}
-    assert {word for word in words if word.startswith("--")} <= options
+    assert list(units) == [
+        "etcd.service", "rackless-api.service", "haproxy.service", "keepalived.service", "rackless-manifests.service",
+        "rackless-machine-config.service",
+    ]  # fmt: skip
+    for unit in units.values():
+        if not unit["name"].startswith("rackless-"):
+            continue
+        (line,) = re.findall(r"ExecStart=((?:.|\\\n)*?[^\\])\n", unit["contents"])
+        program, group_name, verb, *words = line.replace("\\\n", " ").split()
+        assert program == "/usr/bin/rackless"
+        group = cli.get_command(click.Context(cli), group_name)
+        assert isinstance(group, click.Group)
+        options = {name for parameter in group.commands[verb].params for name in parameter.opts}
+        assert {word for word in words if word.startswith("--")} <= options
+
+
+def test_the_bootstraps_units_name_files_that_it_has(made: Fetched) -> None:
+    files = bootstrap_files(made.write["bootstrap.ign"])
+    units = json.loads(made.write["bootstrap.ign"])["systemd"]["units"]
+    named = {path for unit in units for path in re.findall(r"/opt/openshift/[\w./-]+", unit.get("contents", ""))}
+    assert named
+    assert {path for path in named if path not in files and not any(f.startswith(f"{path}/") for f in files)} == set()
 
 
 def test_the_bootstraps_api_answers_on_loopback_and_has_the_vip_only_when_it_is_ready(made: Fetched) -> None:

@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from rackless.api.process import ApiServer, ApiSettings
+from rackless.controllers.nodes import judging
 from rackless.installer.assets.catalogue import GRAPH
 from rackless.installer.assets.state import FolderState
 from rackless.installer.assets.store import Disk, Fetched, FilesWrong, fetch
@@ -194,3 +195,15 @@ def test_a_machine_config_that_nodes_cannot_follow_is_refused() -> None:
         "openshift/mine.yaml:5: spec.kernelArguments: nodes here cannot be told this",
         "openshift/mine.yaml:6: spec.config.ignition.version is 2.2.0",
     }
+
+
+def test_the_one_token_of_all_nodes_is_taken_for_no_single_node() -> None:
+    """Whoever asks with it is judged by the Machine of the name that is asked for, as with OpenShift's node-bootstrapper."""
+    files = make("manifests", {"install-config.yaml": install_config()}).write
+    secret = next(
+        each
+        for each in yaml.safe_load_all(files["manifests/node-bootstrapper-access.yaml"])
+        if each["kind"] == "Secret"
+    )
+    group = base64.b64decode(secret["data"]["auth-extra-groups"]).decode()
+    assert group.startswith("system:bootstrappers:") and not group.startswith(judging.BOOTSTRAPPERS_OF_ONE)

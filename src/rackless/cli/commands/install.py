@@ -13,7 +13,8 @@ import click
 
 from rackless.cli import failure
 from rackless.cli.options import json_option, print_json
-from rackless.errors import RacklessError, known
+from rackless.cluster.bootstrap.following import BootstrapFailed, InfrastructureFailed
+from rackless.errors import GaveUp, RacklessError, known
 from rackless.events import Bus, Event, Note
 from rackless.installer.assets.catalogue import GRAPH
 from rackless.installer.assets.drawing import FORMS, draw
@@ -21,8 +22,9 @@ from rackless.installer.assets.install_config import FILE, NoInstallConfig
 from rackless.installer.assets.store import FilesWrong
 from rackless.operations.install import LOG, create
 
-GENERIC, INSTALL_CONFIG, INTERRUPTED = 1, 3, 8
-"""As openshift-install has them: whatever else went wrong; the install-config is wrong or absent; a person stopped it."""
+GENERIC, INSTALL_CONFIG, INFRASTRUCTURE, BOOTSTRAP, INTERRUPTED = 1, 3, 4, 5, 8
+"""As openshift-install has them: whatever else went wrong; the install-config is wrong or absent; the VM could not be made; the
+bootstrap machine did not come to its end; a person stopped it."""
 
 
 class _Install(click.Group):
@@ -43,15 +45,18 @@ def _coded(error: RacklessError) -> RacklessError:
     wrong = isinstance(found, NoInstallConfig) or (
         isinstance(found, FilesWrong) and any(mistake.file == FILE for mistake in found.mistakes)
     )
-    found.exit_code = INSTALL_CONFIG if wrong else GENERIC
+    late = isinstance(found, BootstrapFailed | GaveUp)
+    made = isinstance(found, InfrastructureFailed)
+    found.exit_code = INSTALL_CONFIG if wrong else INFRASTRUCTURE if made else BOOTSTRAP if late else GENERIC
     return found
 
 
 @click.group(name="install", cls=_Install)
 def install() -> None:
-    """Make what a cluster is installed from, as openshift-install does.
+    """Install a cluster from an install-config, as openshift-install does.
 
-    Exit codes, here only: 0 done; 1 something went wrong; 3 the install-config is wrong or not there; 8 interrupted.
+    Exit codes, here only: 0 done; 1 something went wrong; 3 the install-config is wrong or not there; 4 the bootstrap machine
+    could not be made; 5 it did not come to its end; 8 interrupted.
     """
 
 
@@ -97,6 +102,51 @@ def create_ignition_configs(folder: Path, as_json: bool) -> None:
     Takes the manifests away; they are in bootstrap.ign.
     """
     _create(folder, "ignition-configs", as_json)
+
+
+@create_group.command(name="cluster")
+@_dir
+@click.option("--name", help="The lab to install in; without it, the one of the cluster's name.")
+@click.option("--json", "as_json", is_flag=True, help="Events as JSON lines.")
+def create_cluster(folder: Path, name: str | None, as_json: bool) -> None:
+    """Make the bootstrap machine in a lab and bring the cluster's objects into its API.
+
+    The lab is made before, as far as its BMCs: `rackless up --until bmc`. So far this ends when the bootstrap's API has
+    every manifest; the control plane is not installed yet.
+    """
+    import asyncio
+
+    from rackless.cli.progress import shown
+    from rackless.operations.install_cluster import create_cluster as create_all
+    from rackless.operations.this_computer import this_computer
+    from rackless.run.paths import Roots
+
+    bus = Bus()
+    with shown(bus, as_json=as_json):
+        asyncio.run(create_all(folder, name, Roots.from_environment(), bus, this_computer()))
+
+
+@install.group(name="destroy")
+def destroy_group() -> None:
+    """Take away what an install made."""
+
+
+@destroy_group.command(name="bootstrap")
+@_dir
+@click.option("--name", help="The lab it is in; without it, the one of the cluster's name.")
+@click.option("--json", "as_json", is_flag=True, help="Events as JSON lines.")
+def destroy_bootstrap(folder: Path, name: str | None, as_json: bool) -> None:
+    """Take the bootstrap machine away, with its disk."""
+    import asyncio
+
+    from rackless.cli.progress import shown
+    from rackless.operations.install_cluster import destroy_bootstrap as destroy
+    from rackless.operations.this_computer import this_computer
+    from rackless.run.paths import Roots
+
+    bus = Bus()
+    with shown(bus, as_json=as_json):
+        asyncio.run(destroy(folder, name, Roots.from_environment(), bus, this_computer()))
 
 
 def _create(folder: Path, target: str, as_json: bool) -> None:

@@ -13,16 +13,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rackless.controllers.nodes.judging import BOOTSTRAPPERS_OF_ONE
+from rackless.installer.assets.ignition import node_agent
 from rackless.installer.assets.ignition.front import API_PORT
-from rackless.installer.assets.ignition.parts import file, unit
 from rackless.plan.model import LabPlan, PlannedServer
 from rackless.ports.nodes import Admission
 from rackless.spec.lab import Role
 
-KUBECONFIG = "/etc/kubernetes/bootstrap-kubeconfig"
-SETTINGS = "/etc/rackless/node.json"
-UNIT = "rackless-node.service"
-_CONTROL_PLANE = {"key": "node-role.kubernetes.io/control-plane", "effect": "NoSchedule"}
+KUBECONFIG, SETTINGS = node_agent.KUBECONFIG, node_agent.SETTINGS
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,11 +31,8 @@ class Invitation:
 
 
 def files(server: PlannedServer, plan: LabPlan, invitation: Invitation) -> list[dict[str, Any]]:
-    taints = [_CONTROL_PLANE] if server.role is Role.CONTROL_PLANE else []
-    return [
-        file(KUBECONFIG, kubeconfig(plan, invitation), mode=0o600),
-        file(SETTINGS, json.dumps({"taints": taints}) + "\n"),
-    ]
+    taints = [node_agent.CONTROL_PLANE_TAINT] if server.role is Role.CONTROL_PLANE else []
+    return node_agent.files(kubeconfig(plan, invitation), taints)
 
 
 def kubeconfig(plan: LabPlan, invitation: Invitation) -> str:
@@ -60,32 +54,7 @@ def kubeconfig(plan: LabPlan, invitation: Invitation) -> str:
 
 
 def units() -> list[dict[str, Any]]:
-    return [unit(UNIT, _UNIT)]
-
-
-_UNIT = f"""\
-[Unit]
-Description=Node agent: certificates, Lease and status of this node
-Wants=network-online.target
-After=network-online.target
-StartLimitIntervalSec=0
-
-[Service]
-ExecStart=/usr/bin/rackless-node
-# a user of its own, who owns its keys and nothing else; what only root may read it is handed
-DynamicUser=yes
-StateDirectory=rackless-node
-StateDirectoryMode=0700
-LoadCredential=bootstrap-kubeconfig:{KUBECONFIG}
-LoadCredential=system-uuid:/sys/class/dmi/id/product_uuid
-CapabilityBoundingSet=
-Restart=always
-RestartSec=2
-TimerSlackNSec=100ms
-
-[Install]
-WantedBy=multi-user.target
-"""
+    return node_agent.units()
 
 
 def admission(server: PlannedServer, token: str) -> Admission:

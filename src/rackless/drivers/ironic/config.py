@@ -45,6 +45,8 @@ class IronicConfig(IronicSite):
     kernel_params: tuple[str, ...] = KERNEL_PARAMS
     clean: bool = True
     """Wipe the disks' metadata before a host is given away, and after it is taken back."""
+    ipmi: bool = True
+    """Whether hosts with IPMI alone are taken. Where `ipmitool` is missing Ironic looks for it again and again as it starts."""
     heartbeat_timeout: int = 600
     callback_timeout: int = 900
     """Seconds until an agent that does not call counts as lost; emulated servers are slow."""
@@ -106,7 +108,7 @@ def _sections(config: IronicConfig) -> dict[str, dict[str, object]]:
             "ldlinux_c32": "/usr/lib/syslinux/modules/bios/ldlinux.c32",
             "default_resource_class": "baremetal",
             "webserver_verify_ca": config.ca,
-            **_interfaces(),
+            **_interfaces(ipmi=config.ipmi),
         },
         "agent": {
             "api_ca_file": config.ca,
@@ -188,7 +190,7 @@ def _sections(config: IronicConfig) -> dict[str, dict[str, object]]:
 _CHOSEN = ("boot", "management", "power")
 
 
-def _interfaces() -> dict[str, object]:
+def _interfaces(*, ipmi: bool) -> dict[str, object]:
     """The ways to reach a server that this Ironic knows; the first of each kind is the default."""
     enabled = {
         "bios": "no-bios",
@@ -205,8 +207,10 @@ def _interfaces() -> dict[str, object]:
         "storage": "noop",
         "vendor": "no-vendor",
     }
+    if not ipmi:
+        enabled = {kind: names.removesuffix(",ipmitool") for kind, names in enabled.items()}
     return {
-        "enabled_hardware_types": "redfish,ipmi",
+        "enabled_hardware_types": "redfish,ipmi" if ipmi else "redfish",
         **{f"enabled_{kind}_interfaces": names for kind, names in enabled.items()},
         # the others depend on the hardware type, and every node says which it wants
         **{

@@ -63,7 +63,7 @@ def system_python() -> Path:
 
 async def ensure_environment(cache: Path, processes: Processes, bus: Bus) -> Path:
     """The virtualenv with Ironic in it, made now if this cache has none for this Python and these versions."""
-    python, requirements = system_python(), _requirements()
+    python, requirements = system_python(), pinned_packages()
     venv = await current_environment(cache, processes)
     with bus.step("Ironic's environment") as step:
         venv.parent.mkdir(parents=True, exist_ok=True)
@@ -81,7 +81,7 @@ async def ensure_environment(cache: Path, processes: Processes, bus: Bus) -> Pat
 async def current_environment(cache: Path, processes: Processes) -> Path:
     """Where the virtualenv of this Python and these versions is, or would be."""
     version = (await processes.run([system_python(), "--version"])).stdout.strip()
-    key = hashlib.sha256(b"\0".join((_requirements(), version.encode(), _RECIPE.encode()))).hexdigest()[:16]
+    key = hashlib.sha256(b"\0".join((pinned_packages(), version.encode(), _RECIPE.encode()))).hexdigest()[:16]
     return cache / "ironic" / key
 
 
@@ -89,7 +89,8 @@ def is_complete(venv: Path) -> bool:
     return (venv / ".complete").exists()
 
 
-def _requirements() -> bytes:
+def pinned_packages() -> bytes:
+    """Ironic and all it needs, by version and hash."""
     return resources.files(__package__).joinpath(REQUIREMENTS).read_bytes()
 
 

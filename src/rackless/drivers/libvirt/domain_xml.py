@@ -20,6 +20,9 @@ ET.register_namespace("rackless", NAMESPACE)
 ORDER = (BootDevice.DISK, BootDevice.NETWORK, BootDevice.CDROM)
 """The boot order of a server nobody has told otherwise."""
 
+IGNITION = "opt/com.coreos/config"
+"""Where Ignition looks for its config among what the firmware hands over."""
+
 TRANSLATIONS_MIB = 128
 """Of an emulated server's translated code, after which QEMU starts anew. By itself it keeps 1 GiB, and fills it: a server with
 1 GiB of memory then takes 1.7."""
@@ -43,6 +46,8 @@ def render(server: Server, platform: Platform) -> str:
     _add(domain, "uuid", str(server.uuid))
     _add(domain, "memory", str(server.memory_mib), unit="MiB")
     _add(domain, "vcpu", str(server.vcpus))
+    if server.ignition is not None:
+        _add(_add(domain, "sysinfo", type="fwcfg"), "entry", name=IGNITION, file=str(server.ignition))
     _os(domain, server, platform)
     features = _add(domain, "features")
     _add(features, "acpi")
@@ -101,6 +106,8 @@ def _devices(devices: ET.Element, server: Server, platform: Platform) -> None:
         cache = "writeback" if disk.safe else "unsafe"
         _add(device, "driver", name="qemu", type="qcow2", cache=cache, discard="unmap")
         _add(device, "source", file=str(disk.path))
+        if disk.backing is not None:
+            _backing(device, disk.backing)
         _add(device, "target", dev=_drive_name(index), bus="scsi")
         _add(device, "serial", disk.serial)
         _add(device, "address", type="drive", controller="0", bus="0", target="0", unit=str(index))
@@ -130,6 +137,14 @@ def _devices(devices: ET.Element, server: Server, platform: Platform) -> None:
     _add(rng, "backend", "/dev/urandom", model="random")
     # never asked to give memory back; but what a guest frees, it tells, and the computer has it again
     _add(devices, "memballoon", model="virtio", freePageReporting="on")
+
+
+def _backing(device: ET.Element, image: Path) -> None:
+    """Named, so that libvirt leaves its owner as it is: other servers' disks, and the image cache, have the same file."""
+    backing = _add(device, "backingStore", type="file")
+    _add(backing, "format", type="qcow2")
+    _add(_add(backing, "source", file=str(image)), "seclabel", model="dac", relabel="no")
+    _add(backing, "backingStore")
 
 
 def _drive_name(index: int) -> str:

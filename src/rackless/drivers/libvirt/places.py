@@ -31,6 +31,7 @@ class LibvirtPlaces:
             server,
             disks=tuple(replace(disk, path=self.inside(disk.path)) for disk in server.disks),
             nvram=self.inside(server.nvram),
+            ignition=self.inside(server.ignition) if server.ignition is not None else None,
         )
 
 

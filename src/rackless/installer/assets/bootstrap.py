@@ -15,18 +15,18 @@ from rackless.installer.assets import certificates as trust
 from rackless.installer.assets.asset import Asset, Given, Parts, as_is
 from rackless.installer.assets.catalogue_manifests import ALL_MANIFESTS
 from rackless.installer.assets.documents import render_json
-from rackless.installer.assets.ignition import control_plane, front
+from rackless.installer.assets.ignition import bootstrap_units, control_plane, front
 from rackless.installer.assets.ignition.machines import OneCluster, OneMachine
 from rackless.installer.assets.ignition.parts import SPEC, file, user
 from rackless.installer.assets.install_config import INSTALL_CONFIG
 from rackless.installer.assets.names import API_PORT, NAMES, ClusterNames
 from rackless.installer.assets.pointers import ignition_mistakes
+from rackless.installer.assets.release import PAYLOAD, RELEASE
 from rackless.installer.assets.rendered import RENDERED
 from rackless.installer.install_config.config import BareMetalPlatform, Config
 from rackless.installer.install_config.values import parse_ip
 
 FILE = "bootstrap.ign"
-ROOT = "/opt/openshift"
 PROVISIONING_INTERFACE = "provision0"
 
 
@@ -46,11 +46,12 @@ def _make(given: Given) -> Parts:
         *_networks(config, metal),
         *_materials(given, names),
     ]
+    units = [*control_plane.units(machine, cluster), *bootstrap_units.units(payload=PAYLOAD in given.of(RELEASE))]
     tree = {
         "ignition": {"version": SPEC},
         "passwd": {"users": [user(config.text("sshKey"))]},
         "storage": {"files": files, "directories": control_plane.folders()},
-        "systemd": {"units": control_plane.units(machine, cluster)},
+        "systemd": {"units": units},
     }
     return {FILE: render_json(tree)}
 
@@ -103,6 +104,7 @@ def _materials(given: Given, names: ClusterNames) -> Iterator[dict[str, Any]]:
     )
     kept: Mapping[str, str] = {
         **dict(sorted(manifests.items())),
+        **given.parts(RELEASE),
         "auth/kubeconfig": given.parts(trust.ADMIN_KUBECONFIG)[trust.KUBECONFIG],
         "auth/kubeconfig-loopback": loopback,
         "tls/machine-config-server.crt": server.certificate,
@@ -111,7 +113,7 @@ def _materials(given: Given, names: ClusterNames) -> Iterator[dict[str, Any]]:
         **{f"machine-config/{role}.ign": text for role, text in given.of(RENDERED).items()},
     }
     for path, text in kept.items():
-        yield file(f"{ROOT}/{path}", text, mode=0o600)
+        yield file(f"{bootstrap_units.ROOT}/{path}", text, mode=0o600)
 
 
 BOOTSTRAP_CONFIG = Asset(
@@ -119,7 +121,7 @@ BOOTSTRAP_CONFIG = Asset(
     (
         INSTALL_CONFIG, NAMES, trust.ROOT_CA, trust.ETCD_CA, trust.ETCD_MEMBER, trust.ETCD_CLIENT, trust.API_CA,
         trust.TOKEN_KEY, trust.MACHINE_CONFIG_SERVER, trust.ADMIN_CERTIFICATE, trust.ADMIN_KUBECONFIG, RENDERED,
-        *ALL_MANIFESTS,
+        RELEASE, *ALL_MANIFESTS,
     ),
     files=(FILE,), check=ignition_mistakes, options={"ignition": SPEC},
 )  # fmt: skip

@@ -13,6 +13,7 @@ from typing import Any
 from rackless.installer.assets.asset import Asset, Given, Parts, as_is
 from rackless.installer.assets.certificates import API_CA, NODE_TOKEN, kubeconfig
 from rackless.installer.assets.documents import render_json
+from rackless.installer.assets.ignition import node_agent
 from rackless.installer.assets.ignition.merging import merge
 from rackless.installer.assets.ignition.parts import SPEC, file, user
 from rackless.installer.assets.manifests.machine_configs import (
@@ -23,7 +24,7 @@ from rackless.installer.assets.manifests.machine_configs import (
 from rackless.installer.assets.names import API_PORT, NAMES, ClusterNames
 from rackless.installer.assets.pointers import POINTERS
 
-KUBECONFIG = "/etc/kubernetes/bootstrap-kubeconfig"
+MASTER = "master"
 
 
 def _make(given: Given) -> Parts:
@@ -40,9 +41,10 @@ def rendered(role: str, names: ClusterNames, joining: str, manifests: Mapping[st
         "storage": {
             "files": [
                 file("/etc/rackless-release", f"CLUSTER={names.domain}\nROLE={role}\n"),
-                file(KUBECONFIG, joining, mode=0o600),
+                *node_agent.files(joining, [node_agent.CONTROL_PLANE_TAINT] if role == MASTER else []),
             ]
         },
+        "systemd": {"units": node_agent.units()},
     }
     for each in configs_of(role, manifests):
         config = merge(config, each)

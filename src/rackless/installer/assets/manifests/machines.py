@@ -17,6 +17,7 @@ from rackless.installer.assets.manifests.objects import MACHINE_API, Json, secre
 from rackless.installer.assets.manifests.roles import ARBITER, MASTER, WORKER, Placed, place
 from rackless.installer.assets.names import CLUSTER_ID
 from rackless.installer.assets.pointers import POINTERS
+from rackless.installer.assets.release import RELEASE, Release
 from rackless.installer.install_config.config import Config, MachinePool
 
 _MACHINE = "machine.openshift.io/v1beta1"
@@ -29,11 +30,11 @@ _ARCHITECTURES = {"amd64": "x86_64", "arm64": "aarch64"}
 
 
 def _make_hosts(given: Given) -> Parts:
-    config, infra = given.of(INSTALL_CONFIG), given.of(CLUSTER_ID).infra
+    config, infra, release = given.of(INSTALL_CONFIG), given.of(CLUSTER_ID).infra, given.of(RELEASE)
     kinds: dict[str, list[Json]] = {}
     for placed in place(config):
         stem = f"{_PREFIX}arbiter_" if placed.role == ARBITER else _PREFIX
-        for kind, each in _host_objects(placed, config, infra):
+        for kind, each in _host_objects(placed, config, infra, release):
             kinds.setdefault(f"{stem}{kind}", []).append(each)
     return {path: text for stem, listed in kinds.items() for path, text in _numbered(stem, listed).items()}
 
@@ -44,7 +45,7 @@ def _numbered(stem: str, listed: list[Json]) -> dict[str, str]:
     return {f"{stem}-{number:0{width}}.yaml": render(each) for number, each in enumerate(listed)}
 
 
-def _host_objects(placed: Placed, config: Config, infra: str) -> Iterator[tuple[str, Json]]:
+def _host_objects(placed: Placed, config: Config, infra: str, release: Release) -> Iterator[tuple[str, Json]]:
     host = placed.host
     password = {"username": host.bmc_username, "password": host.bmc_password}
     yield "host-bmc-secrets", secret(f"{host.name}-bmc-secret", MACHINE_API, password)
@@ -52,10 +53,10 @@ def _host_objects(placed: Placed, config: Config, infra: str) -> Iterator[tuple[
         nmstate = yaml.safe_dump(host.network_config, sort_keys=True)
         network = secret(f"{host.name}-network-config-secret", MACHINE_API, {"nmstate": nmstate})
         yield "host-network-config-secrets", network
-    yield "hosts", _host(placed, config, infra)
+    yield "hosts", _host(placed, config, infra, release)
 
 
-def _host(placed: Placed, config: Config, infra: str) -> Json:
+def _host(placed: Placed, config: Config, infra: str, release: Release) -> Json:
     host = placed.host
     bmc: Json = {"address": host.bmc_address, "credentialsName": f"{host.name}-bmc-secret"}
     if not host.verify_certificate:
@@ -78,19 +79,19 @@ def _host(placed: Placed, config: Config, infra: str) -> Json:
     name = machine_name(infra, placed.role, placed.machine)
     spec["consumerRef"] = {"apiVersion": _MACHINE, "kind": "Machine", "name": name, "namespace": MACHINE_API}
     spec["userData"] = {"name": user_data(placed.role)}
-    spec |= _system(config)
+    spec |= _system(config, release)
     labels = {ROLE_LABEL: "control-plane"}
     return thing("metal3.io/v1alpha1", "BareMetalHost", host.name, MACHINE_API, labels=labels, spec=spec)
 
 
-def _system(config: Config) -> Json:
+def _system(config: Config, release: Release) -> Json:
     """What is put on the host: the image of `clusterOSImage`, or what the deploy ramdisk brings along."""
-    image = os_image(config)
+    image = os_image(config, release)
     return {"image": image} if image else {"customDeploy": {"method": METHOD}}
 
 
 HOST_MANIFESTS = Asset(
-    "host-manifests", "Hosts", _make_hosts, as_is, (INSTALL_CONFIG, CLUSTER_ID),
+    "host-manifests", "Hosts", _make_hosts, as_is, (INSTALL_CONFIG, CLUSTER_ID, RELEASE),
     files=tuple(f"{_PREFIX}{arbiter}{kind}-*.yaml" for arbiter in ("", "arbiter_")
                 for kind in ("hosts", "host-bmc-secrets", "host-network-config-secrets")),
     check=mistakes,
@@ -105,16 +106,16 @@ def user_data(role: str) -> str:
     return f"{role}-user-data-managed"
 
 
-def _provider_spec(config: Config, role: str) -> Json:
+def _provider_spec(config: Config, role: str, release: Release) -> Json:
     value: Json = {
         "apiVersion": "baremetal.cluster.k8s.io/v1alpha1",
         "kind": "BareMetalMachineProviderSpec",
         "hostSelector": {},
-        "image": os_image(config) or {"checksum": "", "url": ""},
+        "image": os_image(config, release) or {"checksum": "", "url": ""},
         "metadata": {},
         "userData": {"name": user_data(role)},
     }
-    if os_image(config) is None:
+    if os_image(config, release) is None:
         value["customDeploy"] = {"method": METHOD}
     return {"value": value}
 
@@ -125,11 +126,11 @@ def _labels(infra: str, role: str) -> dict[str, str]:
 
 
 def _make_machines(given: Given) -> Parts:
-    config, infra = given.of(INSTALL_CONFIG), given.of(CLUSTER_ID).infra
+    config, infra, release = given.of(INSTALL_CONFIG), given.of(CLUSTER_ID).infra, given.of(RELEASE)
     pools = [(MASTER, config.control_plane), *([(ARBITER, config.arbiter)] if config.arbiter else [])]
     made: dict[str, str] = {}
     for role, pool in pools:
-        spec = {"providerSpec": _provider_spec(config, role)}
+        spec = {"providerSpec": _provider_spec(config, role, release)}
         names = [machine_name(infra, role, number) for number in range(pool.replicas)]
         machines = [
             thing(_MACHINE, "Machine", name, MACHINE_API, labels=_labels(infra, role), spec=spec) for name in names
@@ -139,19 +140,19 @@ def _make_machines(given: Given) -> Parts:
 
 
 MACHINE_MANIFESTS = Asset(
-    "machine-manifests", "Control Plane Machines", _make_machines, as_is, (INSTALL_CONFIG, CLUSTER_ID),
+    "machine-manifests", "Control Plane Machines", _make_machines, as_is, (INSTALL_CONFIG, CLUSTER_ID, RELEASE),
     files=(f"{_PREFIX}master-machines-*.yaml", f"{_PREFIX}arbiter-machines-*.yaml"), check=mistakes,
 )  # fmt: skip
 
 
 def _make_set(given: Given) -> Parts:
-    config, infra = given.of(INSTALL_CONFIG), given.of(CLUSTER_ID).infra
+    config, infra, release = given.of(INSTALL_CONFIG), given.of(CLUSTER_ID).infra, given.of(RELEASE)
     pools = [pool for pool in config.compute if pool.name == WORKER]
-    sets = [_machine_set(config, pool, infra, number) for number, pool in enumerate(pools)]
+    sets = [_machine_set(config, pool, infra, number, release) for number, pool in enumerate(pools)]
     return _numbered(f"{_PREFIX}worker-machineset", sets)
 
 
-def _machine_set(config: Config, pool: MachinePool, infra: str, number: int) -> Json:
+def _machine_set(config: Config, pool: MachinePool, infra: str, number: int, release: Release) -> Json:
     name, labels = machine_name(infra, WORKER, number), _labels(infra, WORKER)
     own = {"machine.openshift.io/cluster-api-machineset": name}
     chosen = {"machine.openshift.io/cluster-api-cluster": infra, **own}
@@ -160,14 +161,14 @@ def _machine_set(config: Config, pool: MachinePool, infra: str, number: int) -> 
         "selector": {"matchLabels": chosen},
         "template": {
             "metadata": {"labels": {**labels, **own}},
-            "spec": {"providerSpec": _provider_spec(config, WORKER)},
+            "spec": {"providerSpec": _provider_spec(config, WORKER, release)},
         },
     }
     return thing(_MACHINE, "MachineSet", name, MACHINE_API, labels=labels, spec=spec)
 
 
 MACHINE_SET_MANIFESTS = Asset(
-    "machine-set-manifests", "Worker Machines", _make_set, as_is, (INSTALL_CONFIG, CLUSTER_ID),
+    "machine-set-manifests", "Worker Machines", _make_set, as_is, (INSTALL_CONFIG, CLUSTER_ID, RELEASE),
     files=(f"{_PREFIX}worker-machineset-*.yaml",), check=mistakes,
 )  # fmt: skip
 

@@ -12,8 +12,9 @@ from rackless.installer.assets.names import NAMES
 
 _ACCESS = "manifests/node-bootstrapper-access.yaml"
 _RBAC = "rbac.authorization.k8s.io"
-BOOTSTRAPPERS = "system:bootstrappers:rackless:nodes"
-"""The group of whoever shows the token: API servers take extra groups of a token only with this beginning."""
+BOOTSTRAPPERS = "system:bootstrappers:nodes"
+"""The group of whoever shows the token: API servers take extra groups of a token only if they begin with `system:bootstrappers:`.
+One token is for all nodes, so it is none of the groups that stand for one node; which node may ask is decided by its Machine."""
 
 
 def _make_trust(given: Given) -> Parts:

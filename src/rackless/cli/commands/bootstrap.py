@@ -1,0 +1,71 @@
+"""`rackless bootstrap`: the parts that run on a bootstrap machine, each started by a unit of its Ignition config."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from rackless.cli.options import json_option
+
+_FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
+_FOLDER = click.Path(path_type=Path, exists=True, file_okay=False)
+_json = json_option("Each line is a JSON object and nothing else; without it, a mark stands before it.")
+
+
+@click.group()
+def bootstrap() -> None:
+    """Parts of an install that run on the bootstrap machine; units there start them."""
+
+
+@bootstrap.command()
+@click.option("--root", required=True, type=_FOLDER, help="The folder with manifests/ and openshift/.")
+@click.option("--kubeconfig", required=True, type=_FILE, help="The API that they are brought into.")
+@_json
+def manifests(root: Path, kubeconfig: Path, as_json: bool) -> None:
+    """Bring the manifests into the API, in order, and try again what it refuses."""
+    from rackless.operations.bootstrap_parts import apply_manifests, run, teller
+
+    tell = teller(as_json)
+    run(apply_manifests(root, kubeconfig, tell), tell)
+
+
+@bootstrap.command(name="machine-configs")
+@click.option("--folder", required=True, type=_FOLDER, help="The rendered configs, ROLE.ign.")
+@click.option("--certificate", required=True, type=_FILE, help="What the server shows.")
+@click.option("--key", required=True, type=_FILE, help="Its key.")
+@click.option("--address", default="", help="The address to listen on; without it, all.")
+@click.option("--port", default=22623, show_default=True, help="The port to listen on.")
+@_json
+def machine_configs(folder: Path, certificate: Path, key: Path, address: str, port: int, as_json: bool) -> None:
+    """Give new machines the rendered config of their role, until stopped."""
+    from rackless.operations.bootstrap_parts import run, serve_machine_configs, teller
+
+    tell = teller(as_json)
+    run(serve_machine_configs(folder, certificate, key, address, port, tell), tell)
+
+
+@bootstrap.command()
+@click.option("--release", required=True, type=_FILE, help="Says where it is, and its checksum.")
+@click.option("--mount", required=True, type=click.Path(path_type=Path), help="Where it is mounted.")
+@_json
+def payload(release: Path, mount: Path, as_json: bool) -> None:
+    """Fetch the payload from the release server and mount it."""
+    from rackless.operations.bootstrap_parts import fetch_payload, run, teller
+
+    tell = teller(as_json)
+    run(fetch_payload(release, mount, tell), tell)
+
+
+@bootstrap.command()
+@click.option("--kubeconfig", required=True, type=_FILE, help="The API with the hosts.")
+@click.option("--payload", "folder", required=True, type=_FOLDER, help="Where the payload is mounted.")
+@click.option("--interface", required=True, help="Whose address agents and BMCs find us at.")
+@_json
+def metal3(kubeconfig: Path, folder: Path, interface: str, as_json: bool) -> None:
+    """Run Ironic, its file server and the controllers of hosts, Machines and Nodes, until stopped."""
+    from rackless.operations.bootstrap_metal3 import run_metal3
+    from rackless.operations.bootstrap_parts import run, teller
+
+    tell = teller(as_json)
+    run(run_metal3(kubeconfig, folder, interface, tell), tell)

@@ -1,0 +1,191 @@
+"""An install as its bootstrap machine goes through it, seen from the lab: its console, and its API once that answers.
+
+Knows a log file and an API; that the machine is a VM it does not know.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from rackless.cluster.bootstrap.telling import ConsoleReader
+from rackless.errors import RacklessError
+from rackless.events import Bus
+from rackless.ports.api import ApiUnreachable
+from rackless.ports.clock import Clock
+from rackless.ports.resources import Record, Resources
+from rackless.run.waiting import until
+
+API_WITHIN = 1200.0
+MANIFESTS_WITHIN = 1200.0
+"""20 minutes each, as the OpenShift installer waits for an API."""
+CONTROL_PLANE_WITHIN = 3600.0
+"""An hour, as the OpenShift installer waits on bare metal."""
+LOOK_EVERY = 1.0
+MACHINE_API = "openshift-machine-api"
+ROLE_LABEL, CONTROL_PLANE = "installer.openshift.io/role", "control-plane"
+
+
+class InfrastructureFailed(RacklessError):
+    """The VM of a bootstrap machine could not be made or taken away."""
+
+    exit_code = 4
+
+
+class BootstrapFailed(RacklessError):
+    """The bootstrap machine says itself that it cannot go on."""
+
+    exit_code = 5
+
+
+@dataclass
+class BootstrapConsole:
+    """The log of a console, read from its beginning as it grows."""
+
+    log: Path
+    told: list[dict[str, Any]] = field(default_factory=list)
+    _reader: ConsoleReader = field(default_factory=ConsoleReader)
+    _read: int = 0
+
+    def look(self) -> list[dict[str, Any]]:
+        """What was told since the last look."""
+        try:
+            with self.log.open("rb") as file:
+                file.seek(self._read)
+                piece = file.read()
+        except FileNotFoundError:  # it has said nothing yet
+            return []
+        self._read += len(piece)
+        found = self._reader.feed(piece)
+        self.told += found
+        return found
+
+
+@dataclass
+class Following:
+    console: BootstrapConsole
+    api: Resources
+    clock: Clock
+    bus: Bus
+
+    async def await_api(self) -> None:
+        async def answers() -> tuple[bool, str]:
+            self._hear()
+            try:
+                await self.api.list("Namespace")
+            except ApiUnreachable as error:
+                return False, error.why or error.what
+            return True, "answers"
+
+        with self.bus.step("bootstrap's API at the API VIP") as step:
+            step.detail = await until(
+                answers, what="the bootstrap's API", within=API_WITHIN, every=LOOK_EVERY, clock=self.clock,
+                hint=_HINT.format(log=self.console.log),
+            )  # fmt: skip
+
+    async def await_manifests(self) -> None:
+        """Each is told when it is there; the reason why one is not, when that changes."""
+
+        async def applied() -> tuple[bool, str]:
+            self._hear()
+            done = _phase(self.console.told, "manifests applied")
+            if done is not None:
+                return True, f"{done['count']} applied"
+            last = next((each for each in reversed(self.console.told) if "manifest" in each), None)
+            return False, _manifest(last) if last is not None else "not begun"
+
+        with self.bus.step("manifests") as step:
+            step.detail = await until(
+                applied, what="the manifests to be in the API", within=MANIFESTS_WITHIN, every=LOOK_EVERY,
+                clock=self.clock, hint=_HINT.format(log=self.console.log),
+            )  # fmt: skip
+
+    async def await_control_plane(self) -> None:
+        """The hosts of the control plane are provisioned by the bootstrap, and their nodes have joined its API."""
+        states: dict[str, str] = {}
+
+        async def provisioned() -> tuple[bool, str]:
+            self._hear()
+            try:
+                hosts = await self.api.list("BareMetalHost", namespace=MACHINE_API, labels={ROLE_LABEL: CONTROL_PLANE})
+            except ApiUnreachable as error:
+                return False, error.why or error.what
+            states.update({each["metadata"]["name"]: _host_state(each) for each in hosts})
+            ready = bool(hosts) and all(state == "provisioned" for state in states.values())
+            return ready, ", ".join(f"{name} {state}" for name, state in sorted(states.items())) or "no hosts"
+
+        async def joined() -> tuple[bool, str]:
+            self._hear()
+            try:
+                nodes = {each["metadata"]["name"]: each for each in await self.api.list("Node")}
+            except ApiUnreachable as error:
+                return False, error.why or error.what
+            lacking = [name for name in sorted(states) if name not in nodes or not _ready(nodes[name])]
+            return not lacking, f"waits for {', '.join(lacking)}" if lacking else f"{', '.join(sorted(states))} ready"
+
+        with self.bus.step("control plane") as step:
+            for look, what in ((provisioned, "the control plane to be provisioned"), (joined, "its nodes to join")):
+                step.detail = await until(
+                    look, what=what, within=CONTROL_PLANE_WITHIN, every=LOOK_EVERY * 3, clock=self.clock,
+                    seen=self.bus.info, hint=_HINT.format(log=self.console.log),
+                )  # fmt: skip
+
+    def _hear(self) -> None:
+        for each in self.console.look():
+            if "manifest" in each:
+                self.bus.info(_manifest(each))
+            elif "payload" in each:
+                self.bus.info(f"the payload is not here yet: {each['refused']}")
+            elif each.get("phase") in _PHASES:
+                self.bus.info(_PHASES[each["phase"]])
+            elif "subject" in each:
+                self.bus.info(_happened(each))
+            elif "machine-config" in each:
+                self.bus.info(f"machine-config of {each['machine-config']} fetched by {each.get('to')}")
+            if "failed" in each:
+                raise BootstrapFailed(
+                    "the bootstrap machine cannot go on",
+                    why=str(each["failed"]),
+                    hint=_HINT.format(log=self.console.log),
+                )
+
+
+def _host_state(record: Record) -> str:
+    status = record.get("status") or {}
+    state = (status.get("provisioning") or {}).get("state") or "new"
+    return f"{state}: {status['errorMessage']}" if status.get("errorMessage") else state
+
+
+def _ready(node: Record) -> bool:
+    conditions = (node.get("status") or {}).get("conditions") or ()
+    return any(each.get("type") == "Ready" and each.get("status") == "True" for each in conditions)
+
+
+def _happened(each: Mapping[str, Any]) -> str:
+    if "warning" in each:
+        return f"{each['subject']}: {each['warning']}"
+    if "begun" in each:
+        return f"{each['subject']}: {each['begun']}"
+    detail = f" ({each['detail']})" if each.get("detail") else ""
+    return f"{each['subject']}: {each['ended']} {each['outcome']} after {each['seconds']} s{detail}"
+
+
+_PHASES = {
+    "payload mounted": "the payload is mounted",
+    "ironic starts": "Ironic starts",
+    "ironic": "Ironic runs",
+}
+_HINT = "what it says is in {log}"
+
+
+def _phase(told: list[dict[str, Any]], name: str) -> dict[str, Any] | None:
+    return next((each for each in reversed(told) if each.get("phase") == name), None)
+
+
+def _manifest(each: Mapping[str, Any]) -> str:
+    if "refused" in each:
+        return f"{each['manifest']} is not taken yet: {each['refused']}"
+    word = "made" if each.get("made") else "was there"
+    return f"{each.get('done')}/{each.get('of')} {each['manifest']} {word}"

@@ -1,0 +1,135 @@
+"""Metal3 on the bootstrap machine: a file server, Ironic out of the payload, and the controllers on the bootstrap's own API.
+
+It runs on the node image, without pydantic. Workers stay paused and sets are left to the cluster: the bootstrap installs the
+control plane and nothing else.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+import tempfile
+from ipaddress import IPv4Address, ip_address
+from pathlib import Path
+
+from rackless.cluster.bootstrap.telling import Tell
+from rackless.controllers.host import host_controller
+from rackless.controllers.machines.controller import machine_controller
+from rackless.controllers.nodes.approving import csr_controller
+from rackless.controllers.nodes.life import node_life_controller
+from rackless.controllers.runtime.runtime import Runtime
+from rackless.drivers.clock import SystemClock
+from rackless.drivers.ironic.config import IronicConfig
+from rackless.drivers.ironic.provisioner import IronicProvisioner
+from rackless.drivers.ironic.service import IronicService
+from rackless.drivers.kubernetes.resources import KubernetesResources
+from rackless.drivers.process import LocalProcesses
+from rackless.events import Bus, Event, Note, StepFinished, StepStarted
+from rackless.lab.files import FileServer
+from rackless.ports.process import Processes
+from rackless.run.waiting import until
+from rackless.trust.authority import Authority, Use
+from rackless.trust.kubeconfig_reading import read_kubeconfig
+
+NAMESPACE = "openshift-machine-api"
+"""Where an install's hosts and Machines are."""
+USERNAME = "bootstrap-user"
+STATE = Path("/var/lib/rackless/metal3")
+IRONIC_WITHIN = 900.0
+"""Seconds for Ironic's start: 40 s were measured on an emulated machine that does nothing else, and here it does."""
+ADDRESS_WITHIN = 300.0
+
+
+async def run_metal3(kubeconfig: Path, payload: Path, interface: str, tell: Tell) -> None:
+    """Until cancelled."""
+    processes, clock, bus = LocalProcesses(), SystemClock(), Bus()
+    bus.subscribe(_SubjectTeller(tell))
+    address = await _own_address(interface, processes, clock)
+    config = _config(address, payload)
+    files = FileServer(config.http_root, str(address))
+    service = IronicService(config, payload / "ironic", processes, log=STATE / "ironic.log")
+    await files.start()
+    try:
+        tell({"phase": "ironic starts", "address": str(address)})
+        await service.start(within=IRONIC_WITHIN)
+        tell({"phase": "ironic", "url": config.url})
+        await _control(kubeconfig, config, clock, bus)
+    finally:
+        await service.stop()
+        await files.stop()
+
+
+async def _control(kubeconfig: Path, config: IronicConfig, clock: SystemClock, bus: Bus) -> None:
+    with tempfile.TemporaryDirectory(prefix="rackless-metal3-") as keep:
+        access, _ = read_kubeconfig(kubeconfig, Path(keep))
+        resources = KubernetesResources(access, namespace=NAMESPACE, clock=clock)
+        provisioner = IronicProvisioner(config.url, config.username, config.password, config.ca)
+        try:
+            runtime = Runtime(clock, bus)
+            host_controller(runtime, resources, provisioner)
+            machine_controller(runtime, resources, resources)
+            csr_controller(runtime, resources, resources)
+            node_life_controller(runtime, resources)
+            await runtime.run()
+        finally:
+            await provisioner.close()
+            await resources.close()
+
+
+def _config(address: IPv4Address, payload: Path) -> IronicConfig:
+    STATE.mkdir(parents=True, exist_ok=True, mode=0o700)
+    authority = Authority.ensure(STATE / "tls", "bootstrap's Ironic")
+    leaf = authority.ensure_leaf("ironic", [str(address), "127.0.0.1"], uses=(Use.SERVER,))
+    deploy = payload / "deploy"
+    return IronicConfig(
+        state=STATE / "ironic",
+        address=address,
+        certificate=leaf.certificate,
+        key=leaf.key,
+        ca=authority.certificate,
+        username=USERNAME,
+        password=secrets.token_hex(16),  # of this start: nobody else is let in
+        http_url=f"http://{address}:6180",
+        http_root=STATE / "files",
+        kernel=deploy / "vmlinuz",
+        ramdisk=deploy / "initramfs",
+        esp=deploy / "esp",
+        ipmi=False,
+    )
+
+
+async def _own_address(interface: str, processes: Processes, clock: SystemClock) -> IPv4Address:
+    """The interface's own, which is not the VIP: that one may come and go, and has no network behind it."""
+    found: list[IPv4Address] = []
+
+    async def look() -> tuple[bool, str]:
+        done = await processes.run(["ip", "-json", "-4", "address", "show", "dev", interface], check=False)
+        listed = json.loads(done.stdout or "[]") if done.code == 0 else []
+        own = [one for link in listed for one in link.get("addr_info", ()) if one.get("prefixlen", 32) < 32]
+        found[:] = [parsed for one in own if isinstance(parsed := ip_address(one["local"]), IPv4Address)]
+        return bool(found), f"{interface} has no address yet"
+
+    await until(look, what=f"an address on {interface}", within=ADDRESS_WITHIN, every=1.0, clock=clock)
+    return found[0]
+
+
+class _SubjectTeller:
+    """What happens to hosts, as the console tells it."""
+
+    def __init__(self, tell: Tell) -> None:
+        self._tell = tell
+        self._phases: dict[str, tuple[str, str]] = {}
+
+    def __call__(self, event: Event) -> None:
+        match event:
+            case StepStarted(subject=subject, phase=phase) if subject:
+                self._phases[event.step] = (subject, phase)
+                self._tell({"subject": subject, "begun": phase})
+            case StepFinished(step=step) if step in self._phases:
+                subject, phase = self._phases.pop(step)
+                told = {"subject": subject, "ended": phase, "outcome": event.outcome, "seconds": round(event.seconds)}
+                self._tell({**told, **({"detail": event.detail[:500]} if event.detail else {})})
+            case Note(level="warning"):
+                self._tell(
+                    {"subject": event.subject, "warning": (event.message or event.code)[:500], **dict(event.values)}
+                )

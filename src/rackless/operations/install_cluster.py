@@ -1,0 +1,278 @@
+"""`rackless install create cluster`: the bootstrap machine of an install, made in a lab and followed.
+
+The assets come from `operations/install.py`, the VM is made inside the lab by `operations/bootstrap_vm.py`; here it is asked for,
+and what it tells becomes events. The lab must have come to its BMCs and no further: hosts are looked after by one engine at a
+time, and from here on that is the bootstrap's.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from rackless.cluster.bootstrap import vm
+from rackless.cluster.bootstrap.following import BootstrapConsole, Following, InfrastructureFailed
+from rackless.drivers.ironic.environment import pinned_packages as ironic_packages
+from rackless.errors import InputError, LabError
+from rackless.events import Bus
+from rackless.images.catalogue import DeployImage, NodeImage, ensure_deploy_image, ensure_node_image
+from rackless.images.payload import PayloadImage, ensure_payload
+from rackless.installer.assets.metadata import FILE as METADATA
+from rackless.installer.assets.release import FILE as RELEASE_FILE
+from rackless.installer.assets.release import NODE, PAYLOAD, ReleaseFile, render_release
+from rackless.installer.install_config.config import BareMetalPlatform
+from rackless.lab.acceleration import remembered_kvm
+from rackless.lab.api_forward import host_url
+from rackless.lab.files import PORT as FILES_PORT
+from rackless.lab.servers import disk_folder, mounts
+from rackless.operations import install
+from rackless.operations.access import inside_command
+from rackless.operations.bootstrap_vm import VmSetting
+from rackless.operations.images import register_use
+from rackless.operations.lab_registry import locked, recorded_spec, require_lab, require_root
+from rackless.plan.addressing import plan_lab
+from rackless.plan.model import LabPlan
+from rackless.ports.api import Access, ApiConnection
+from rackless.ports.drivers import Drivers
+from rackless.protocol.client import ControlClient
+from rackless.run.files import write_secret
+from rackless.run.journal import Journal
+from rackless.run.paths import LabPaths, Roots
+from rackless.run.supplies import Supplies, save_supplies
+from rackless.trust.kubeconfig_reading import read_kubeconfig
+
+_INSIDE = "rackless.operations.bootstrap_vm"
+_SERVER = "rackless.operations.release_server"
+_VM_WITHIN = 120.0
+NEEDED, TAKEN = "bmc", "engine"
+"""The stage of a lab that an install needs, and the first one that it cannot share."""
+
+
+@dataclass(frozen=True, slots=True)
+class InstallFolder:
+    """What an install's folder says of it."""
+
+    folder: Path
+    cluster: str
+    infrastructure: str
+    metal: BareMetalPlatform
+
+    @property
+    def bridges(self) -> tuple[tuple[str, str], ...]:
+        cluster = (self.metal.external_bridge, self.metal.external_mac)
+        second = (self.metal.provisioning_bridge, self.metal.provisioning_mac)
+        return (cluster,) if self.metal.disabled else (cluster, second)
+
+    @property
+    def kubeconfig(self) -> Path:
+        return self.folder / "auth/kubeconfig"
+
+
+async def create_cluster(folder: Path, lab: str | None, roots: Roots, bus: Bus, drivers: Drivers) -> None:
+    """Bring the bootstrap machine up to an API that has every manifest; go on where an earlier run stopped."""
+    require_root("make a bootstrap machine", drivers.computer)
+    paths = require_lab(lab or install.find_cluster_name(folder), roots)
+    with locked(paths, drivers.processes):
+        plan = await _ready_plan(paths)
+        supplies = await _prepare(roots, bus, drivers)
+        with bus.step("assets") as step:
+            if not install.has_release(folder):
+                write_secret(folder / RELEASE_FILE, render_release(supplies.release(plan)))
+            install.create(folder, "ignition-configs", bus)
+            found = load_folder(folder)
+            _refuse_other_lab(found, plan, paths)
+            step.detail = found.infrastructure
+        async with _release_server(supplies, plan, paths, drivers):
+            with bus.step("bootstrap machine"):
+                await _ensure_vm(found, supplies, plan, paths, bus, drivers)
+                async with _api(found, paths, drivers) as api:
+                    console = BootstrapConsole(paths.console(vm.name_of(found.infrastructure)))
+                    following = Following(console, api, drivers.clock, bus)
+                    await following.await_api()
+                    await following.await_manifests()
+                    await following.await_control_plane()
+
+
+async def destroy_bootstrap(folder: Path, lab: str | None, roots: Roots, bus: Bus, drivers: Drivers) -> None:
+    require_root("take a bootstrap machine away", drivers.computer)
+    found = load_folder(folder)
+    paths = require_lab(lab or found.cluster, roots)
+    with locked(paths, drivers.processes), bus.step("bootstrap machine taken away") as step:
+        spec = recorded_spec(paths)
+        assert spec is not None
+        setting = _setting("retire", found, plan_lab(spec), paths)
+        if not (await _inside(setting, paths, drivers))["changed"]:
+            step.unchanged("there was none")
+
+
+def load_folder(folder: Path) -> InstallFolder:
+    """Raises InputError where no install was begun."""
+    try:
+        metadata = json.loads((folder / METADATA).read_text())
+        config = install.load_install_config(folder)
+        assert config.metal is not None
+        return InstallFolder(folder, str(metadata["clusterName"]), str(metadata["infraID"]), config.metal)
+    except (FileNotFoundError, KeyError, ValueError) as error:
+        raise InputError(
+            f"no install was begun in {folder}", why=str(error), hint="`rackless install create cluster --dir DIR`"
+        ) from error
+
+
+@dataclass(frozen=True, slots=True)
+class _Supplies:
+    """What an install takes from the hypervisor's cache."""
+
+    deploy: DeployImage
+    node: NodeImage
+    payload: PayloadImage
+
+    @property
+    def files(self) -> dict[str, tuple[str, Path, str]]:
+        """By what the release calls them: their names on the server, where they are, and their checksums."""
+        node, payload = self.node, self.payload
+        return {
+            NODE: (f"node-{node.sha256[:16]}.qcow2", node.qcow2, node.sha256),
+            PAYLOAD: (f"payload-{payload.sha256[:16]}.img", payload.path, payload.sha256),
+        }
+
+    def release(self, plan: LabPlan) -> dict[str, ReleaseFile]:
+        url = f"http://{plan.gateway.ip}:{FILES_PORT}"
+        return {what: ReleaseFile(f"{url}/{name}", sha256) for what, (name, _, sha256) in self.files.items()}
+
+
+async def _prepare(roots: Roots, bus: Bus, drivers: Drivers) -> _Supplies:
+    with bus.step("images"):
+        boot = await ensure_deploy_image(roots.images, drivers.processes, bus)
+        node = await ensure_node_image(roots.images, drivers.processes, bus)
+        deploy = {"vmlinuz": boot.kernel, "initramfs": boot.initramfs, "esp": boot.esp}
+        return _Supplies(
+            boot, node, await ensure_payload(roots.images, drivers.processes, bus, ironic_packages(), deploy)
+        )
+
+
+async def _ready_plan(paths: LabPaths) -> LabPlan:
+    """Raises LabError where the lab has not come far enough, or too far."""
+    spec = recorded_spec(paths)
+    reached = Journal(paths.journal, paths.goal).read().reached
+    if spec is None or NEEDED not in reached or not await ControlClient(paths.socket).alive():
+        raise LabError(
+            f"the lab {paths.name} has no BMCs yet, or does not run",
+            hint=f"`rackless up --name {paths.name} --until bmc`",
+        )
+    if TAKEN in reached:
+        raise LabError(
+            f"the lab {paths.name} installs its hosts itself",
+            why="hosts are looked after by one engine at a time, and this lab's own has begun",
+            hint="make a lab for the install: `rackless up --until bmc` with another --name",
+        )
+    return plan_lab(spec)
+
+
+def _refuse_other_lab(found: InstallFolder, plan: LabPlan, paths: LabPaths) -> None:
+    wrong = [
+        f"{what} is {given} in the install-config and {planned} in the lab"
+        for what, given, planned in (
+            ("the API VIP", found.metal.api_vips[0], str(plan.api_vip)),
+            ("the bridge for the bootstrap machine", found.metal.external_bridge, plan.baremetal.name),
+        )
+        if given != planned
+    ]
+    if wrong:
+        raise InputError(
+            f"this install is not for the lab {paths.name}",
+            why="; ".join(wrong),
+            hint=f"`rackless install-config --name {paths.name}` writes one that is",
+        )
+
+
+@asynccontextmanager
+async def _release_server(supplies: _Supplies, plan: LabPlan, paths: LabPaths, drivers: Drivers) -> AsyncIterator[None]:
+    """Serves what the install takes for as long as it is followed, at the lab's gateway."""
+    root = paths.state / "release"
+    root.mkdir(exist_ok=True)
+    for name, path, _ in supplies.files.values():
+        if not (root / name).exists():
+            (root / name).unlink(missing_ok=True)
+            (root / name).symlink_to(path)
+    argv = [sys.executable, "-P", "-m", _SERVER, str(root), str(plan.gateway.ip)]
+    child = await drivers.processes.start(
+        inside_command(paths.name, argv, paths.roots, drivers), log=paths.logs / "release.log"
+    )
+    try:
+        yield
+    finally:
+        await child.stop()
+
+
+async def _ensure_vm(
+    found: InstallFolder, supplies: _Supplies, plan: LabPlan, paths: LabPaths, bus: Bus, drivers: Drivers
+) -> None:
+    kvm = (remembered_kvm(paths.roots.cache, drivers.computer) or (False, ""))[0]
+    deploy, node = supplies.deploy, supplies.node
+    used = paths.state / "install-supplies.json"  # the VM's disk reads the node image for as long as it is there
+    save_supplies(used, Supplies(None, deploy.kernel, deploy.initramfs, deploy.esp, node.qcow2, node.sha256, kvm))
+    register_use(paths, used)
+    setting = replace(
+        _setting("ensure", found, plan, paths),
+        bridges=found.bridges,
+        image=str(supplies.node.qcow2),
+        config=str((found.folder / "bootstrap.ign").absolute()),
+        kvm=kvm,
+    )
+    with bus.step("VM") as step:
+        if (await _inside(setting, paths, drivers))["changed"]:
+            step.detail = f"{vm.name_of(found.infrastructure)} on {found.metal.external_bridge}"
+        else:
+            step.unchanged("it runs")
+
+
+def _setting(action: str, found: InstallFolder, plan: LabPlan, paths: LabPaths) -> VmSetting:
+    return VmSetting(
+        action,
+        found.infrastructure,
+        str(paths.state),
+        str(disk_folder(plan, paths)),
+        str(paths.console(vm.name_of(found.infrastructure))),
+        {str(ours): str(theirs) for ours, theirs in mounts(plan, paths).items()},
+    )
+
+
+async def _inside(setting: VmSetting, paths: LabPaths, drivers: Drivers) -> dict[str, Any]:
+    file = paths.state / "bootstrap-vm.json"
+    write_secret(file, setting.dump())
+    try:
+        argv = [sys.executable, "-P", "-m", _INSIDE, str(file)]
+        done = await drivers.processes.run(
+            inside_command(paths.name, argv, paths.roots, drivers), check=False, within=_VM_WITHIN
+        )
+    finally:
+        file.unlink(missing_ok=True)
+    try:
+        answer = json.loads(done.stdout.strip().splitlines()[-1])
+    except (ValueError, IndexError):
+        answer = {"failed": "the VM could not be made", "why": done.stderr.strip()[-1000:], "hint": ""}
+    if "failed" in answer:
+        raise InfrastructureFailed(answer["failed"], why=answer["why"], hint=answer["hint"])
+    assert isinstance(answer, dict)
+    return answer
+
+
+@asynccontextmanager
+async def _api(found: InstallFolder, paths: LabPaths, drivers: Drivers) -> AsyncIterator[ApiConnection]:
+    """The cluster's API as its administrator, through the lab's door on the hypervisor's loopback."""
+    url = host_url(paths.cluster_port)
+    if url is None:
+        raise LabError(f"the lab {paths.name} has no way to its cluster's API", hint="give it a control plane")
+    with tempfile.TemporaryDirectory(prefix="rackless-install-") as keep:
+        access, _ = read_kubeconfig(found.kubeconfig, Path(keep))
+        api = drivers.open_api(Access(url, access.ca, access.certificate, access.key, access.token), patience=0.0)
+        try:
+            yield api
+        finally:
+            await api.close()

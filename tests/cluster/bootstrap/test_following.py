@@ -1,0 +1,132 @@
+"""An install as it is seen from the lab: a console that grows, an API that comes up."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rackless.cluster.bootstrap.following import BootstrapConsole, BootstrapFailed, Following
+from rackless.cluster.bootstrap.telling import render_line
+from rackless.drivers.fake.clock import VirtualClock
+from rackless.drivers.fake.resources import MemoryResources
+from rackless.errors import GaveUp
+from rackless.events import Bus, Event, Note
+from rackless.ports.api import ApiUnreachable
+
+
+class ComingUp(MemoryResources):
+    """An API that answers from some moment on."""
+
+    def __init__(self, clock: VirtualClock, at: float) -> None:
+        super().__init__()
+        self._clock, self._at = clock, at
+
+    async def list(self, kind: str, **more: Any) -> Any:
+        if self._clock.now() < self._at:
+            raise ApiUnreachable("the API does not answer", why="connection refused")
+        return await super().list(kind, **more)
+
+
+def following(tmp_path: Path, at: float = 90.0) -> tuple[Following, VirtualClock, list[str]]:
+    clock, bus, told = VirtualClock(), Bus(), list[str]()
+
+    def hear(event: Event) -> None:
+        if isinstance(event, Note) and event.level != "progress":
+            told.append(event.message)
+
+    bus.subscribe(hear)
+    return Following(BootstrapConsole(tmp_path / "console.log"), ComingUp(clock, at), clock, bus), clock, told
+
+
+async def test_it_waits_for_the_api_and_tells_every_manifest(tmp_path: Path) -> None:
+    followed, clock, told = following(tmp_path)
+    lines = [
+        "Booting...",
+        render_line({"manifest": "Secret a/b", "file": "x", "refused": "no such namespace"}),
+        render_line({"manifest": "Namespace a", "file": "x", "made": True, "done": 1, "of": 2}),
+        render_line({"manifest": "Secret a/b", "file": "x", "made": False, "done": 2, "of": 2}),
+        render_line({"phase": "manifests applied", "count": 2}),
+    ]
+    (tmp_path / "console.log").write_text("\n".join(lines) + "\n")
+    await clock.run(followed.await_api())
+    assert 90 <= clock.now() < 92
+    await clock.run(followed.await_manifests())
+    assert told == [
+        "Secret a/b is not taken yet: no such namespace",
+        "1/2 Namespace a made",
+        "2/2 Secret a/b was there",
+    ]
+
+
+async def test_a_bootstrap_that_says_it_cannot_go_on_is_believed(tmp_path: Path) -> None:
+    followed, clock, _ = following(tmp_path, at=1e9)
+    (tmp_path / "console.log").write_text(render_line({"failed": "the manifest x cannot be read"}) + "\n")
+    with pytest.raises(BootstrapFailed) as raised:
+        await clock.run(followed.await_api())
+    assert "the manifest x cannot be read" in raised.value.why and "console.log" in raised.value.hint
+
+
+async def test_an_api_that_never_answers_is_given_up_with_what_was_seen_last(tmp_path: Path) -> None:
+    followed, clock, _ = following(tmp_path, at=1e9)
+    with pytest.raises(GaveUp, match="bootstrap's API") as raised:
+        await clock.run(followed.await_api())
+    assert "connection refused" in raised.value.why
+
+
+def host(state: str, error: str = "") -> dict[str, Any]:
+    return {
+        "apiVersion": "metal3.io/v1alpha1",
+        "kind": "BareMetalHost",
+        "metadata": {
+            "name": "ctrl-0",
+            "namespace": "openshift-machine-api",
+            "labels": {"installer.openshift.io/role": "control-plane"},
+        },
+        "spec": {},
+        "status": {"provisioning": {"state": state}, "errorMessage": error},
+    }
+
+
+def node(ready: str) -> dict[str, Any]:
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": "ctrl-0"},
+        "status": {"conditions": [{"type": "Ready", "status": ready}]},
+    }
+
+
+async def test_the_control_plane_is_there_when_its_hosts_are_provisioned_and_its_nodes_ready(tmp_path: Path) -> None:
+    followed, clock, told = following(tmp_path, at=0)
+    api = followed.api
+
+    async def go_on() -> None:
+        for record in (
+            host("inspecting"),
+            host("provisioning", "no image"),
+            host("provisioned"),
+            node("False"),
+            node("True"),
+        ):
+            await api.apply(record)
+            place = record["metadata"].get("namespace")
+            await api.patch_status(record["kind"], "ctrl-0", record["status"], namespace=place)
+            await clock.sleep(10)
+
+    async def both() -> None:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(go_on())
+            group.create_task(followed.await_control_plane())
+
+    await clock.run(both())
+    assert told == [
+        "ctrl-0 inspecting",
+        "ctrl-0 provisioning: no image",
+        "ctrl-0 provisioned",
+        "waits for ctrl-0",
+        "ctrl-0 ready",
+    ]
+    assert 40 <= clock.now() <= 50

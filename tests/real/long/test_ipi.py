@@ -1,0 +1,73 @@
+"""An install by its own bootstrap machine, in a lab that has nothing but servers and BMCs."""
+
+from __future__ import annotations
+
+import base64
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.real.conftest import PretendHost
+from tests.real.test_stranger import KEY, PULL_SECRET
+
+pytestmark = [pytest.mark.real, pytest.mark.long]
+
+LAB = """\
+name: ipi
+servers:
+  ctrl: {role: control-plane, count: 1}
+"""
+VIP = "192.168.111.5"
+BOOTSTRAP = "192.168.111.9"
+
+
+@pytest.fixture
+def folder(host: PretendHost) -> Path:
+    """A lab with BMCs, and a folder with its install-config."""
+    (host.folder / "lab.yaml").write_text(LAB)
+    (host.folder / "pull-secret").write_text(PULL_SECRET)
+    (host.folder / "key.pub").write_text(KEY)
+    host.rackless("up", "--until", "bmc", "--no-install", timeout=1800)
+    place = host.folder / "site"
+    place.mkdir()
+    options = ("--pull-secret", "pull-secret", "--ssh-key", "key.pub", "-o", str(place / "install-config.yaml"))
+    host.rackless("install-config", *options)
+    return place
+
+
+def inside(host: PretendHost, *argv: str) -> str:
+    return host.rackless("exec", "--", *argv).stdout
+
+
+def test_a_bootstrap_machine_has_its_lease_serves_its_api_and_leaves_nothing(host: PretendHost, folder: Path) -> None:
+    host.rackless("install", "create", "cluster", "--dir", str(folder), timeout=1800)
+
+    kubeconfig = json.loads((folder / "auth/kubeconfig").read_text())
+    ca = host.folder / "api.crt"
+    ca.write_bytes(base64.b64decode(kubeconfig["clusters"][0]["cluster"]["certificate-authority-data"]))
+    assert inside(host, "curl", "-sf", "--cacert", str(ca), f"https://{VIP}:6443/readyz") == "ok"
+    assert inside(host, "timeout", "20", "bash", "-c", f"head -c 7 </dev/tcp/{BOOTSTRAP}/22") == "SSH-2.0"
+    hosts = json.loads(
+        inside(host, "kubectl", "--kubeconfig", str(folder / "auth/kubeconfig"), "get", "bmh", "-A", "-o", "json")
+    )
+    assert [each["metadata"]["name"] for each in hosts["items"]] == ["ctrl-0"]
+
+    pointer = json.loads((folder / "master.ign").read_text())["ignition"]
+    (believed,) = pointer["security"]["tls"]["certificateAuthorities"]
+    root = host.folder / "root.crt"
+    root.write_bytes(base64.b64decode(believed["source"].partition("base64,")[2]))
+    url = pointer["config"]["merge"][0]["source"]
+    rendered = json.loads(inside(host, "curl", "-sf", "--cacert", str(root), url))
+    assert rendered["ignition"]["version"].startswith("3.")
+    missing = inside(host, "curl", "-s", "-o", "/dev/null", "-w", "%{http_code}", "--cacert", str(root), f"{url}x")
+    assert missing == "404"
+
+    again = host.rackless("install", "create", "cluster", "--dir", str(folder), timeout=600)
+    assert "it runs" in again.stdout
+    host.rackless("install", "destroy", "bootstrap", "--dir", str(folder))
+    assert inside(host, "virsh", "list", "--all", "--name").split() == ["ctrl-0"]
+    assert sorted(path.name for path in (host.folder / "state/ipi/disks").glob("*bootstrap*")) == []
+    host.rackless("destroy", "--yes")
+    assert host.inhabitants("ipi") == []
+    assert [str(path) for place in ("state", "run") for path in (host.folder / place).glob("*")] == []
