@@ -77,21 +77,24 @@ def _show(answer: WhyAnswer, subject: str, console: Console) -> None:
 
 def _show_one(found: Diagnosis, console: Console) -> None:
     width = max(min(console.width, 120) - 6, 40)
-    first, *more = textwrap.wrap(found.cause.message, width)
-    console.print(Text.assemble(("✗ ", "bold red"), (first, "bold"), (f"  {found.rule}" if not more else "", "dim")))
-    for number, line in enumerate(more):
-        console.print(
-            Text.assemble("  ", (line, "bold"), (f"  {found.rule}" if number == len(more) - 1 else "", "dim"))
-        )
+    lines = _wrapped(found.cause.message, width)
+    for number, line in enumerate(lines):
+        last = number == len(lines) - 1
+        mark = ("✗ ", "bold red") if number == 0 else ("  ", "")
+        console.print(Text.assemble(mark, (line, "bold"), (f"  {found.rule}" if last else "", "dim")))
     for one in found.cause.evidence[:_MOST_EVIDENCE]:
-        at = f"{one.at}  " if one.at else ""
-        head, *rest = textwrap.wrap(one.text, width) or [""]
-        console.print(Text.assemble("    ", (f"{at}{one.source}: ", "dim"), head))
-        for line in rest:
-            console.print("      " + line)
+        seen = f"{one.at}  {one.source}: " if one.at else f"{one.source}: "
+        head, *more = _wrapped(seen + one.text, width)
+        console.print(Text.assemble("    ", (head[: len(seen)], "dim"), head[len(seen) :]))
+        for line in more:
+            console.print(f"      {line}")
     if (left := len(found.cause.evidence) - _MOST_EVIDENCE) > 0:
         console.print(Text(f"    … and {left} lines more with --json", "dim"))
-    head, *rest = textwrap.wrap(found.cause.remedy, width)
+    head, *more = _wrapped(found.cause.remedy, width)
     console.print(Text.assemble(("  do: ", "bold cyan"), head))
-    for line in rest:
-        console.print("      " + line)
+    for line in more:
+        console.print(f"      {line}")
+
+
+def _wrapped(text: str, width: int) -> list[str]:
+    return textwrap.wrap(text, width, break_long_words=False, break_on_hyphens=False) or [""]
