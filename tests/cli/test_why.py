@@ -31,6 +31,13 @@ def test_one_sentence_its_evidence_and_what_to_do(tmp_path: Path) -> None:
     assert "do: check OPENSHIFT_INSTALL_OS_IMAGE_OVERRIDE" in said
 
 
+def test_a_log_does_nothing_to_the_terminal(tmp_path: Path) -> None:
+    words = "failed to create bootstrap: \x1b[31m[bold]no pool[/bold] \x07 here"
+    (tmp_path / ".openshift_install.log").write_text(f'level=error msg="{words}"\n')
+    done = CliRunner().invoke(cli, ["why", "--installer-dir", str(tmp_path)])
+    assert "[bold]no pool[/bold]" in done.output and "\x1b" not in done.output and "\x07" not in done.output
+
+
 def test_a_script_gets_findings(tmp_path: Path) -> None:
     done = CliRunner().invoke(cli, ["why", "--installer-dir", str(failed_run(tmp_path)), "--json"])
     (found,) = json.loads(done.output)["findings"]

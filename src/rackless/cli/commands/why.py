@@ -57,7 +57,7 @@ def why(
     if as_json:
         print_json(answer.as_json())
     else:
-        _show(answer, subject, Console(highlight=False, soft_wrap=True))
+        _show(answer, subject, Console(highlight=False, soft_wrap=True, markup=False, emoji=False))
     if answer.findings:
         ctx.exit(FINDINGS)
 
@@ -97,4 +97,6 @@ def _show_one(found: Diagnosis, console: Console) -> None:
 
 
 def _wrapped(text: str, width: int) -> list[str]:
-    return textwrap.wrap(text, width, break_long_words=False, break_on_hyphens=False) or [""]
+    """Without what a log could do to a terminal."""
+    plain = "".join(sign if sign.isprintable() else " " for sign in text)
+    return textwrap.wrap(plain, width, break_long_words=False, break_on_hyphens=False) or [""]
