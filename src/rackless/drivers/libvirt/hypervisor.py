@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import AsyncIterator, Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
 
-from rackless.drivers.libvirt import domain_xml, firmware_xml, grants, nvram
-from rackless.drivers.libvirt.binding import libvirt, libvirt_qemu
+from rackless.drivers.libvirt import domain_xml, firmware_xml, grants
+from rackless.drivers.libvirt.binding import libvirt
 from rackless.drivers.libvirt.connection import LOST, REBOOT, Connection
+from rackless.drivers.libvirt.one_start import ask_for_setup, restore_order
 from rackless.drivers.libvirt.places import LibvirtPlaces
+from rackless.drivers.libvirt.reading import DomainReader
 from rackless.errors import LabError
 from rackless.ports.hypervisor import (
     BootDevice,
-    Disk,
     FirmwareChoice,
     NoSuchServer,
-    Power,
     Server,
     ServerChange,
     ServerEvent,
@@ -43,7 +41,7 @@ class LibvirtHypervisor:
         self._files = firmware_xml.files() if connection.local else {}
         self._handles: dict[str, tuple[Any, Any]] = {}
         connection.listen(self._forget_handle)
-        self._eyes = _Eyes(self._files, self._places, local=connection.local)
+        self._reader = DomainReader(self._files, self._places, local=connection.local)
 
     async def ensure(self, server: Server) -> bool:
         """A running server goes on as it is; its new hardware counts from its next start."""
@@ -94,14 +92,14 @@ class LibvirtHypervisor:
         await self._connection.call(work)
 
     async def servers(self) -> list[ServerState]:
-        return await self._connection.call(self._eyes.observe_all)
+        return await self._connection.call(self._reader.observe_all)
 
     async def observe(self, name: str) -> ServerState | None:
         def work(conn: Any) -> ServerState | None:
             domain = _lookup(conn, name)
             if domain is None:
                 return None
-            return self._eyes.observe(domain, active=bool(domain.isActive()), lasting=bool(domain.isPersistent()))
+            return self._reader.observe(domain, active=bool(domain.isActive()), lasting=bool(domain.isPersistent()))
 
         return await self._connection.call(work)
 
@@ -114,13 +112,13 @@ class LibvirtHypervisor:
             if domain.isActive():
                 return
             if boot is BootDevice.SETUP:
-                _ask_for_setup(domain)
+                ask_for_setup(domain)
                 domain.create()
                 return
             # Started from a changed copy; the definition itself stays as it is.
             defined = domain.XMLDesc(libvirt().VIR_DOMAIN_XML_INACTIVE | libvirt().VIR_DOMAIN_XML_SECURE)
             started = conn.createXML(domain_xml.with_first(defined, boot))
-            _restore_order(started, defined)
+            restore_order(started, defined)
 
         await self._connection.call(work)
 
@@ -334,126 +332,3 @@ def _find(conn: Any, name: str) -> Any:
     if domain is None:
         raise NoSuchServer(f"there is no server {name}", hint="`rackless up` defines the servers of the lab")
     return domain
-
-
-class _Eyes:
-    """Looks at domains; what a definition says is read once, and again when it says something else."""
-
-    def __init__(self, files: firmware_xml.Files, places: LibvirtPlaces, *, local: bool) -> None:
-        self._files = files
-        self._places = places
-        self._local = local
-        self._known: dict[str, tuple[str, ServerState]] = {}
-
-    def observe(self, domain: Any, *, active: bool, lasting: bool) -> ServerState:
-        xml = domain.XMLDesc(libvirt().VIR_DOMAIN_XML_INACTIVE)
-        power = Power.ON if active else Power.OFF
-        known = self._known.get(domain.name())
-        if known is not None and known[0] == xml and all(disk.size_bytes for disk in known[1].disks):
-            same = known[1].power is power and known[1].lasting is lasting
-            return known[1] if same else replace(known[1], power=power, lasting=lasting)
-        state = replace(self._read(domain, xml, power), lasting=lasting)
-        self._known[state.name] = (xml, state)
-        return state
-
-    def observe_all(self, conn: Any) -> list[ServerState]:
-        """One question per domain, not three: which of them run, and which have no definition, is asked once."""
-        api = libvirt()
-        domains = conn.listAllDomains()
-        active = {domain.name() for domain in conn.listAllDomains(api.VIR_CONNECT_LIST_DOMAINS_ACTIVE)}
-        passing = {domain.name() for domain in conn.listAllDomains(api.VIR_CONNECT_LIST_DOMAINS_TRANSIENT)}
-        seen = (self._unless_gone(one, one.name() in active, one.name() not in passing) for one in domains)
-        found = [state for state in seen if state is not None]
-        names = {state.name for state in found}
-        self._known = {name: known for name, known in self._known.items() if name in names}
-        return found
-
-    def _unless_gone(self, domain: Any, active: bool, lasting: bool) -> ServerState | None:
-        """None when it was undefined after it was listed."""
-        try:
-            return self.observe(domain, active=active, lasting=lasting)
-        except libvirt().libvirtError as error:
-            if error.get_error_code() == libvirt().VIR_ERR_NO_DOMAIN:
-                return None
-            raise
-
-    def _read(self, domain: Any, xml: str, power: Power) -> ServerState:
-        element = ET.fromstring(xml)
-        parsed = domain_xml.parse_element(element)
-        return ServerState(
-            name=parsed.name,
-            uuid=parsed.uuid,
-            power=power,
-            memory_mib=parsed.memory_mib,
-            vcpus=parsed.vcpus,
-            firmware=parsed.firmware.kind,
-            macs=parsed.macs,
-            disks=tuple(self._disk(domain, path, serial) for path, serial in parsed.disks),
-            media=self._places.outside(parsed.media) if parsed.media is not None else None,
-            boot_first=parsed.boot_first,
-            secure_boot=parsed.firmware.secure_boot,
-            offers=firmware_xml.offers(element, self._files),
-            setup_screen=self._local and firmware_xml.nvram(element) is not None,
-        )
-
-    def _disk(self, domain: Any, path: Path, serial: str) -> Disk:
-        """One that an earlier version started has its disk by the path that we see."""
-        ours = self._places.outside(path)
-        return Disk(ours, _capacity(domain, path) or _capacity(domain, ours), serial)
-
-
-def _ask_for_setup(domain: Any) -> None:
-    """Through the firmware's own variables, which are a file while the server is off."""
-    defined = ET.fromstring(domain.XMLDesc(libvirt().VIR_DOMAIN_XML_INACTIVE))
-    path, template = firmware_xml.nvram(defined), firmware_xml.template(defined)
-    if path is None:
-        raise LabError(f"{domain.name()} has no set-up screen", why="its firmware keeps no variables")
-    try:
-        if not path.exists() and template is not None:  # it was never started
-            path.touch(mode=0o600)
-            path.write_bytes(template.read_bytes())
-        with path.open("r+b") as file:
-            changed = nvram.ask_for_setup(file.read())
-            file.seek(0)
-            file.write(changed)
-    except (OSError, nvram.NotUnderstood) as error:
-        raise LabError(
-            f"the firmware of {domain.name()} cannot be asked for its set-up screen", why=str(error)
-        ) from error
-
-
-def _capacity(domain: Any, path: Path) -> int:
-    try:
-        return int(domain.blockInfo(str(path))[0])
-    except libvirt().libvirtError:
-        return 0
-
-
-def _restore_order(started: Any, defined: str) -> None:
-    """Let a reboot by the guest itself use the defined order.
-
-    The firmware has already been handed the order of this start; QEMU builds the next one from the devices' indexes at
-    the next reset. Two devices cannot have one index, so all are cleared before they are set.
-    """
-    live = ET.fromstring(started.XMLDesc(0))
-    if live.get("type") not in ("qemu", "kvm"):
-        return
-    order = ET.fromstring(defined)
-    wanted: dict[str, int] = {}
-    for device in BootDevice:
-        for running, place in zip(domain_xml.bootable(live, device), domain_xml.places(order, device), strict=True):
-            if (alias := running.find("alias")) is not None:
-                wanted[alias.get("name", "")] = -1 if place is None else place
-    for name in wanted:
-        _set_index(started, name, -1)
-    for name, place in wanted.items():
-        if place >= 0:
-            _set_index(started, name, place)
-
-
-def _set_index(domain: Any, alias: str, index: int) -> None:
-    command = {
-        "execute": "qom-set",
-        "arguments": {"path": f"/machine/peripheral/{alias}", "property": "bootindex", "value": index},
-    }
-    libvirt_qemu().qemuMonitorCommand(domain, json.dumps(command), 0)
