@@ -24,10 +24,13 @@ from rackless.ports.clock import Clock
 from rackless.ports.provisioner import Again, ErrorKind, Failed, HostAccess, Provisioner
 from rackless.ports.resources import Conflict, Key, Record, Resources, key_of
 from rackless.provisioning.baremetalhost import (
+    CLEAN,
     FINALIZER,
     HARDWARE_DATA,
+    INSPECT,
     KIND,
     PAUSED,
+    REBOOT,
     RETRY,
     BadRecord,
     Host,
@@ -69,6 +72,8 @@ PHASE_ERRORS: Mapping[State, ErrorKind] = {
     State.POWERING_OFF: ErrorKind.POWER,
 }
 """What an error that nobody expected is called in each state; elsewhere it is one of registration."""
+RESTING = (State.AVAILABLE, State.PROVISIONED)
+"""States in which only the power is looked after, unless somebody wants something else."""
 
 
 @dataclass
@@ -141,17 +146,37 @@ class HostController:
             known.progress.at(host.status.state)
         if RETRY in host.annotations:
             return _forgiven(host)
-        outcome, version = await self._step(host, known)
-        outcome = escape(host, self._in_time(host, known, outcome))
-        if isinstance(outcome, Failed) and (seen := self.evidence(host.name)):
-            outcome = Failed(outcome.kind, f"{outcome.message}\n{seen}")
+        outcome, version = await self._decide(host, known)
         if isinstance(outcome, Gone):
             await self._resources.delete(HARDWARE_DATA, host.name, namespace=key.namespace)
             kept = [name for name in host.finalizers if name != FINALIZER]
             return Result(
                 change={"metadata": {"finalizers": kept}}, events=(Happened("Deleted", "nothing of it is left"),)
             )
-        return await self._settled(host, record, outcome, version, known)
+        status, after = await self._settled(host, record, outcome, version, known)
+        events = _events(host.status, status, outcome)
+        further = replace(host, status=status)
+        if isinstance(outcome, Move) and _rests(further):
+            # how it stands there is part of the same write, unless that leads elsewhere
+            second, version = await self._decide(further, known)
+            if isinstance(second, Stay | Failed):
+                status, after = await self._settled(further, record, second, version, known)
+                events += _events(further.status, status, second)
+        answered = outcome.answered if isinstance(outcome, Move | Stay) else ""
+        return Result(
+            after,
+            status=status_record(status, host.spec.credentials_name) if status != host.status else None,
+            change=_without(answered) if answered in host.annotations else None,
+            events=(*events, *_unused(host, outcome, known.access)),
+        )
+
+    async def _decide(self, host: Host, known: _Known) -> tuple[Outcome, str]:
+        """One step, and what it means when it took too long, or keeps failing."""
+        outcome, version = await self._step(host, known)
+        outcome = escape(host, self._in_time(host, known, outcome))
+        if isinstance(outcome, Failed) and (seen := self.evidence(host.name)):
+            outcome = Failed(outcome.kind, f"{outcome.message}\n{seen}")
+        return outcome, version
 
     async def _apart(self, host: Host, known: _Known) -> Result:
         """A host that the provisioner does not look after, until the annotation is gone, or the host."""
@@ -249,7 +274,7 @@ class HostController:
 
     async def _settled(
         self, host: Host, record: Record, outcome: Stay | Move | Failed, version: str, known: _Known
-    ) -> Result:
+    ) -> tuple[Status, float | None]:
         before = replace(host.status, good_credentials=version or host.status.good_credentials)
         status, after = settle(before, outcome, self.now(), self.back_off, self.chance)
         # told before it is stored: whoever waits for the stored state has then already heard how it was reached
@@ -261,13 +286,7 @@ class HostController:
             known.progress.doing(outcome.doing)
         if isinstance(outcome, Move) and status.hardware is not None and "hardware" in outcome.changes:
             await self._keep_hardware(host, record, status.hardware)
-        answered = outcome.answered if isinstance(outcome, Move | Stay) else ""
-        return Result(
-            after,
-            status=status_record(status, host.spec.credentials_name) if status != host.status else None,
-            change=_without(answered) if answered in host.annotations else None,
-            events=(*_events(host.status, status, outcome), *_unused(host, outcome, known.access)),
-        )
+        return status, after
 
     async def _keep_hardware(self, host: Host, record: Record, hardware: Mapping[str, Any]) -> None:
         """What was found, beside the host; what an earlier inspection found is replaced."""
@@ -305,6 +324,12 @@ def _forgiven(host: Host) -> Result:
 
 def _without(annotation: str) -> dict[str, Any]:
     return {"metadata": {"annotations": {annotation: None}}}
+
+
+def _rests(host: Host) -> bool:
+    """Nobody wants anything of a host that has come to rest, so that its next step only looks."""
+    wishes = [name for name in host.annotations if name.partition("/")[0] in (REBOOT, INSPECT) or name == CLEAN]
+    return host.status.state in RESTING and not wishes and not host.deleting and not wants_detached(host)
 
 
 def _events(before: Status, after: Status, outcome: Stay | Move | Failed) -> tuple[Happened, ...]:

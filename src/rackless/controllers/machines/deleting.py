@@ -72,7 +72,7 @@ def give_back(draft: Draft) -> bool:
     if not busy:
         draft.tell("HostReleased", f"host {name} can be had by others")
         return True
-    said = f"host {name} is {state}"
+    said = f"what is on host {name} is taken off"
     if status.get("errorMessage"):
         said += f"; {status.get('errorType')}: {status['errorMessage']}"
     if draft.condition("InstanceExists", "True", "Deprovisioning", said):

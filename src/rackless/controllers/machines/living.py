@@ -125,7 +125,12 @@ def claim(draft: Draft) -> bool:
     draft.host_events.append(Happened("Claimed", f"Machine {machine.name} has it now"))
     draft.tell("HostClaimed", choice.why)
     _claimed(draft, choice.host, choice.why)
+    draft.condition("InstanceExists", "False", "HostNotProvisioned", _unprovisioned(choice.host))
     return False
+
+
+def _unprovisioned(host: Record) -> str:
+    return f"host {host['metadata']['name']} has no system yet"
 
 
 def _adoptable(host: Record) -> bool:
@@ -174,7 +179,7 @@ def follow(draft: Draft) -> bool:
         draft.annotate(**{DELETE_FIRST[0]: "host"})
         draft.tell("HostDeleted", f"its host {machine.host} is being deleted: this Machine goes first", "Warning")
     if state not in EXISTS:
-        said = f"host {host['metadata']['name']} is {state or 'new'}"
+        said = _unprovisioned(host)  # the same in all states on its way: which one is in an annotation
         failed = str(status.get("errorMessage") or "")
         if failed:
             said += f"; {status.get('errorType')}: {failed}"

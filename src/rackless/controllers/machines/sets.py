@@ -25,6 +25,9 @@ AT_ONCE = 16
 _LETTERS = "bcdfghjklmnpqrstvwxz2456789"
 """As Kubernetes names things: no vowels, no words."""
 
+TOLD_AT_ONCE = 8
+"""Machines that one Event of a set names."""
+
 
 @dataclass
 class MachineSetController:
@@ -113,17 +116,24 @@ class MachineSetController:
         lacking = _replicas(record) - len(staying)
         if lacking > 0:
             made = await _each(range(lacking), lambda _: self._make(record))
+            there = f"{len(staying)} of {_replicas(record)}"
             return [
-                Happened("SuccessfulCreate", f"{name} is made: {len(staying)} of {_replicas(record)}") for name in made
+                Happened("SuccessfulCreate", f"{', '.join(some)} {_are(some)} made: there were {there}")
+                for some in _batches(made)
             ]
         policy = record["spec"].get("deletePolicy") or "Random"
         chosen = counting.leaving(policy, staying, -lacking, self.now())
         await _each(chosen, lambda each: self._delete(each[0]))
+        reasons: dict[str, list[str]] = {}
+        for machine, why in chosen:
+            reasons.setdefault(why, []).append(machine["metadata"]["name"])
         return [
             Happened(
-                "SuccessfulDelete", f"{machine['metadata']['name']} goes, for {_replicas(record)} are wanted: {why}"
+                "SuccessfulDelete",
+                f"{', '.join(some)} {'go' if len(some) > 1 else 'goes'}, for {_replicas(record)} are wanted: {why}",
             )
-            for machine, why in chosen
+            for why, names in reasons.items()
+            for some in _batches(names)
         ]
 
     def _leaves(self, machine: Record) -> bool:
@@ -187,6 +197,15 @@ class MachineSetController:
 
     def stopped(self, key: Key) -> None:
         """Nothing is kept between looks."""
+
+
+def _batches(names: Sequence[str]) -> Iterable[Sequence[str]]:
+    """One Event tells of several Machines."""
+    return (names[at : at + TOLD_AT_ONCE] for at in range(0, len(names), TOLD_AT_ONCE))
+
+
+def _are(names: Sequence[str]) -> str:
+    return "are" if len(names) > 1 else "is"
 
 
 def machineset_controller(
