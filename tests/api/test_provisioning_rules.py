@@ -70,7 +70,10 @@ def test_what_the_operator_takes_is_taken(spec: dict[str, Any]) -> None:
         ({"provisioningOSDownloadURL": f"ftp://a/b.qcow2.gz?sha256={SUM}"}, 'unsupported scheme "ftp"'),
         ({"provisioningOSDownloadURL": "http://a/b.qcow2.gz"}, "is missing"),
         ({"provisioningOSDownloadURL": "http://a/b.qcow2.gz?sha256=ab"}, "sha256 parameter"),
-        ({"provisioningOSDownloadURL": f"http://a/b.qcow2?sha256={SUM}"}, "must end in .qcow2.gz or .qcow2.xz"),
+        (
+            {"provisioningOSDownloadURL": f"http://a/b.iso?sha256={SUM}"},
+            "must end in .qcow2.gz, .qcow2.xz, .qcow2 or .raw",
+        ),
         (
             {
                 "provisioningIP": "fd2e:6f44::2",

@@ -27,6 +27,11 @@ def provisioning_problems(writing: Writing) -> list[Cause]:
     ]
 
 
+IMAGE_ENDINGS = (".qcow2.gz", ".qcow2.xz", ".qcow2", ".raw")
+"""The cluster-baremetal-operator knows the compressed ones only; its machine-os-downloader unpacks them. Here hosts take an
+image as it is served."""
+
+
 def mode_of(spec: Json) -> str:
     return spec.get("provisioningNetwork") or ("Unmanaged" if spec.get("provisioningDHCPExternal") else "Managed")
 
@@ -65,11 +70,9 @@ def _image(url: str) -> Iterator[tuple[str, str]]:
         yield at, f'the sha256 parameter in the provisioningOSDownloadURL "{url}" is missing'
     elif len(checksum) != 64:
         yield at, f'the sha256 parameter in the provisioningOSDownloadURL "{url}" is invalid'
-    if not parts.path.endswith((".qcow2.gz", ".qcow2.xz")):
-        yield (
-            at,
-            f'the provisioningOSDownloadURL provided: "{url}" is an OS image and must end in .qcow2.gz or .qcow2.xz',
-        )
+    if not parts.path.endswith(IMAGE_ENDINGS):
+        must = f"must end in {', '.join(IMAGE_ENDINGS[:-1])} or {IMAGE_ENDINGS[-1]}"
+        yield at, f'the provisioningOSDownloadURL provided: "{url}" is an OS image and {must}'
 
 
 def _managed(spec: Json, own: Address, network: Network) -> Iterator[tuple[str, str]]:
