@@ -172,7 +172,8 @@ def test_a_lab_that_is_whole_is_looked_at_all_at_once_and_each_stage_once(tmp_pa
         runner = await whole(site)
         site.look_takes = 5.0
         before = asyncio.get_running_loop().time()
-        await runner.run(LAB_STAGES, ahead=LATER)
+        await runner.begin([*LAB_STAGES, *LATER])
+        await runner.run(LAB_STAGES)
         await runner.run(LATER)
         return asyncio.get_running_loop().time() - before
 
@@ -187,7 +188,8 @@ def test_what_was_seen_ahead_does_not_count_once_something_was_done(tmp_path: Pa
         runner = await whole(site)
         site.there.remove("api")
         ended = asyncio.get_running_loop().time()
-        await runner.run(LAB_STAGES, ahead=LATER)
+        await runner.begin([*LAB_STAGES, *LATER])
+        await runner.run(LAB_STAGES)
         site.there.remove("bmc")  # by what was done for the API
         await runner.run(LATER)
         assert asyncio.get_running_loop().time() == ended
@@ -201,7 +203,8 @@ def test_what_was_seen_ahead_is_forgotten_when_nobody_comes_for_it(tmp_path: Pat
 
     async def story() -> None:
         runner = await whole(site)
-        await runner.run(LAB_STAGES, ahead=LATER)
+        await runner.begin([*LAB_STAGES, *LATER])
+        await runner.run(LAB_STAGES)
         await asyncio.sleep(LOOK_COUNTS_FOR)
         await runner.run(LATER)
 
@@ -218,11 +221,14 @@ def test_a_failed_look_is_told_to_whoever_takes_it_and_to_nobody_else(tmp_path: 
         async def fails() -> Observed:
             raise LabError("cannot be looked at")
 
-        runner.stages = [replace(each, observe=fails) if each.name == "bmc" else each for each in runner.stages]
-        await runner.run(LAB_STAGES, ahead=LATER)
+        failing = {"bmc": {"observe": fails, "costly": True}}
+        runner.stages = [replace(each, **failing.get(each.name, {})) for each in runner.stages]
+        await runner.begin([*LAB_STAGES, *LATER])
+        await runner.run(LAB_STAGES)
         with pytest.raises(LabError, match="cannot be looked at"):
             await runner.run(LATER)
-        await runner.run(LAB_STAGES, ahead=LATER)
+        await runner.begin([*LAB_STAGES, *LATER])
+        await runner.run(LAB_STAGES)
         await runner.retire()
 
     live(story())
@@ -230,8 +236,15 @@ def test_a_failed_look_is_told_to_whoever_takes_it_and_to_nobody_else(tmp_path: 
 
 def test_what_was_never_reached_is_not_looked_at_ahead(tmp_path: Path) -> None:
     site = Site(tmp_path)
-    live(site.runner().run(LAB_STAGES, ahead=LATER))
-    assert "bmc" not in site.looks
+
+    async def story() -> None:
+        runner = site.runner()
+        await runner.begin([*LAB_STAGES, *LATER])
+        before = list(site.looks)
+        await runner.run(LAB_STAGES)
+        assert site.looks[len(before) :] == LAB_STAGES, "nothing was reached: each is looked at in its turn"
+
+    live(story())
 
 
 def test_a_lab_that_is_whole_is_not_written_about(tmp_path: Path) -> None:

@@ -54,8 +54,11 @@ def _looks(lab: RunningLab, folders: Callable[[], FolderWatch], own: int) -> lis
 
 
 def _works(lab: RunningLab, stop: Callable[[], Awaitable[None]]) -> list[Served]:
+    async def begin(asked: say.BeginUp) -> say.LabSeen:
+        return await lab.observe(begins=asked.goals)
+
     async def stage(asked: say.RunStage) -> Nothing:
-        await lab.run_stage(asked.stage, asked.ahead)
+        await lab.run_stage(asked.stage)
         return Nothing()
 
     async def host(asked: say.HostWish) -> say.HostDone:
@@ -85,6 +88,7 @@ def _works(lab: RunningLab, stop: Callable[[], Awaitable[None]]) -> list[Served]
         return Nothing()
 
     return [
+        say.BEGIN.by(begin),
         say.STAGE.by(stage),
         say.HOST.by(host),
         say.FORGET_NODES.by(forget_nodes),

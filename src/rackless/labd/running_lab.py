@@ -117,11 +117,11 @@ class RunningLab:
         self.runner = Runner(spec, stages(self), self.journal, bus, base)
         self._busy = asyncio.Lock()
 
-    async def run_stage(self, goal: str, ahead: Collection[str] = ()) -> None:
-        """Carry out the stages of one goal; those before it have been. `ahead` are the goals that are asked for next."""
+    async def run_stage(self, goal: str) -> None:
+        """Carry out the stages of one goal; those before it have been."""
         async with self._busy:
             await self._begin()
-            await self.runner.run(stages_of([goal]), stages_of(ahead))
+            await self.runner.run(stages_of([goal]))
             self._settle()
 
     async def restore(self) -> None:
@@ -345,9 +345,12 @@ class RunningLab:
 
     # what is there now
 
-    async def observe(self, *, costly: bool = False) -> LabSeen:
-        """What the planner needs to know of the lab as it is; `costly` is also what takes a moment to look at."""
-        found = await self.runner.observe(costly=costly)
+    async def observe(self, *, costly: bool = False, begins: Collection[str] | None = None) -> LabSeen:
+        """What the planner needs to know of the lab as it is; `costly` is also what takes a moment to look at.
+
+        `begins` are the goals of an `up` that begins: labd looks already at what takes a moment.
+        """
+        found = await (self.runner.observe(costly=costly) if begins is None else self.runner.begin(stages_of(begins)))
         return LabSeen(
             servers=dict(found.servers),
             networks=tuple(sorted(found.networks)),

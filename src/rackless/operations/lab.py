@@ -68,15 +68,14 @@ async def up(
                 _furnish(spec, goal, supplies, paths)
 
             host = host_stages(spec, paths, own.bus, drivers, furnish)
-            for index, stage in enumerate(stages):
-                ahead = tuple(stages[1:]) if index == 0 else ()
+            for stage in stages:
                 with own.bus.step(TITLES[stage]) as step:
                     if stage == "lab":
                         await host.run(stages_of(["lab"]))
                         furnish()
                     if stage == "hosts":
                         await _offer(images, paths, own.bus)
-                    asked = say.RunStage(stage, ahead)
+                    asked = say.RunStage(stage)
                     client = ControlClient(paths.socket)
                     await client.work(say.STAGE, asked, bus, step=step.id, hear=["*"], told=own.take())
 
@@ -84,10 +83,10 @@ async def up(
 async def plan(
     spec: LabSpec, roots: Roots, *, goal: str = GOALS[-1], drivers: Drivers | None = None, costly: bool = True
 ) -> list[Action]:
-    """What `up` would do now, with reasons. Changes nothing. Unless `costly`, what takes a moment is not looked at: `up` looks at
-    the computer itself when it prepares it."""
+    """What `up` would do now, with reasons. Changes nothing. Unless `costly`, what takes a moment is not waited for: `up` begins,
+    labd looks at it meanwhile, and the computer is looked at when it is prepared."""
     drivers = drivers or open_drivers()
-    observed = await observe(LabPaths(roots, spec.name), drivers, spec, costly=costly)
+    observed = await observe(LabPaths(roots, spec.name), drivers, spec, begins=() if costly else upto(goal))
     shared = await prepare.plan_preparation(roots, drivers, _shared(spec, goal)) if costly else []
     return [*shared, *plan_actions(spec, observed, upto(goal))]
 
@@ -97,12 +96,20 @@ def _shared(spec: LabSpec, goal: str) -> prepare.Shared:
     return prepare.Shared("engine" in upto(goal), spec.provisioner is None, TPM_PACKAGES if tpm else ())
 
 
-async def observe(paths: LabPaths, drivers: Drivers, wanted: LabSpec | None = None, *, costly: bool = True) -> Observed:
+async def observe(
+    paths: LabPaths, drivers: Drivers, wanted: LabSpec | None = None, *, begins: Sequence[str] = ()
+) -> Observed:
+    """The lab as it is; `begins` are the goals of an `up` that begins."""
     found = await observe_daemon(paths, drivers, wanted)
     if not found.daemon:
         return found | _remembered(paths, found.spec) if found.spec is not None else found
-    # a labd of another version may not know `observe-all`, and `up` replaces it anyway
-    seen = await ControlClient(paths.socket).look(say.OBSERVE_ALL if costly and not found.outdated else say.OBSERVE)
+    client = ControlClient(paths.socket)
+    if found.outdated:  # it may not know more than this question, and `up` replaces it anyway
+        seen = await client.look(say.OBSERVE)
+    elif begins:
+        seen = await client.work(say.BEGIN, say.BeginUp(tuple(begins)), Bus())
+    else:
+        seen = await client.look(say.OBSERVE_ALL)
     return found | Observed(
         servers=seen.servers,
         networks=frozenset(seen.networks),

@@ -181,10 +181,15 @@ class NodeList:
 
 
 @dataclass(frozen=True, slots=True)
+class BeginUp:
+    """An `up` as far as the last of these goals begins: it asks for one after the other."""
+
+    goals: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class RunStage:
     stage: str
-    ahead: tuple[str, ...] = ()
-    """What is asked for next: labd looks at those already. Said with the first only."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,6 +286,7 @@ HOSTS = Exchange("hosts", Nothing, HostList, bare="hosts")
 OBJECTS = Exchange("objects", Nothing, LabObjects)
 FAULTS = Exchange("faults", Nothing, FaultList, bare="faults")
 
+BEGIN = Exchange("begin", BeginUp, LabSeen, works=True)
 STAGE = Exchange("stage", RunStage, Nothing, works=True)
 HOST = Exchange("host", HostWish, HostDone, works=True)
 FORGET_NODES = Exchange("forget-nodes", Nothing, NodeList, works=True, bare="nodes")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
 from rackless.errors import RacklessError, known
@@ -41,15 +41,23 @@ class Runner:
             found |= seen
         return found
 
-    async def run(self, names: Collection[str], ahead: Collection[str] = ()) -> None:
-        """Carry these stages out; whatever else they need has been.
+    async def begin(self, names: Collection[str]) -> Observed:
+        """Somebody is about to have these stages run, one after the other: what can be seen at once, for their plan.
 
-        `ahead` are the stages that the same caller asks for next. Those that were reached before are looked at from now on,
-        all side by side: in a lab that is whole, an `up` takes as long as its longest look, and not as long as all of them.
+        Those that were reached before are looked at from now on, all side by side, and `run` takes what was seen: in a lab that
+        is whole, an `up` takes as long as its longest look, and not as long as all of them.
         """
+        self._look_ahead(names)
+        found = self._known()
+        for seen in await asyncio.gather(*(self._peek(stage) for stage in self.stages if not stage.costly)):
+            found |= seen
+        return found
+
+    async def run(self, names: Collection[str]) -> None:
+        """Carry these stages out; whatever else they need has been."""
         async with self._alone:
-            if ahead or not self._fresh(names):
-                self._look_ahead([*names, *ahead] if ahead else ())
+            if asyncio.get_running_loop().time() - self._looked_at >= LOOK_COUNTS_FOR:
+                self._look_ahead(())
             try:
                 await self._run([stage for stage in self.stages if stage.name in names], restoring=False)
             except BaseException:
@@ -124,7 +132,7 @@ class Runner:
                 await (stage.restore if restoring else stage.ensure)(work)
         self.journal.reach(stage.name)
 
-    def _look_ahead(self, names: Iterable[str]) -> None:
+    def _look_ahead(self, names: Collection[str]) -> None:
         """Forget the looks that were begun, and begin these: of stages that were reached, for the others are still to be made."""
         for look in self._looks.values():
             look.cancel()
@@ -138,9 +146,12 @@ class Runner:
             look.add_done_callback(_retrieve)
         self._looked_at = asyncio.get_running_loop().time()
 
-    def _fresh(self, names: Collection[str]) -> bool:
-        age = asyncio.get_running_loop().time() - self._looked_at
-        return age < LOOK_COUNTS_FOR and any(name in self._looks for name in names)
+    async def _peek(self, stage: Stage) -> Observed:
+        """A look that was begun stays for `run`; it may be called off while we wait, by whoever changes something."""
+        look = self._looks.get(stage.name)
+        if look is not None:
+            await asyncio.wait([look])
+        return await (stage.observe() if look is None or look.cancelled() else look)
 
     async def _look_at(self, stage: Stage) -> Observed:
         look = self._looks.pop(stage.name, None)
