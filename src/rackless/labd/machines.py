@@ -6,6 +6,7 @@ Written when the cluster is there. Running hosts are not touched: a Machine take
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 
 from rackless.cluster.reference.machines import WORKERS, machine_for, new_image, worker_set
 from rackless.cluster.reference.recipe import Cluster
@@ -25,7 +26,7 @@ from rackless.plan.model import LabPlan, PlannedServer
 from rackless.ports.api import Access, ApiConnection
 from rackless.ports.drivers import Drivers
 from rackless.ports.provisioner import Image
-from rackless.ports.resources import Record
+from rackless.ports.resources import Conflict, Record
 from rackless.protocol.messages import Scaled
 from rackless.run.waiting import until
 from rackless.spec.lab import Role
@@ -90,7 +91,8 @@ class LabMachines:
                 await self._resources.apply(machine_for(server, host, image))
             found = await self._resources.get(SET, WORKERS)
             if found is None:
-                await self._resources.create(worker_set(len(workers), image))
+                with suppress(Conflict):  # the answer to the first try was lost
+                    await self._resources.create(worker_set(len(workers), image))
             elif workers:
                 many = int(found["spec"].get("replicas") or 0) + len(workers)
                 await self._resources.patch(SET, WORKERS, {"spec": {"replicas": many}})
