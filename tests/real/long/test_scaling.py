@@ -107,7 +107,8 @@ def test_a_host_that_nobody_answers_dhcp_is_inspected_and_installed_by_addresses
     def inspected() -> bool:
         status = objects(lab, "bmh")["spare-0"]["status"]
         assert not status.get("errorMessage"), status
-        return status["provisioning"]["state"] == "available" and status["operationHistory"]["inspect"]["end"] != before
+        anew = status["operationHistory"]["inspect"]["end"] != before
+        return bool(status["provisioning"]["state"] == "available" and anew)
 
     until(inspected, lambda: objects(lab, "bmh")["spare-0"])
     lab.rackless("scale", "workers", "1")
