@@ -104,6 +104,7 @@ def _host(name: str = "w0", **spec: Any) -> Json:
         ({"raid": {"hardwareRAIDVolumes": [{"level": "1"}], "softwareRAIDVolumes": [{"level": "1"}]}}, "spec.raid"),
         ({"raid": {"hardwareRAIDVolumes": [{"level": "1"}]}}, "spec.raid"),
         ({"inspectionMode": "fast"}, "spec.inspectionMode"),
+        ({"disablePowerOff": True}, "spec.disablePowerOff"),
         ({"networkInterfaces": [{"name": "eth0"}]}, "spec.networkInterfaces"),
     ],
 )  # fmt: skip
@@ -164,12 +165,3 @@ async def test_firmware_settings_that_ask_for_nothing_are_kept(client: Client) -
     assert code == 200
     code, answer = await client.merge(path, {"spec": {"settings": {"BootMode": "Uefi"}}})
     assert code == 422 and "Bios/Settings" in answer["message"]
-
-
-async def test_a_host_that_is_never_off_is_not_held_off(client: Client) -> None:
-    await client.create(HOSTS_PATH, _host(disablePowerOff=True))
-    path = f"{HOSTS_PATH}/w0"
-    code, answer = await client.merge(path, {"metadata": {"annotations": {"reboot.metal3.io/repair": ""}}})
-    assert code == 422 and "cannot be held off" in answer["message"]
-    code, _ = await client.merge(path, {"metadata": {"annotations": {"reboot.metal3.io": ""}}})
-    assert code == 200
