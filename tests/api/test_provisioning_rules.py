@@ -32,6 +32,7 @@ def told(spec: dict[str, Any], name: str = "provisioning-configuration") -> list
         {**GOOD, "provisioningNetwork": ""},
         {**GOOD, "provisioningNetworkGateway": "172.30.20.1"},
         {**GOOD, "provisioningOSDownloadURL": ""},
+        {**GOOD, "provisioningOSDownloadURL": f"http://192.168.111.1:8080/node.qcow2?sha256={SUM}"},
         {**GOOD, "provisioningNetwork": "Unmanaged", "provisioningDHCPRange": ""},
         {**GOOD, "provisioningNetwork": "", "provisioningDHCPExternal": True, "provisioningDHCPRange": ""},
         {"provisioningNetwork": "Disabled"},
@@ -70,7 +71,7 @@ def test_what_the_operator_takes_is_taken(spec: dict[str, Any]) -> None:
         ({"provisioningOSDownloadURL": f"ftp://a/b.qcow2.gz?sha256={SUM}"}, 'unsupported scheme "ftp"'),
         ({"provisioningOSDownloadURL": "http://a/b.qcow2.gz"}, "is missing"),
         ({"provisioningOSDownloadURL": "http://a/b.qcow2.gz?sha256=ab"}, "sha256 parameter"),
-        ({"provisioningOSDownloadURL": f"http://a/b.qcow2?sha256={SUM}"}, "must end in .qcow2.gz or .qcow2.xz"),
+        ({"provisioningOSDownloadURL": f"http://a/b.raw?sha256={SUM}"}, "must end in .qcow2.gz or .qcow2.xz"),
         (
             {
                 "provisioningIP": "fd2e:6f44::2",

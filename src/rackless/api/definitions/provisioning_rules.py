@@ -65,7 +65,8 @@ def _image(url: str) -> Iterator[tuple[str, str]]:
         yield at, f'the sha256 parameter in the provisioningOSDownloadURL "{url}" is missing'
     elif len(checksum) != 64:
         yield at, f'the sha256 parameter in the provisioningOSDownloadURL "{url}" is invalid'
-    if not parts.path.endswith((".qcow2.gz", ".qcow2.xz")):
+    # the operator takes compressed ones only; the node image is not, and Ironic here takes it as it is
+    if not parts.path.endswith((".qcow2.gz", ".qcow2.xz", ".qcow2")):
         yield (
             at,
             f'the provisioningOSDownloadURL provided: "{url}" is an OS image and must end in .qcow2.gz or .qcow2.xz',
