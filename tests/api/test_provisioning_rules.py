@@ -32,6 +32,7 @@ def told(spec: dict[str, Any], name: str = "provisioning-configuration") -> list
         {**GOOD, "provisioningNetwork": ""},
         {**GOOD, "provisioningNetworkGateway": "172.30.20.1"},
         {**GOOD, "provisioningOSDownloadURL": ""},
+        {**GOOD, "provisioningOSDownloadURL": f"http://192.168.111.1:8080/node.qcow2?sha256={SUM}"},
         {**GOOD, "provisioningNetwork": "Unmanaged", "provisioningDHCPRange": ""},
         {**GOOD, "provisioningNetwork": "", "provisioningDHCPExternal": True, "provisioningDHCPRange": ""},
         {"provisioningNetwork": "Disabled"},

@@ -488,26 +488,6 @@ async def test_a_wish_that_is_answered_costs_one_patch_of_the_status_and_one_of_
     assert site.resources.calls["patch BareMetalHost"] == 3
 
 
-async def test_a_host_that_is_never_off_is_started_anew_instead_and_stays_on_when_it_goes() -> None:
-    site = Site()
-    await site.add("ctrl-0")
-    await site.change("ctrl-0", disablePowerOff=True)
-    async with site.controlled():
-        await site.until_state("ctrl-0")
-        before = site.work("ctrl-0")
-        await site.annotate("ctrl-0", {"reboot.metal3.io": '{"mode": "hard"}'})
-        host = await site.until("ctrl-0", lambda host: not host.annotations)
-        await site.clock.run(site.clock.sleep(200))
-        assert site.work("ctrl-0") == [*before, "reboot"] and site.provisioner.hard == ["ctrl-0"]
-        assert host.status.powered_on and site.provisioner.hosts["ctrl-0"].powered_on
-        await site.annotate("ctrl-0", {"reboot.metal3.io/repair": ""})
-        await site.clock.run(site.clock.sleep(200))
-        assert site.provisioner.hosts["ctrl-0"].powered_on, "nobody can hold it off"
-        await site.resources.delete(KIND, "ctrl-0")
-        await site.until_gone("ctrl-0")
-    assert "power" not in site.work("ctrl-0")
-
-
 async def test_credentials_that_change_are_tried_at_once_and_noted_when_they_are_good() -> None:
     site = Site()
     seen: list[str] = []

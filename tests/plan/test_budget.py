@@ -135,3 +135,9 @@ def test_a_role_of_openshift_needs_memory_and_processors_both() -> None:
     assert openshift("worker", 1, 1, 3)[0].startswith("a-0, a-1, a-2: ")
     assert openshift("worker", 1, 1, 4)[0].startswith("a-0, a-1, a-2 …: ")
     assert "a-0: the least" in openshift("control-plane", 15, 4)[0]
+
+
+def test_servers_on_demand_that_would_not_all_fit_are_a_warning() -> None:
+    assert "memory" not in levels("servers: {a: {memory: 8GiB, elastic: {max: 3}}}")
+    [found] = [each for each in findings("servers: {a: {memory: 8GiB, elastic: {max: 5}}}") if each.about == "memory"]
+    assert found.level == "warning" and "32.0 GiB more" in found.says

@@ -26,7 +26,7 @@ from rackless.plan.model import LabPlan, PlannedServer
 from rackless.ports.api import Access, ApiConnection
 from rackless.ports.drivers import Drivers
 from rackless.ports.provisioner import Image
-from rackless.ports.resources import Record
+from rackless.ports.resources import Conflict, Record
 from rackless.protocol.messages import LabObjects, Scaled
 from rackless.run.waiting import until
 from rackless.spec.lab import Role
@@ -91,7 +91,8 @@ class LabMachines:
                 await self._resources.apply(machine_for(server, host, image))
             found = await self._resources.get(SET, WORKERS)
             if found is None:
-                await self._resources.create(worker_set(len(workers), image))
+                with suppress(Conflict):  # the answer to the first try was lost
+                    await self._resources.create(worker_set(len(workers), image))
             elif workers:
                 many = int(found["spec"].get("replicas") or 0) + len(workers)
                 await self._resources.patch(SET, WORKERS, {"spec": {"replicas": many}})

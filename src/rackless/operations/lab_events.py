@@ -19,6 +19,7 @@ from rackless.plan.addressing import plan_lab
 from rackless.protocol.client import ControlClient
 from rackless.protocol.event_log import Missed, Numbered, last_number, read_events, resolve
 from rackless.protocol.event_stream import Began, EventsWanted
+from rackless.run.ledger import Ledger
 from rackless.run.paths import LabPaths, Roots
 
 ASK_AGAIN_SECONDS = 0.5
@@ -61,5 +62,6 @@ async def host_timeline(name: str, roots: Roots) -> dict[str, list[Phase]]:
     """How long each phase of each host took, also while the daemon is away."""
     paths = require_lab(name, roots)
     spec = recorded_spec(paths)
-    hosts = [server.name for server in plan_lab(spec).places] if spec else []
+    grown = [entry.id for entry in Ledger(paths.grown).entries()]
+    hosts = [server.name for server in plan_lab(spec).grown(grown).servers] if spec else []
     return timeline(await kept_events(paths, ["host/*"]), hosts)

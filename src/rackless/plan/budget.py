@@ -71,6 +71,14 @@ def _memory(spec: LabSpec, plan: LabPlan, capacity: Capacity) -> Iterator[Budget
             f"{words}: more than the {_round(capacity.memory)} of this computer",
             "make the servers smaller or fewer, stop other labs, or say memory_overcommit: true",
         )
+    elif total + (more := sum(server.memory_mib for server in plan.elastic) * MIB) > capacity.memory:
+        yield BudgetFinding(
+            "warning",
+            "memory",
+            f"{words}; with all servers on demand {_round(more)} more: that is more than the {_round(capacity.memory)} of "
+            "this computer",
+            "make elastic.max of the groups smaller",
+        )
     elif needed + DAEMONS > capacity.available:
         yield BudgetFinding(
             "warning", "memory", f"{words}; {_round(capacity.available)} of {_round(capacity.memory)} are available now"

@@ -79,8 +79,6 @@ class HostAccess:
     """Whether its disks' metadata is erased before it is given away and after it is taken back."""
     network: Mapping[str, Any] | None = None
     """Addresses that the agent takes instead of asking DHCP, as OpenStack's network_data; told by virtual media."""
-    never_off: bool = False
-    """Whether the engine starts it anew where it would switch it off."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,10 +129,6 @@ class Provisioner(Protocol):
 
     async def power(self, host: HostAccess, on: bool, *, hard: bool = False, restart: bool = False) -> Result:
         """Switch on, or off: by asking the system, unless `hard`. Done when it is so; `powered_on` in the detail."""
-        ...
-
-    async def reboot(self, host: HostAccess, *, hard: bool = False) -> Result:
-        """Start it anew without leaving it off; Done when that was begun."""
         ...
 
     async def delete(self, host: HostAccess) -> Result:

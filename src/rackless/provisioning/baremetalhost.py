@@ -80,8 +80,6 @@ class Spec:
     externally_provisioned: bool = False
     agent_network_name: str = ""
     """The Secret with the addresses of the deploy ramdisk (`preprovisioningNetworkDataName`), where DHCP gives none."""
-    never_off: bool = False
-    """It is started anew where it would be switched off (`disablePowerOff`)."""
 
     @property
     def managed(self) -> bool:
@@ -251,7 +249,6 @@ def _read_spec(spec: Record) -> Spec:
         meta_data_name=(spec.get("metaData") or {}).get("name") or "",
         network_data_name=(spec.get("networkData") or {}).get("name") or "",
         agent_network_name=spec.get("preprovisioningNetworkDataName") or "",
-        never_off=bool(spec.get("disablePowerOff", False)),
         inspect=spec.get("inspectionMode") != "disabled",
         clean=spec.get("automatedCleaningMode") != "disabled",
         externally_provisioned=bool(spec.get("externallyProvisioned", False)),

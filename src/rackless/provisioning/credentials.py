@@ -50,7 +50,6 @@ async def host_access(resources: Reader, host: Host, ca: Path | None) -> tuple[H
         spec.root_device,
         spec.clean,
         None if host.deleting else await _network(resources, host),
-        spec.never_off,
     )
     return access, version
 

@@ -172,8 +172,6 @@ async def deprovision(turn: Turn) -> Outcome:
 
 
 async def power_off(turn: Turn) -> Outcome:
-    if turn.host.spec.never_off:
-        return Move(State.DELETING)
     restart = turn.failed_before(ErrorKind.POWER)
     result = await turn.provisioner.power(turn.access, False, hard=True, restart=restart)
     return (
@@ -258,12 +256,6 @@ async def _anew(turn: Turn, wish: str, kind: ErrorKind, begin: Callable[..., Awa
 
 async def _power(turn: Turn, *, hard: bool = False) -> Outcome:
     reboots = [name for name in turn.host.annotations if name.partition("/")[0] == REBOOT]
-    if turn.host.spec.never_off and REBOOT in reboots:
-        hard = '"hard"' in turn.host.annotations[REBOOT]
-        result = await turn.provisioner.reboot(turn.access, hard=hard)
-        return Stay(0.0, answered=REBOOT) if isinstance(result, Done) else _pending(result, ErrorKind.POWER)
-    if turn.host.spec.never_off:
-        reboots = []  # nobody can hold it off
     want = turn.host.spec.online and not reboots
     hard = hard or any('"hard"' in turn.host.annotations[name] for name in reboots)
     result = await turn.provisioner.power(turn.access, want, hard=hard, restart=turn.failed_before(ErrorKind.POWER))

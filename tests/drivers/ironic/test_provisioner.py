@@ -441,21 +441,3 @@ async def test_addresses_of_the_agent_need_virtual_media(api: IronicStandIn) -> 
     async with IronicProvisioner(api.url, "admin", "secret", None, network_boot=True) as ironic:
         result = await ironic.register(replace(HOST, bmc=bmc, network=NETWORK))
     assert isinstance(result, Failed) and "told by virtual media only" in result.message
-
-
-@pytest.mark.parametrize(
-    ("hard", "power", "asked"),
-    [(False, "power on", "soft rebooting"), (True, "power on", "rebooting"), (False, "power off", "rebooting")],
-)
-async def test_a_host_that_is_never_off_is_started_anew(
-    api: IronicStandIn, ironic: IronicProvisioner, hard: bool, power: str, asked: str
-) -> None:
-    own = replace(HOST, never_off=True)
-    await ironic.register(own)
-    assert api.node and api.node["disable_power_off"] is True
-    api.put(provision_state="active", power_state=power)
-    api.asked.clear()
-    assert isinstance(await ironic.reboot(own, hard=hard), Done)
-    assert api.asked == [f"PUT power {asked}"]
-    api.put(provision_state="active", target_power_state="power on")
-    assert isinstance(await ironic.reboot(own, hard=hard), Again), "what was begun is waited for"

@@ -2,6 +2,7 @@
 
 import asyncio
 import ctypes
+import json
 import os
 import signal
 import ssl
@@ -202,6 +203,28 @@ async def test_inspection_boots_an_iso_that_carries_the_labs_ca_and_takes_what_t
         assert bmc.power == "Off"
         assert await until_not_again(lambda _: ironic.delete(access)) == Done()
         assert await ironic.delete(access) == Done()
+
+
+async def test_an_iso_carries_the_addresses_of_a_host_without_dhcp(
+    ironic: IronicProvisioner, config: IronicConfig, tmp_path: Path
+) -> None:
+    bmc = StandIn()
+    plain = host("without-dhcp", 9, config.ca)
+    data = {
+        "links": [{"id": "nic0", "type": "phy", "ethernet_mac_address": plain.boot_mac}],
+        "networks": [
+            {"id": "net0", "type": "ipv4", "link": "nic0", "ip_address": "192.0.2.20", "netmask": "255.255.255.0"}
+        ],
+        "services": [{"type": "dns", "address": "192.0.2.1"}],
+    }
+    access = replace(plain, network=data)
+    async with bmc.serving(ADDRESS, 8443, config.certificate, config.key):
+        await inspection_started(ironic, access, bmc)
+        assert bmc.media
+        iso = config.http_root / bmc.media.removeprefix(f"{config.http_url}/")
+        carried = json.loads(from_iso(iso, "/openstack/latest/network_data.json", tmp_path))
+        assert carried == {**data, "networks": [{"network_id": "net0", **data["networks"][0]}]}
+        assert await until_not_again(lambda _: ironic.delete(access)) == Done()
 
 
 async def test_a_bios_gets_an_iso_it_can_start(ironic: IronicProvisioner, config: IronicConfig, tmp_path: Path) -> None:

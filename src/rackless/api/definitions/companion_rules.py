@@ -46,8 +46,5 @@ COMPANIONS = {
     "bmceventsubscriptions.metal3.io": _refuse(
         "", "BMCs are not subscribed to here: POST to EventService/Subscriptions at the host's BMC by Redfish"
     ),
-    "preprovisioningimages.metal3.io": _refuse(
-        "", "every host boots the same deploy ramdisk; none is made for one host"
-    ),
 }
 """By definition."""

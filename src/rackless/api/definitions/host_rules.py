@@ -63,10 +63,9 @@ def _unheeded(writing: Writing) -> list[Cause]:
         found.append(forbidden_field("spec.networkInterfaces", "switches are not configured here"))
     if spec.get("inspectionMode") == "fast" and before.get("inspectionMode") != "fast":
         found.append(forbidden_field("spec.inspectionMode", "hosts are inspected by the agent: use agent, or disabled"))
-    held = [name for name in writing.new["metadata"].get("annotations") or {} if name.startswith("reboot.metal3.io/")]
-    if spec.get("disablePowerOff") and held:
-        why = "a host with disablePowerOff cannot be held off: use reboot.metal3.io, which starts it anew"
-        found.append(forbidden_field(f"metadata.annotations[{held[0]}]", why))
+    if spec.get("disablePowerOff") and not before.get("disablePowerOff"):
+        why = "hosts are switched off here: to boot its agent from virtual media, Ironic switches every host off first"
+        found.append(forbidden_field("spec.disablePowerOff", why))
     return found
 
 

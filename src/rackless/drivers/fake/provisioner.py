@@ -145,15 +145,6 @@ class FakeProvisioner:
             self.hosts[host.name].done.discard("power")
         return result or Done({"powered_on": on})
 
-    async def reboot(self, host: HostAccess, *, hard: bool = False) -> Result:
-        if self._is_busy():
-            return Again(1.0, busy=True)
-        self.started.append((host.name, "reboot"))
-        self.hosts[host.name].powered_on = True
-        if hard:
-            self.hard.append(host.name)
-        return Done()
-
     async def delete(self, host: HostAccess) -> Result:
         if self._is_busy():
             return Again(1.0, busy=True)

@@ -73,13 +73,6 @@ class LabProvisioner(FakeProvisioner):
             await self._switch(host.name, on=on)
         return found
 
-    async def reboot(self, host: HostAccess, *, hard: bool = False) -> Result:
-        found = await self._away("reboot", host) or await super().reboot(host, hard=hard)
-        if isinstance(found, Done):
-            await self._switch(host.name, on=False)
-            await self._switch(host.name, on=True)
-        return found
-
     async def delete(self, host: HostAccess) -> Result:
         return await self._away("delete", host) or await super().delete(host)
 

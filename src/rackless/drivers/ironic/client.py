@@ -26,7 +26,6 @@ Json = dict[str, Any]
 
 _NODE_FIELDS = (
     "uuid", "name", "driver", "driver_info", "boot_interface", "deploy_interface", "extra", "automated_clean", "network_data",
-    "disable_power_off",
     "provision_state", "target_provision_state", "power_state", "target_power_state", "deploy_step", "clean_step",
     "instance_uuid", "instance_info", "last_error", "maintenance", "maintenance_reason", "fault",
 )  # fmt: skip

@@ -21,9 +21,15 @@ def fingerprint(host: HostAccess, ramdisk: Mapping[str, str]) -> str:
     parts = (host.uid, bmc.address, bmc.username, bmc.password, str(bmc.ca), str(bmc.verify), *ramdisk.values())
     if host.network is not None:  # hosts without keep the fingerprint they have
         parts = (*parts, json.dumps(host.network, sort_keys=True))
-    if host.never_off:
-        parts = (*parts, "never off")
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()
+
+
+def network_data(host: HostAccess) -> dict[str, Any]:
+    """The agent's own addresses. Ironic's schema wants a `network_id`, which nobody reads: it is filled in."""
+    if host.network is None:
+        return {}
+    networks = [{"network_id": each.get("id"), **each} for each in host.network.get("networks") or ()]
+    return {**host.network, "networks": networks}
 
 
 def kept(info: Mapping[str, Any]) -> dict[str, Any]:

@@ -16,7 +16,17 @@ from typing import Any, Concatenate, ParamSpec, Self
 from rackless.drivers.ironic.bmc_address import BadAddress, Driver, find_driver, require_bootable
 from rackless.drivers.ironic.client import Busy, IronicClient, IronicRefused, IronicUnreachable, Json
 from rackless.drivers.ironic.instance import config_drive, deploy_interface, deploy_steps, holds, instance_info
-from rackless.drivers.ironic.node import LATER, SOON, capabilities, doing, fingerprint, kept, reason, under_way
+from rackless.drivers.ironic.node import (
+    LATER,
+    SOON,
+    capabilities,
+    doing,
+    fingerprint,
+    kept,
+    network_data,
+    reason,
+    under_way,
+)
 from rackless.drivers.ironic.reasons import explain
 from rackless.errors import LabError
 from rackless.ports.ironic import Guest
@@ -221,19 +231,6 @@ class IronicProvisioner:
             await self._ironic.power(node["uuid"], "soft power off", timeout=SOFT_POWER_OFF)
         return Again(SOON, f"switching {'on' if on else 'off'}")
 
-    @_answers(ErrorKind.POWER)
-    async def reboot(self, host: HostAccess, *, hard: bool = False) -> Result:
-        node = await self._ironic.node(self._name(host))
-        if node is None:
-            return await self._enroll(host)
-        if node["target_power_state"] or node["target_provision_state"]:
-            return Again(SOON, "starting it anew")
-        if hard or node["power_state"] != "power on":
-            await self._ironic.power(node["uuid"], "rebooting")
-        else:
-            await self._ironic.power(node["uuid"], "soft rebooting", timeout=SOFT_POWER_OFF)
-        return Done()
-
     @_answers(ErrorKind.REGISTRATION)
     async def delete(self, host: HostAccess) -> Result:
         node = await self._ironic.node(self._name(host))
@@ -296,8 +293,7 @@ class IronicProvisioner:
             "properties": {"capabilities": capabilities(host), "cpu_arch": "x86_64"},
             "extra": {"uid": host.uid, "access": self._fingerprint(host)},
             "automated_clean": host.clean,
-            **({"network_data": dict(host.network)} if host.network is not None else {}),
-            **({"disable_power_off": True} if host.never_off else {}),
+            **({"network_data": network_data(host)} if host.network is not None else {}),
             **driver.interfaces,
         })  # fmt: skip
         await self._ironic.create_port(node["uuid"], host.boot_mac)
@@ -321,8 +317,7 @@ class IronicProvisioner:
             **({"driver": driver.name, **driver.interfaces} if other else {}),
             "driver_info": {**kept(node["driver_info"]), **driver.info},
             "extra": {**node["extra"], "uid": host.uid, "access": self._fingerprint(host)},
-            **({"network_data": dict(host.network or {})} if host.network or node.get("network_data") else {}),
-            **({"disable_power_off": host.never_off} if host.never_off or node.get("disable_power_off") else {}),
+            **({"network_data": network_data(host)} if host.network or node.get("network_data") else {}),
         })  # fmt: skip
         return True
 

@@ -1,0 +1,117 @@
+"""Workers come and go by a number alone: a spare server, one that is made for it, and one without DHCP."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.real.conftest import PretendHost, pretend_host
+from tests.real.test_cluster import ask
+
+pytestmark = [pytest.mark.real, pytest.mark.long]
+
+LAB = """\
+servers:
+  ctrl: {role: control-plane, count: 1}
+  spare: {role: spare, count: 1}
+  worker: {count: 0, elastic: {max: 1}}
+"""
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PretendHost]:
+    if os.geteuid() != 0:
+        pytest.skip("namespaces need root")
+    with pretend_host(tmp_path_factory.mktemp("scaling")) as host:
+        (host.folder / "lab.yaml").write_text(LAB)
+        host.rackless("up", timeout=1800)
+        host.rackless("kubeconfig", "--cluster", "-o", "kubeconfig")
+        yield host
+
+
+def objects(host: PretendHost, kind: str) -> dict[str, Any]:
+    found = json.loads(host.rackless("exec", "--", "kubectl", "get", kind, "-o", "json").stdout)
+    return {each["metadata"]["name"]: each for each in found["items"]}
+
+
+def ready(host: PretendHost) -> set[str]:
+    return {
+        node["metadata"]["name"]
+        for node in ask(host, "/api/v1/nodes")["items"]
+        if any(each["type"] == "Ready" and each["status"] == "True" for each in node["status"]["conditions"])
+    }
+
+
+def servers(host: PretendHost) -> list[str]:
+    return [server["name"] for server in host.status()["servers"]]
+
+
+def until(true: Callable[[], bool], seen: Callable[[], object], within: float = 1200) -> None:
+    deadline = time.monotonic() + within
+    while not true():
+        assert time.monotonic() < deadline, seen()
+        time.sleep(2)
+
+
+def test_a_worker_joins_on_a_spare_server_and_one_on_a_server_that_is_made_and_both_go(lab: PretendHost) -> None:
+    assert servers(lab) == ["ctrl-0", "spare-0"] and ready(lab) == {"ctrl-0"}
+    lab.rackless("scale", "workers", "2")
+    until(lambda: ready(lab) == {"ctrl-0", "spare-0", "worker-0"}, lambda: objects(lab, "bmh"))
+    assert servers(lab) == ["ctrl-0", "spare-0", "worker-0"]
+    until(lambda: {m["status"]["phase"] for m in objects(lab, "machine").values()} == {"Running"}, lambda: "phases")
+    planned = json.loads(lab.rackless("plan", "--json").stdout)
+    assert {action["verb"] for action in planned["actions"]} == {"keep"}
+
+    lab.rackless("scale", "workers", "0")
+    until(lambda: servers(lab) == ["ctrl-0", "spare-0"], lambda: objects(lab, "bmh"))
+    assert {node["metadata"]["name"] for node in ask(lab, "/api/v1/nodes")["items"]} == {"ctrl-0"}
+    assert "worker-0" not in lab.rackless("exec", "--", "virsh", "list", "--all").stdout
+    assert not list((lab.folder / "state/lab/disks").glob("worker-0*"))
+
+
+def test_a_host_that_nobody_answers_dhcp_is_inspected_and_installed_by_addresses_of_its_own(lab: PretendHost) -> None:
+    network = lab.rackless("exec", "--", "virsh", "net-dumpxml", "cluster").stdout
+    [entry] = [line.strip() for line in network.splitlines() if "<host mac=" in line and "name='spare-0'" in line]
+    mac, address = (entry.partition(f"{name}='")[2].partition("'")[0] for name in ("mac", "ip"))
+    lab.rackless("exec", "--", "virsh", "net-update", "cluster", "delete", "ip-dhcp-host", entry, "--live")
+    data = {
+        "links": [{"id": "nic0", "type": "phy", "ethernet_mac_address": mac}],
+        "networks": [
+            {
+                "id": "net0",
+                "type": "ipv4",
+                "link": "nic0",
+                "ip_address": address,
+                "netmask": "255.255.255.0",
+                "gateway": "192.168.111.1",
+            }
+        ],
+        "services": [{"type": "dns", "address": "192.168.111.1"}],
+    }
+    secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "net"}}
+    (lab.folder / "net.yaml").write_text(yaml.safe_dump({**secret, "stringData": {"networkData": json.dumps(data)}}))
+    lab.rackless("exec", "--", "kubectl", "apply", "-f", str(lab.folder / "net.yaml"))
+    wish = {
+        "spec": {"preprovisioningNetworkDataName": "net"},
+        "metadata": {"annotations": {"inspect.metal3.io": ""}},
+    }
+    before = objects(lab, "bmh")["spare-0"]["status"]["operationHistory"]["inspect"]["end"]
+    lab.rackless("exec", "--", "kubectl", "patch", "bmh", "spare-0", "--type", "merge", "-p", json.dumps(wish))
+
+    def inspected() -> bool:
+        status = objects(lab, "bmh")["spare-0"]["status"]
+        assert not status.get("errorMessage"), status
+        anew = status["operationHistory"]["inspect"]["end"] != before
+        return bool(status["provisioning"]["state"] == "available" and anew)
+
+    until(inspected, lambda: objects(lab, "bmh")["spare-0"])
+    lab.rackless("scale", "workers", "1")
+    until(lambda: "spare-0" in ready(lab), lambda: objects(lab, "bmh"))
+    kept = lab.rackless("ssh", "spare-0", "--", "cat /etc/systemd/network/10-static-0.network").stdout
+    assert f"Address={address}/24" in kept
