@@ -93,7 +93,8 @@ async def create_cluster(folder: Path, lab: str | None, roots: Roots, bus: Bus, 
                 await _ensure_vm(found, supplies, plan, paths, bus, drivers)
                 async with _api(found, paths, drivers) as api:
                     console = BootstrapConsole(paths.console(vm.name_of(found.infrastructure)))
-                    following = Following(console, api, drivers.clock, bus)
+                    pid_file = paths.inner_run / "libvirt/qemu" / f"{vm.name_of(found.infrastructure)}.pid"
+                    following = Following(console, api, drivers.clock, bus, pid_file.exists)
                     await following.await_api()
                     await following.await_manifests()
                     await following.await_control_plane()

@@ -69,6 +69,26 @@ async def test_a_bootstrap_that_says_it_cannot_go_on_is_believed(tmp_path: Path)
     assert "the manifest x cannot be read" in raised.value.why and "console.log" in raised.value.hint
 
 
+async def test_what_it_told_before_counts_and_a_failure_of_before_does_not(tmp_path: Path) -> None:
+    lines = [
+        render_line({"failed": "no way to the release server"}),
+        render_line({"phase": "manifests applied", "count": 2}),
+    ]
+    (tmp_path / "console.log").write_text("\n".join(lines) + "\n")
+    followed, clock, told = following(tmp_path, at=0)
+    await clock.run(followed.await_api())
+    await clock.run(followed.await_manifests())
+    assert told == []
+
+
+async def test_a_machine_that_is_off_is_not_waited_for(tmp_path: Path) -> None:
+    followed, clock, _ = following(tmp_path, at=1e9)
+    followed.alive = lambda: clock.now() < 30
+    with pytest.raises(BootstrapFailed, match="is off"):
+        await clock.run(followed.await_api())
+    assert clock.now() == 30
+
+
 async def test_an_api_that_never_answers_is_given_up_with_what_was_seen_last(tmp_path: Path) -> None:
     followed, clock, _ = following(tmp_path, at=1e9)
     with pytest.raises(GaveUp, match="bootstrap's API") as raised:

@@ -5,7 +5,7 @@ Knows a log file and an API; that the machine is a VM it does not know.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -69,6 +69,11 @@ class Following:
     api: Resources
     clock: Clock
     bus: Bus
+    alive: Callable[[], bool] = lambda: True
+    """Whether the machine is on."""
+
+    def __post_init__(self) -> None:
+        self.console.look()  # what it told before is not told again, and a failure of before may have been mended
 
     async def await_api(self) -> None:
         async def answers() -> tuple[bool, str]:
@@ -133,7 +138,15 @@ class Following:
                 )  # fmt: skip
 
     def _hear(self) -> None:
-        for each in self.console.look():
+        """Raises BootstrapFailed."""
+        told = self.console.look()
+        if not self.alive():
+            raise BootstrapFailed(
+                "the bootstrap machine is off",
+                why="it was switched off, or its emulator ended",
+                hint=f"the same command switches it on again; {_HINT.format(log=self.console.log)}",
+            )
+        for each in told:
             if "manifest" in each:
                 self.bus.info(_manifest(each))
             elif "payload" in each:
