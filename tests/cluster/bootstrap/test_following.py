@@ -150,3 +150,22 @@ async def test_the_control_plane_is_there_when_its_hosts_are_provisioned_and_its
         "ctrl-0 ready",
     ]
     assert 40 <= clock.now() <= 50
+
+
+async def test_the_bootstrap_may_go_when_the_api_says_that_it_is_complete(tmp_path: Path) -> None:
+    followed, clock, _ = following(tmp_path, at=20)
+
+    async def complete() -> None:
+        await clock.sleep(60)
+        metadata = {"name": "bootstrap", "namespace": "kube-system"}
+        await followed.api.apply(
+            {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"status": "complete"}}
+        )
+
+    async def both() -> None:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(complete())
+            group.create_task(followed.await_hand_over())
+
+    await clock.run(both())
+    assert 60 <= clock.now() <= 64

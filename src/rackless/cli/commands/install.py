@@ -109,10 +109,10 @@ def create_ignition_configs(folder: Path, as_json: bool) -> None:
 @click.option("--name", help="The lab to install in; without it, the one of the cluster's name.")
 @click.option("--json", "as_json", is_flag=True, help="Events as JSON lines.")
 def create_cluster(folder: Path, name: str | None, as_json: bool) -> None:
-    """Make the bootstrap machine in a lab and let it provision the control plane.
+    """Make the bootstrap machine in a lab, let it provision the control plane and hand over, and take it away.
 
-    The lab is made before, as far as its BMCs: `rackless up --until bmc`. So far this ends when the control plane's nodes have
-    joined the bootstrap's API; it does not hand over to them yet.
+    The lab is made before, as far as its BMCs: `rackless up --until bmc`. So far this ends with the control plane: workers are
+    not installed yet.
     """
     import asyncio
 

@@ -137,6 +137,24 @@ class Following:
                     seen=self.bus.info, hint=_HINT.format(log=self.console.log),
                 )  # fmt: skip
 
+    async def await_hand_over(self) -> None:
+        """The bootstrap says in the cluster's API that it has handed over, and may go."""
+
+        async def complete() -> tuple[bool, str]:
+            self._hear()
+            try:
+                found = await self.api.get("ConfigMap", "bootstrap", namespace="kube-system")
+            except ApiUnreachable as error:
+                return False, error.why or error.what
+            return ((found or {}).get("data") or {}).get("status") == "complete", "not complete"
+
+        with self.bus.step("hand-over") as step:
+            await until(
+                complete, what="the bootstrap to be complete", within=CONTROL_PLANE_WITHIN, every=LOOK_EVERY * 3,
+                clock=self.clock, hint=_HINT.format(log=self.console.log),
+            )  # fmt: skip
+            step.detail = "complete"
+
     def _hear(self) -> None:
         """Raises BootstrapFailed."""
         told = self.console.look()
@@ -189,6 +207,8 @@ _PHASES = {
     "payload mounted": "the payload is mounted",
     "ironic starts": "Ironic starts",
     "ironic": "Ironic runs",
+    "keys offered": "the control plane's keys are offered to its nodes",
+    "hands over": "the control plane votes and serves: the bootstrap lets the API VIP go",
 }
 _HINT = "what it says is in {log}"
 
