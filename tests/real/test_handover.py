@@ -127,6 +127,7 @@ def test_the_control_plane_takes_over_etcd_the_api_and_its_address(
                               capture_output=True)  # fmt: skip
         assert done.returncode == 0, done.stderr
 
+        _pretend_joined(host, old, tmp_path)
         leaving = old.start(
             "hand-over", [*_ours(config, old.root, "rackless-hand-over.service"), "--place", str(old.root)]
         )
@@ -151,6 +152,23 @@ def test_the_control_plane_takes_over_etcd_the_api_and_its_address(
         assert json.loads(found.stdout)["data"] == {"status": "complete"}
         kept = host.run(*_asking(new, tmp_path), f"https://{VIP}:6443/apis/metal3.io/v1alpha1/baremetalhosts")
         assert [each["metadata"]["name"] for each in json.loads(kept.stdout)["items"]] == ["master-0"]
+
+
+def _pretend_joined(host: PretendHost, old: Machine, folder: Path) -> None:
+    """What the controllers and the node's agent, which are not here, would have said of it."""
+    api, ready = f"https://{VIP}:6443", [{"type": "Ready", "status": "True"}]
+    node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "master-0"}}
+    said = {"conditions": ready, "daemonEndpoints": {"kubeletEndpoint": {"Port": 10250}}}
+    hosts = f"{api}/apis/metal3.io/v1alpha1/namespaces/openshift-machine-api/baremetalhosts"
+    state = {"errorCount": 0, "errorMessage": "", "goodCredentials": {}, "hardwareProfile": "unknown", "poweredOn": True,
+             "operationalStatus": "OK", "triedCredentials": {}, "operationHistory": {},
+             "provisioning": {"ID": "1", "state": "provisioned", "image": {"url": ""}}}  # fmt: skip
+    for method, url, body, media in (
+        ("POST", f"{api}/api/v1/nodes", node, "application/json"),
+        ("PATCH", f"{api}/api/v1/nodes/master-0/status", {"status": said}, "application/merge-patch+json"),
+        ("PATCH", f"{hosts}/master-0/status", {"status": state}, "application/merge-patch+json"),
+    ):
+        host.run(*_asking(old, folder), "-X", method, "-H", f"Content-Type: {media}", "-d", json.dumps(body), url)
 
 
 def _teller(host: PretendHost) -> Callable[[], str]:

@@ -21,7 +21,7 @@ from urllib.parse import urlsplit
 import aiohttp
 
 from rackless.cluster.bootstrap import taking_over
-from rackless.cluster.bootstrap.following import CONTROL_PLANE, MACHINE_API, ROLE_LABEL
+from rackless.cluster.bootstrap.following import CONTROL_PLANE, MACHINE_API, ROLE_LABEL, describe_lacking
 from rackless.cluster.bootstrap.manifests import Manifest, apply
 from rackless.cluster.bootstrap.membership import EtcdMembership, EtcdPeer, EtcdRefused, await_voter, ensure_learner
 from rackless.cluster.bootstrap.telling import Tell
@@ -253,6 +253,7 @@ async def _await_voters(
     etcd: EtcdMembership, nodes: Sequence[str], access: Access, clock: Clock, tell: Tell
 ) -> list[EtcdPeer]:
     found: list[EtcdPeer] = []
+    api = KubernetesResources(access, namespace=MACHINE_API, patience=0.0, clock=clock)
 
     async def ready() -> tuple[bool, str]:
         try:
@@ -262,6 +263,12 @@ async def _await_voters(
         lacking = sorted(set(nodes) - {each.name for each in found})
         if lacking:
             return False, f"{', '.join(lacking)} not in etcd yet"
+        try:
+            hosts = await api.list("BareMetalHost", labels={ROLE_LABEL: CONTROL_PLANE})
+            if why := describe_lacking(hosts, await api.list("Node")):
+                return False, why  # whoever looks after them ends with us
+        except (ApiUnreachable, Refused) as error:
+            return False, str(error)
         for each in found:
             url = f"https://{urlsplit(each.peer).hostname}:{front.SERVER_PORT}"
             if not await _is_ready(url, access):
@@ -271,7 +278,10 @@ async def _await_voters(
     def seen(what: str) -> None:
         tell({"waits": what[:300]})
 
-    await until(ready, what="the control plane", within=WITHIN_SECONDS, every=LOOK_EVERY, clock=clock, seen=seen)
+    try:
+        await until(ready, what="the control plane", within=WITHIN_SECONDS, every=LOOK_EVERY, clock=clock, seen=seen)
+    finally:
+        await api.close()
     return found
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from rackless.cluster.bootstrap.following import BootstrapConsole, BootstrapFailed, Following
+from rackless.cluster.bootstrap.following import BootstrapConsole, BootstrapFailed, Following, describe_lacking
 from rackless.cluster.bootstrap.telling import render_line
 from rackless.drivers.fake.clock import VirtualClock
 from rackless.drivers.fake.resources import MemoryResources
@@ -169,3 +169,16 @@ async def test_the_bootstrap_may_go_when_the_api_says_that_it_is_complete(tmp_pa
 
     await clock.run(both())
     assert 60 <= clock.now() <= 64
+
+
+def test_a_control_plane_lacks_something_until_its_nodes_have_certificates_to_serve_with() -> None:
+    served = {"status": {**node("True")["status"], "daemonEndpoints": {"kubeletEndpoint": {"Port": 10250}}}}
+    for hosts, nodes, said in (
+        ([], [], "no host"),
+        ([host("provisioning")], [], "ctrl-0 is provisioning"),
+        ([host("provisioned")], [], "has not joined"),
+        ([host("provisioned")], [node("False")], "is not ready"),
+        ([host("provisioned")], [node("True")], "no certificate to serve with"),
+    ):
+        assert said in describe_lacking(hosts, nodes)
+    assert describe_lacking([host("provisioned")], [{**node("True"), **served}]) == ""

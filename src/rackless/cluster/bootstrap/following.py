@@ -5,7 +5,7 @@ Knows a log file and an API; that the machine is a VM it does not know.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -181,6 +181,23 @@ class Following:
                     why=str(each["failed"]),
                     hint=_HINT.format(log=self.console.log),
                 )
+
+
+def describe_lacking(hosts: Sequence[Record], nodes: Sequence[Record]) -> str:
+    """What is missing until the control plane's hosts are provisioned and their nodes have joined for good; empty when nothing
+    is."""
+    known = {each["metadata"]["name"]: each for each in nodes}
+    for host in hosts:
+        name, state = host["metadata"]["name"], _host_state(host)
+        if state != "provisioned":
+            return f"{name} is {state}"
+        node = known.get(name)
+        if node is None or not _ready(node):
+            return f"node {name} {'is not ready' if node is not None else 'has not joined'}"
+        endpoint = (node["status"].get("daemonEndpoints") or {}).get("kubeletEndpoint") or {}
+        if not endpoint.get("Port"):
+            return f"node {name} has no certificate to serve with"
+    return "" if hosts else "no host of the control plane is in the API yet"
 
 
 def _host_state(record: Record) -> str:
