@@ -102,6 +102,18 @@ async def create_cluster(folder: Path, lab: str | None, roots: Roots, bus: Bus, 
                 await _retire_vm(found, plan, paths, bus, drivers)
 
 
+async def await_bootstrap(folder: Path, lab: str | None, roots: Roots, bus: Bus, drivers: Drivers) -> None:
+    """Wait until the bootstrap machine has handed over; nothing is made, and the machine may be gone already."""
+    require_root("reach the cluster's API", drivers.computer)
+    found = load_folder(folder)
+    paths = require_lab(lab or found.cluster, roots)
+    async with _api(found, paths, drivers) as api:
+        console = BootstrapConsole(paths.console(vm.name_of(found.infrastructure)))
+        following = Following(console, api, drivers.clock, bus)
+        await following.await_api()
+        await following.await_hand_over()
+
+
 async def destroy_bootstrap(folder: Path, lab: str | None, roots: Roots, bus: Bus, drivers: Drivers) -> None:
     require_root("take a bootstrap machine away", drivers.computer)
     found = load_folder(folder)

@@ -60,6 +60,7 @@ def test_a_bootstrap_machine_installs_the_control_plane_and_leaves_nothing(host:
     audit = (host.folder / "state/ipi/logs/bmc-audit.jsonl").read_text().splitlines()
     assert {json.loads(line)["client"] for line in audit} == {BOOTSTRAP}
 
+    host.rackless("install", "wait-for", "bootstrap-complete", "--dir", str(folder), timeout=120)
     assert inside(host, "virsh", "list", "--all", "--name").split() == ["ctrl-0"]
     assert sorted(path.name for path in (host.folder / "state/ipi/disks").glob("*bootstrap*")) == []
     host.rackless("destroy", "--yes")

@@ -126,6 +126,29 @@ def create_cluster(folder: Path, name: str | None, as_json: bool) -> None:
         asyncio.run(create_all(folder, name, Roots.from_environment(), bus, this_computer()))
 
 
+@install.group(name="wait-for")
+def wait_group() -> None:
+    """Wait for something that an install goes through."""
+
+
+@wait_group.command(name="bootstrap-complete")
+@_dir
+@click.option("--name", help="The lab it is in; without it, the one of the cluster's name.")
+@click.option("--json", "as_json", is_flag=True, help="Events as JSON lines.")
+def wait_for_bootstrap(folder: Path, name: str | None, as_json: bool) -> None:
+    """Wait until the bootstrap machine has handed over to the control plane."""
+    import asyncio
+
+    from rackless.cli.progress import shown
+    from rackless.operations.install_cluster import await_bootstrap
+    from rackless.operations.this_computer import this_computer
+    from rackless.run.paths import Roots
+
+    bus = Bus()
+    with shown(bus, as_json=as_json):
+        asyncio.run(await_bootstrap(folder, name, Roots.from_environment(), bus, this_computer()))
+
+
 @install.group(name="destroy")
 def destroy_group() -> None:
     """Take away what an install made."""
