@@ -93,21 +93,40 @@ async def create_cluster(folder: Path, lab: str | None, roots: Roots, bus: Bus, 
                 await _ensure_vm(found, supplies, plan, paths, bus, drivers)
                 async with _api(found, paths, drivers) as api:
                     console = BootstrapConsole(paths.console(vm.name_of(found.infrastructure)))
-                    following = Following(console, api, drivers.clock, bus)
+                    pid_file = paths.inner_run / "libvirt/qemu" / f"{vm.name_of(found.infrastructure)}.pid"
+                    following = Following(console, api, drivers.clock, bus, pid_file.exists)
                     await following.await_api()
                     await following.await_manifests()
                     await following.await_control_plane()
+                    await following.await_hand_over()
+                await _retire_vm(found, plan, paths, bus, drivers)
+
+
+async def await_bootstrap(folder: Path, lab: str | None, roots: Roots, bus: Bus, drivers: Drivers) -> None:
+    """Wait until the bootstrap machine has handed over; nothing is made, and the machine may be gone already."""
+    require_root("reach the cluster's API", drivers.computer)
+    found = load_folder(folder)
+    paths = require_lab(lab or found.cluster, roots)
+    async with _api(found, paths, drivers) as api:
+        console = BootstrapConsole(paths.console(vm.name_of(found.infrastructure)))
+        following = Following(console, api, drivers.clock, bus)
+        await following.await_api()
+        await following.await_hand_over()
 
 
 async def destroy_bootstrap(folder: Path, lab: str | None, roots: Roots, bus: Bus, drivers: Drivers) -> None:
     require_root("take a bootstrap machine away", drivers.computer)
     found = load_folder(folder)
     paths = require_lab(lab or found.cluster, roots)
-    with locked(paths, drivers.processes), bus.step("bootstrap machine taken away") as step:
+    with locked(paths, drivers.processes):
         spec = recorded_spec(paths)
         assert spec is not None
-        setting = _setting("retire", found, plan_lab(spec), paths)
-        if not (await _inside(setting, paths, drivers))["changed"]:
+        await _retire_vm(found, plan_lab(spec), paths, bus, drivers)
+
+
+async def _retire_vm(found: InstallFolder, plan: LabPlan, paths: LabPaths, bus: Bus, drivers: Drivers) -> None:
+    with bus.step("bootstrap machine taken away") as step:
+        if not (await _inside(_setting("retire", found, plan, paths), paths, drivers))["changed"]:
             step.unchanged("there was none")
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from rackless.cluster.bootstrap.following import BootstrapConsole, BootstrapFailed, Following
+from rackless.cluster.bootstrap.following import BootstrapConsole, BootstrapFailed, Following, describe_lacking
 from rackless.cluster.bootstrap.telling import render_line
 from rackless.drivers.fake.clock import VirtualClock
 from rackless.drivers.fake.resources import MemoryResources
@@ -67,6 +67,26 @@ async def test_a_bootstrap_that_says_it_cannot_go_on_is_believed(tmp_path: Path)
     with pytest.raises(BootstrapFailed) as raised:
         await clock.run(followed.await_api())
     assert "the manifest x cannot be read" in raised.value.why and "console.log" in raised.value.hint
+
+
+async def test_what_it_told_before_counts_and_a_failure_of_before_does_not(tmp_path: Path) -> None:
+    lines = [
+        render_line({"failed": "no way to the release server"}),
+        render_line({"phase": "manifests applied", "count": 2}),
+    ]
+    (tmp_path / "console.log").write_text("\n".join(lines) + "\n")
+    followed, clock, told = following(tmp_path, at=0)
+    await clock.run(followed.await_api())
+    await clock.run(followed.await_manifests())
+    assert told == []
+
+
+async def test_a_machine_that_is_off_is_not_waited_for(tmp_path: Path) -> None:
+    followed, clock, _ = following(tmp_path, at=1e9)
+    followed.alive = lambda: clock.now() < 30
+    with pytest.raises(BootstrapFailed, match="is off"):
+        await clock.run(followed.await_api())
+    assert clock.now() == 30
 
 
 async def test_an_api_that_never_answers_is_given_up_with_what_was_seen_last(tmp_path: Path) -> None:
@@ -130,3 +150,35 @@ async def test_the_control_plane_is_there_when_its_hosts_are_provisioned_and_its
         "ctrl-0 ready",
     ]
     assert 40 <= clock.now() <= 50
+
+
+async def test_the_bootstrap_may_go_when_the_api_says_that_it_is_complete(tmp_path: Path) -> None:
+    followed, clock, _ = following(tmp_path, at=20)
+
+    async def complete() -> None:
+        await clock.sleep(60)
+        metadata = {"name": "bootstrap", "namespace": "kube-system"}
+        await followed.api.apply(
+            {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"status": "complete"}}
+        )
+
+    async def both() -> None:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(complete())
+            group.create_task(followed.await_hand_over())
+
+    await clock.run(both())
+    assert 60 <= clock.now() <= 64
+
+
+def test_a_control_plane_lacks_something_until_its_nodes_have_certificates_to_serve_with() -> None:
+    served = {"status": {**node("True")["status"], "daemonEndpoints": {"kubeletEndpoint": {"Port": 10250}}}}
+    for hosts, nodes, said in (
+        ([], [], "no host"),
+        ([host("provisioning")], [], "ctrl-0 is provisioning"),
+        ([host("provisioned")], [], "has not joined"),
+        ([host("provisioned")], [node("False")], "is not ready"),
+        ([host("provisioned")], [node("True")], "no certificate to serve with"),
+    ):
+        assert said in describe_lacking(hosts, nodes)
+    assert describe_lacking([host("provisioned")], [{**node("True"), **served}]) == ""

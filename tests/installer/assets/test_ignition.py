@@ -136,7 +136,7 @@ def test_the_bootstraps_units_start_programs_that_there_are_with_options_that_th
     units = {unit["name"]: unit for unit in json.loads(made.write["bootstrap.ign"])["systemd"]["units"]}
     assert list(units) == [
         "etcd.service", "rackless-api.service", "haproxy.service", "keepalived.service", "rackless-manifests.service",
-        "rackless-machine-config.service",
+        "rackless-machine-config.service", "rackless-hand-over.service",
     ]  # fmt: skip
     for unit in units.values():
         if not unit["name"].startswith("rackless-"):
@@ -148,6 +148,20 @@ def test_the_bootstraps_units_start_programs_that_there_are_with_options_that_th
         assert isinstance(group, click.Group)
         options = {name for parameter in group.commands[verb].params for name in parameter.opts}
         assert {word for word in words if word.startswith("--")} <= options
+
+
+def test_a_masters_config_starts_programs_that_there_are_and_a_workers_makes_no_control_plane(made: Fetched) -> None:
+    rendered = made.state.entries["rendered"].parts
+    units = {
+        role: {unit["name"]: unit for unit in json.loads(text)["systemd"]["units"]} for role, text in rendered.items()
+    }
+    assert set(units["worker"]) == {"rackless-node.service"}
+    assert set(units["master"]) == {"rackless-node.service", "rackless-control-plane.service"}
+    (line,) = re.findall(r"ExecStart=(.*)", units["master"]["rackless-control-plane.service"]["contents"])
+    group = cli.get_command(click.Context(cli), "bootstrap")
+    assert isinstance(group, click.Group) and line.split()[:3] == ["/usr/bin/rackless", "bootstrap", "join"]
+    options = {name for parameter in group.commands["join"].params for name in parameter.opts}
+    assert {word for word in line.split() if word.startswith("--")} <= options
 
 
 def test_the_bootstraps_units_name_files_that_it_has(made: Fetched) -> None:
@@ -165,7 +179,12 @@ def test_the_bootstraps_api_answers_on_loopback_and_has_the_vip_only_when_it_is_
     assert (
         "192.168.111.5/32 dev cluster0" in keepalived and "track_script" in keepalived and "unicast" not in keepalived
     )
-    assert 'ETCD_LISTEN_CLIENT_URLS="https://127.0.0.1:2379"' in files["/etc/default/etcd"]
+    etcd = files["/etc/default/etcd"]
+    assert (
+        'ETCD_LISTEN_PEER_URLS="https://0.0.0.0:2380"' in etcd
+    )  # control planes join it, at an address that nobody knows yet
+    assert 'ETCD_INITIAL_CLUSTER="bootstrap=https://bootstrap.ostest.example.com:2380"' in etcd
+    assert "127.0.1.1 bootstrap.ostest.example.com" in files["/etc/hosts"]
     macs = made.state.entries["bootstrap-macs"].parts
     assert f"MACAddress={macs['external']}" in files["/etc/systemd/network/10-cluster.link"]
 

@@ -69,3 +69,41 @@ def metal3(kubeconfig: Path, folder: Path, interface: str, as_json: bool) -> Non
 
     tell = teller(as_json)
     run(run_metal3(kubeconfig, folder, interface, tell), tell)
+
+
+_place = click.option(
+    "--place", type=click.Path(path_type=Path, file_okay=False), default=Path("/"), hidden=True, help="Instead of /."
+)
+
+
+@bootstrap.command(name="join")
+@click.option("--cluster", required=True, help="The cluster's name.")
+@click.option("--domain", required=True, help="Its domain.")
+@click.option("--vip", required=True, help="The address of its API.")
+@_place
+@_json
+def join_control_plane(cluster: str, domain: str, vip: str, place: Path, as_json: bool) -> None:
+    """On a node of the control plane: become a member of etcd and serve the API."""
+    from ipaddress import ip_address
+
+    from rackless.operations.bootstrap_handover import Place, join
+    from rackless.operations.bootstrap_parts import run, teller
+
+    tell, at = teller(as_json), Place(place) if place == Path("/") else Place.inside(place)
+    run(join(cluster, domain, ip_address(vip), tell, at), tell)
+
+
+@bootstrap.command(name="hand-over")
+@click.option("--root", required=True, type=_FOLDER, help="The folder with the cluster's keys.")
+@click.option("--vip", required=True, help="The address of its API.")
+@_place
+@_json
+def hand_over_bootstrap(root: Path, vip: str, place: Path, as_json: bool) -> None:
+    """On the bootstrap machine: wait for the control plane, give it the API's address, and leave etcd."""
+    from ipaddress import ip_address
+
+    from rackless.operations.bootstrap_handover import Place, hand_over
+    from rackless.operations.bootstrap_parts import run, teller
+
+    tell, at = teller(as_json), Place(place) if place == Path("/") else Place.inside(place)
+    run(hand_over(root, ip_address(vip), tell, at), tell)

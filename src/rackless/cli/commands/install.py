@@ -109,10 +109,10 @@ def create_ignition_configs(folder: Path, as_json: bool) -> None:
 @click.option("--name", help="The lab to install in; without it, the one of the cluster's name.")
 @click.option("--json", "as_json", is_flag=True, help="Events as JSON lines.")
 def create_cluster(folder: Path, name: str | None, as_json: bool) -> None:
-    """Make the bootstrap machine in a lab and bring the cluster's objects into its API.
+    """Make the bootstrap machine in a lab, let it provision the control plane and hand over, and take it away.
 
-    The lab is made before, as far as its BMCs: `rackless up --until bmc`. So far this ends when the bootstrap's API has
-    every manifest; the control plane is not installed yet.
+    The lab is made before, as far as its BMCs: `rackless up --until bmc`. So far this ends with the control plane: workers are
+    not installed yet.
     """
     import asyncio
 
@@ -124,6 +124,29 @@ def create_cluster(folder: Path, name: str | None, as_json: bool) -> None:
     bus = Bus()
     with shown(bus, as_json=as_json):
         asyncio.run(create_all(folder, name, Roots.from_environment(), bus, this_computer()))
+
+
+@install.group(name="wait-for")
+def wait_group() -> None:
+    """Wait for something that an install goes through."""
+
+
+@wait_group.command(name="bootstrap-complete")
+@_dir
+@click.option("--name", help="The lab it is in; without it, the one of the cluster's name.")
+@click.option("--json", "as_json", is_flag=True, help="Events as JSON lines.")
+def wait_for_bootstrap(folder: Path, name: str | None, as_json: bool) -> None:
+    """Wait until the bootstrap machine has handed over to the control plane."""
+    import asyncio
+
+    from rackless.cli.progress import shown
+    from rackless.operations.install_cluster import await_bootstrap
+    from rackless.operations.this_computer import this_computer
+    from rackless.run.paths import Roots
+
+    bus = Bus()
+    with shown(bus, as_json=as_json):
+        asyncio.run(await_bootstrap(folder, name, Roots.from_environment(), bus, this_computer()))
 
 
 @install.group(name="destroy")

@@ -5,7 +5,7 @@ Knows a log file and an API; that the machine is a VM it does not know.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -69,6 +69,11 @@ class Following:
     api: Resources
     clock: Clock
     bus: Bus
+    alive: Callable[[], bool] = lambda: True
+    """Whether the machine is on."""
+
+    def __post_init__(self) -> None:
+        self.console.look()  # what it told before is not told again, and a failure of before may have been mended
 
     async def await_api(self) -> None:
         async def answers() -> tuple[bool, str]:
@@ -132,8 +137,34 @@ class Following:
                     seen=self.bus.info, hint=_HINT.format(log=self.console.log),
                 )  # fmt: skip
 
+    async def await_hand_over(self) -> None:
+        """The bootstrap says in the cluster's API that it has handed over, and may go."""
+
+        async def complete() -> tuple[bool, str]:
+            self._hear()
+            try:
+                found = await self.api.get("ConfigMap", "bootstrap", namespace="kube-system")
+            except ApiUnreachable as error:
+                return False, error.why or error.what
+            return ((found or {}).get("data") or {}).get("status") == "complete", "not complete"
+
+        with self.bus.step("hand-over") as step:
+            await until(
+                complete, what="the bootstrap to be complete", within=CONTROL_PLANE_WITHIN, every=LOOK_EVERY * 3,
+                clock=self.clock, hint=_HINT.format(log=self.console.log),
+            )  # fmt: skip
+            step.detail = "complete"
+
     def _hear(self) -> None:
-        for each in self.console.look():
+        """Raises BootstrapFailed."""
+        told = self.console.look()
+        if not self.alive():
+            raise BootstrapFailed(
+                "the bootstrap machine is off",
+                why="it was switched off, or its emulator ended",
+                hint=f"the same command switches it on again; {_HINT.format(log=self.console.log)}",
+            )
+        for each in told:
             if "manifest" in each:
                 self.bus.info(_manifest(each))
             elif "payload" in each:
@@ -150,6 +181,23 @@ class Following:
                     why=str(each["failed"]),
                     hint=_HINT.format(log=self.console.log),
                 )
+
+
+def describe_lacking(hosts: Sequence[Record], nodes: Sequence[Record]) -> str:
+    """What is missing until the control plane's hosts are provisioned and their nodes have joined for good; empty when nothing
+    is."""
+    known = {each["metadata"]["name"]: each for each in nodes}
+    for host in hosts:
+        name, state = host["metadata"]["name"], _host_state(host)
+        if state != "provisioned":
+            return f"{name} is {state}"
+        node = known.get(name)
+        if node is None or not _ready(node):
+            return f"node {name} {'is not ready' if node is not None else 'has not joined'}"
+        endpoint = (node["status"].get("daemonEndpoints") or {}).get("kubeletEndpoint") or {}
+        if not endpoint.get("Port"):
+            return f"node {name} has no certificate to serve with"
+    return "" if hosts else "no host of the control plane is in the API yet"
 
 
 def _host_state(record: Record) -> str:
@@ -176,6 +224,8 @@ _PHASES = {
     "payload mounted": "the payload is mounted",
     "ironic starts": "Ironic starts",
     "ironic": "Ironic runs",
+    "keys offered": "the control plane's keys are offered to its nodes",
+    "hands over": "the control plane votes and serves: the bootstrap lets the API VIP go",
 }
 _HINT = "what it says is in {log}"
 

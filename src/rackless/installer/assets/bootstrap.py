@@ -41,12 +41,17 @@ def _make(given: Given) -> Parts:
     secrets = _secrets(given)
     files = [
         file("/etc/hostname", f"{trust.BOOTSTRAP}\n"),
+        # its etcd is known by this name, and looks itself up when it starts
+        file("/etc/hosts", f"127.0.0.1 localhost\n::1 localhost\n127.0.1.1 {machine.fqdn} {machine.name}\n"),
         file("/etc/rackless-release", f"CLUSTER={names.domain}\nROLE={trust.BOOTSTRAP}\n"),
         *control_plane.files(machine, cluster, secrets),
         *_networks(config, metal),
         *_materials(given, names),
     ]
-    units = [*control_plane.units(machine, cluster), *bootstrap_units.units(payload=PAYLOAD in given.of(RELEASE))]
+    units = [
+        *control_plane.units(machine, cluster),
+        *bootstrap_units.units(names.api_vips[0], payload=PAYLOAD in given.of(RELEASE)),
+    ]
     tree = {
         "ignition": {"version": SPEC},
         "passwd": {"users": [user(config.text("sshKey"))]},
@@ -97,7 +102,7 @@ def _materials(given: Given, names: ClusterNames) -> Iterator[dict[str, Any]]:
     manifests: dict[str, str] = {}
     for asset in ALL_MANIFESTS:
         manifests |= given.parts(asset)
-    server, root = given.of(trust.MACHINE_CONFIG_SERVER), given.of(trust.ROOT_CA)
+    server, root, etcd = given.of(trust.MACHINE_CONFIG_SERVER), given.of(trust.ROOT_CA), given.of(trust.ETCD_CA)
     admin = given.of(trust.ADMIN_CERTIFICATE)
     loopback = trust.kubeconfig(
         names, given.of(trust.API_CA).certificate, f"https://localhost:{API_PORT}", "admin", trust.shown(admin)
@@ -110,6 +115,8 @@ def _materials(given: Given, names: ClusterNames) -> Iterator[dict[str, Any]]:
         "tls/machine-config-server.crt": server.certificate,
         "tls/machine-config-server.key": server.key,
         "tls/root-ca.crt": root.certificate,
+        "tls/etcd-ca.crt": etcd.certificate,
+        "tls/etcd-ca.key": etcd.key,
         **{f"machine-config/{role}.ign": text for role, text in given.of(RENDERED).items()},
     }
     for path, text in kept.items():

@@ -35,6 +35,8 @@ def _make(given: Given) -> Parts:
 
 
 def rendered(role: str, names: ClusterNames, joining: str, manifests: Mapping[str, str]) -> dict[str, Any]:
+    joining_words = (names.cluster, names.domain, names.api_vips[0])
+    becoming = node_agent.joining_control_plane(*joining_words) if role == MASTER else []
     config: dict[str, Any] = {
         "ignition": {"version": SPEC},
         "passwd": {"users": [user("")]},
@@ -44,7 +46,7 @@ def rendered(role: str, names: ClusterNames, joining: str, manifests: Mapping[st
                 *node_agent.files(joining, [node_agent.CONTROL_PLANE_TAINT] if role == MASTER else []),
             ]
         },
-        "systemd": {"units": node_agent.units()},
+        "systemd": {"units": [*node_agent.units(), *becoming]},
     }
     for each in configs_of(role, manifests):
         config = merge(config, each)

@@ -101,10 +101,32 @@ WantedBy=multi-user.target
 """
 
 
-def units(*, payload: bool) -> list[dict[str, Any]]:
+_HAND_OVER = f"""\
+[Unit]
+Description=Hand-over to the control plane
+Wants=rackless-api.service
+After=rackless-api.service
+StartLimitIntervalSec=0
+
+[Service]
+Type=oneshot
+RemainAfterExit=yes
+ExecStart=/usr/bin/rackless bootstrap hand-over --root {ROOT} --vip {{vip}}
+TimeoutStartSec=infinity
+Restart=on-failure
+RestartSec=5
+{_TOLD}
+
+[Install]
+WantedBy=multi-user.target
+"""
+
+
+def units(vip: str, *, payload: bool) -> list[dict[str, Any]]:
     """Without a payload nobody is provisioned: there is nothing to do it with."""
     return [
         unit("rackless-manifests.service", _MANIFESTS),
         unit("rackless-machine-config.service", _MACHINE_CONFIGS),
+        unit("rackless-hand-over.service", _HAND_OVER.format(vip=vip)),
         *([unit("rackless-payload.service", _PAYLOAD), unit("rackless-metal3.service", _METAL3)] if payload else []),
     ]

@@ -37,9 +37,18 @@ class ControlPlaneSecrets:
     api_token_key: str = field(repr=False)
 
 
-def files(server: ConfiguredMachine, plan: ConfiguredCluster, secrets: ControlPlaneSecrets) -> list[dict[str, Any]]:
+def files(
+    server: ConfiguredMachine,
+    plan: ConfiguredCluster,
+    secrets: ControlPlaneSecrets,
+    *,
+    joins: str = "",
+    interface: str = "",
+) -> list[dict[str, Any]]:
+    """`joins` are the members of an etcd that is there, for one that comes later: it does not know the other control planes,
+    so its adverts go to all. `interface` is its NIC, where that keeps the name it has."""
     return [
-        file("/etc/default/etcd", etcd_environment(server, plan)),
+        file("/etc/default/etcd", etcd_environment(server, plan, joins)),
         file(f"{ETCD}/ca.crt", secrets.etcd_ca),
         file(f"{ETCD}/member.crt", secrets.etcd_certificate),
         file(f"{ETCD}/member.key", secrets.etcd_key, mode=0o600, user="etcd"),
@@ -51,7 +60,9 @@ def files(server: ConfiguredMachine, plan: ConfiguredCluster, secrets: ControlPl
         file(f"{PKI}/sa.key", secrets.api_token_key, mode=0o600, user=API_USER),
         file("/etc/systemd/network/10-cluster.link", _link(server)),
         file("/etc/haproxy/haproxy.cfg", front.haproxy_cfg(plan)),
-        file("/etc/keepalived/keepalived.conf", front.keepalived_conf(server, plan)),
+        file(
+            "/etc/keepalived/keepalived.conf", front.keepalived_conf(server, plan, interface=interface, known=not joins)
+        ),
     ]
 
 
@@ -132,19 +143,24 @@ WantedBy=multi-user.target
 _CONTINUED = " \\\n    "
 
 
-def etcd_environment(server: ConfiguredMachine, plan: ConfiguredCluster) -> str:
-    members = ",".join(f"{member.name}=https://{member.address}:2380" for member in plan.control_planes)
-    clients = dict.fromkeys([f"https://{server.address}:2379", "https://127.0.0.1:2379"])
+def etcd_environment(server: ConfiguredMachine, plan: ConfiguredCluster, joins: str = "") -> str:
+    """A machine that does not know its address beforehand listens on all, and is known to others by its name."""
+    unknown = server.address.is_loopback
+    listens = "0.0.0.0" if unknown else str(server.address)
+    places = {member.name: member.fqdn if unknown else str(member.address) for member in plan.control_planes}
+    own = places[server.name]
+    members = ",".join(filter(None, [joins, *(f"{name}=https://{place}:2380" for name, place in places.items())]))
+    clients = dict.fromkeys([f"https://{listens}:2379", *([] if unknown else ["https://127.0.0.1:2379"])])
     settings = {
         "ETCD_NAME": server.name,
         "ETCD_DATA_DIR": "/var/lib/etcd/default",
         "ETCD_INITIAL_CLUSTER": members,
-        "ETCD_INITIAL_CLUSTER_STATE": "new",
+        "ETCD_INITIAL_CLUSTER_STATE": "existing" if joins else "new",
         "ETCD_INITIAL_CLUSTER_TOKEN": plan.domain,
-        "ETCD_INITIAL_ADVERTISE_PEER_URLS": f"https://{server.address}:2380",
-        "ETCD_LISTEN_PEER_URLS": f"https://{server.address}:2380",
+        "ETCD_INITIAL_ADVERTISE_PEER_URLS": f"https://{own}:2380",
+        "ETCD_LISTEN_PEER_URLS": f"https://{listens}:2380",
         "ETCD_LISTEN_CLIENT_URLS": ",".join(clients),
-        "ETCD_ADVERTISE_CLIENT_URLS": f"https://{server.address}:2379",
+        "ETCD_ADVERTISE_CLIENT_URLS": f"https://{own}:2379",
         "ETCD_HEARTBEAT_INTERVAL": HEARTBEAT_MS,
         "ETCD_ELECTION_TIMEOUT": ELECTION_MS,
         "ETCD_CERT_FILE": f"{ETCD}/member.crt",

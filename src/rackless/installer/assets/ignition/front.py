@@ -34,8 +34,11 @@ as long. Debian's cannot be told when to give up; keepalived ends it."""
 _HIGHEST, _LOWEST = 200, 50
 
 
-def keepalived_conf(server: ConfiguredMachine, plan: ConfiguredCluster) -> str:
-    vip = plan.api_vip
+def keepalived_conf(
+    server: ConfiguredMachine, plan: ConfiguredCluster, *, interface: str = "", known: bool = True
+) -> str:
+    """`known` says whether all control planes are in the plan; `interface` is the NIC, where it has another name."""
+    vip, interface = plan.api_vip, interface or INTERFACE
     return f"""\
 global_defs {{
     router_id {server.name}
@@ -56,12 +59,12 @@ vrrp_script api {{
 vrrp_instance api {{
     state BACKUP
     nopreempt
-    interface {INTERFACE}
+    interface {interface}
     virtual_router_id {router_ids(plan.name)[0]}
     priority {_priority(server, plan)}
     advert_int {ADVERT_SECONDS}
-{_adverts(server, plan)}    virtual_ipaddress {{
-        {vip}/{vip.max_prefixlen} dev {INTERFACE}
+{_adverts(server, plan, known)}    virtual_ipaddress {{
+        {vip}/{vip.max_prefixlen} dev {interface}
     }}
     track_script {{
         api
@@ -70,9 +73,9 @@ vrrp_instance api {{
 """
 
 
-def _adverts(server: ConfiguredMachine, plan: ConfiguredCluster) -> str:
-    """From address to address; by multicast where a machine does not know its own beforehand."""
-    if server.address.is_loopback:
+def _adverts(server: ConfiguredMachine, plan: ConfiguredCluster, known: bool) -> str:
+    """From address to address; by multicast where a machine does not know its own beforehand, or not the others."""
+    if server.address.is_loopback or not known:
         return ""
     peers = "".join(f"        {peer.address}\n" for peer in plan.control_planes if peer is not server)
     return f"    unicast_src_ip {server.address}\n    unicast_peer {{\n{peers}    }}\n"

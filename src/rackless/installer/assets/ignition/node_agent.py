@@ -25,6 +25,33 @@ def units() -> list[dict[str, Any]]:
     return [unit(UNIT, _UNIT)]
 
 
+def joining_control_plane(cluster: str, domain: str, vip: str) -> list[dict[str, Any]]:
+    """What makes a node of an install that has joined one of its control planes."""
+    words = f"--cluster {cluster} --domain {domain} --vip {vip}"
+    return [unit("rackless-control-plane.service", _CONTROL_PLANE.format(words=words))]
+
+
+_CONTROL_PLANE = f"""\
+[Unit]
+Description=Becoming a control plane: keys, etcd, API
+Wants=network-online.target
+After=network-online.target {UNIT}
+StartLimitIntervalSec=0
+
+[Service]
+Type=oneshot
+RemainAfterExit=yes
+ExecStart=/usr/bin/rackless bootstrap join {{words}}
+TimeoutStartSec=infinity
+Restart=on-failure
+RestartSec=5
+StandardOutput=journal+console
+
+[Install]
+WantedBy=multi-user.target
+"""
+
+
 _UNIT = f"""\
 [Unit]
 Description=Node agent: certificates, Lease and status of this node

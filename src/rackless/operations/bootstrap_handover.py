@@ -1,0 +1,329 @@
+"""Hand-over, both ends: on a control plane's node, becoming one; on the bootstrap machine, letting go.
+
+It runs on the node image, without pydantic. Both may be cut off anywhere and started again: what is done is found done.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import shutil
+import ssl
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import aiohttp
+
+from rackless.cluster.bootstrap import taking_over
+from rackless.cluster.bootstrap.following import CONTROL_PLANE, MACHINE_API, ROLE_LABEL, describe_lacking
+from rackless.cluster.bootstrap.manifests import Manifest, apply
+from rackless.cluster.bootstrap.membership import EtcdMembership, EtcdPeer, EtcdRefused, await_voter, ensure_learner
+from rackless.cluster.bootstrap.telling import Tell
+from rackless.drivers.clock import SystemClock
+from rackless.drivers.kubernetes.client import Client
+from rackless.drivers.kubernetes.resources import KubernetesResources
+from rackless.drivers.process import LocalProcesses
+from rackless.installer.assets.ignition import control_plane, front
+from rackless.installer.assets.ignition.node_agent import KUBECONFIG
+from rackless.installer.assets.signing import KeyPair, sign
+from rackless.operations.bootstrap_parts import PATIENCE_SECONDS, ApiObjects
+from rackless.ports.api import Access, ApiUnreachable
+from rackless.ports.clock import Clock
+from rackless.ports.resources import Refused
+from rackless.run.files import write_secret
+from rackless.run.waiting import until
+from rackless.spec.address import Ip
+from rackless.trust.authority import Use
+from rackless.trust.kubeconfig_reading import read_kubeconfig
+
+BOOTSTRAP = "bootstrap"
+NODE_CERTIFICATE = Path("/var/lib/rackless-node/client.pem")
+WITHIN_SECONDS = 7200.0
+LOOK_EVERY = 3.0
+COMPLETE = {
+    "apiVersion": "v1",
+    "kind": "ConfigMap",
+    "metadata": {"name": "bootstrap", "namespace": "kube-system"},
+    "data": {"status": "complete"},
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a machine's files are: `/`, but for a machine that is none."""
+
+    root: Path = Path("/")
+    kubeconfig: Path = Path(KUBECONFIG)
+    certificate: Path = NODE_CERTIFICATE
+
+    @classmethod
+    def inside(cls, root: Path) -> Place:
+        return cls(root, root / KUBECONFIG.lstrip("/"), root / str(NODE_CERTIFICATE).lstrip("/"))
+
+    def __truediv__(self, path: str) -> Path:
+        return self.root / path.lstrip("/")
+
+
+# on a node of the control plane
+
+
+async def join(cluster: str, domain: str, vip: Ip, tell: Tell, place: Place | None = None) -> None:
+    place, clock, processes = place or Place(), SystemClock(), LocalProcesses()
+    marker = place / "/etc/rackless/control-plane.json"
+    if marker.exists():
+        return
+    keys = await _await_keys(place, clock, tell)
+    interface, address = await _way_to(vip, processes)
+    new = taking_over.NewControlPlane(os.uname().nodename.lower(), cluster, domain, address, interface, vip)
+    tell({"phase": "joins etcd", "node": new.name, "address": str(address)})
+    own = sign(KeyPair(keys["etcd-ca.crt"], keys["etcd-ca.key"]), f"join-{new.name}", uses=(Use.CLIENT,))
+    async with EtcdMembership(f"https://{BOOTSTRAP}.{domain}:2379", _tls(keys["etcd-ca.crt"], own)) as etcd:
+        others = await _patient(lambda: ensure_learner(etcd, new.peer), clock, "the bootstrap's etcd")
+        for folder in control_plane.folders():
+            _own(place, folder["path"], folder["user"]["name"], folder=True)
+        _place_files(taking_over.files(new, keys, others), place)
+        _place_units(taking_over.units(new), place)
+        await processes.run(["systemctl", "daemon-reload"])
+        await _start(processes, "etcd.service")
+        await await_voter(etcd, new.peer, clock)
+    tell({"phase": "votes in etcd", "node": new.name})
+    for service in ("rackless-api.service", "haproxy.service", "keepalived.service"):
+        await _start(processes, service)
+    write_secret(marker, json.dumps({"address": str(address)}) + "\n")
+    tell({"phase": "control plane", "node": new.name})
+
+
+async def _await_keys(place: Place, clock: Clock, tell: Tell) -> dict[str, str]:
+    """Once the node has joined, and the bootstrap has offered them."""
+    with tempfile.TemporaryDirectory(prefix="rackless-join-") as keep:
+        access, _ = read_kubeconfig(place.kubeconfig, Path(keep))
+        found: list[dict[str, str]] = []
+
+        async def offered() -> tuple[bool, str]:
+            if not place.certificate.exists():
+                return False, "the node has no certificate yet"
+            api = KubernetesResources(
+                Access(access.url, access.ca, place.certificate, place.certificate), namespace=taking_over.NAMESPACE,
+                patience=0.0, clock=clock,
+            )  # fmt: skip
+            try:
+                secret = await api.get("Secret", taking_over.KEYS)
+            except (ApiUnreachable, Refused) as error:
+                return False, str(error)
+            finally:
+                await api.close()
+            found[:] = [taking_over.read_keys(secret)] if secret is not None else []
+            return bool(found), "the keys are not offered yet"
+
+        def seen(what: str) -> None:
+            tell({"waits": what[:300]})
+
+        await until(
+            offered, what="the control plane's keys", within=WITHIN_SECONDS, every=LOOK_EVERY, clock=clock, seen=seen
+        )
+    return found[0]
+
+
+async def _way_to(vip: Ip, processes: LocalProcesses) -> tuple[str, Ip]:
+    """The NIC behind which the VIP is, and our address there."""
+    done = await processes.run(["ip", "-json", "route", "get", str(vip)])
+    route = json.loads(done.stdout)[0]
+    return str(route["dev"]), ip_address(route["prefsrc"])
+
+
+async def _patient(work: Any, clock: Clock, what: str) -> str:
+    found: list[str] = []
+
+    async def works() -> tuple[bool, str]:
+        try:
+            found[:] = [await work()]
+        except EtcdRefused as error:
+            return False, str(error)
+        return True, "answers"
+
+    await until(works, what=what, within=WITHIN_SECONDS, every=LOOK_EVERY, clock=clock)
+    return found[0]
+
+
+async def _start(processes: LocalProcesses, service: str) -> None:
+    """Not waited for: a member that learns is started before it is ready."""
+    await processes.run(["systemctl", "enable", service])
+    await processes.run(["systemctl", "restart", "--no-block", service])
+
+
+def _place_files(files: Sequence[Mapping[str, Any]], place: Place) -> None:
+    for each in files:
+        path = place / each["path"]
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.unlink(missing_ok=True)
+        path.touch(mode=0o600)
+        path.write_bytes(base64.b64decode(each["contents"]["source"].partition("base64,")[2]))
+        path.chmod(each["mode"])
+        if "user" in each:
+            _own(place, each["path"], each["user"]["name"])
+
+
+def _place_units(units: Sequence[Mapping[str, Any]], place: Place) -> None:
+    folder = place / "/etc/systemd/system"
+    for each in units:
+        if "contents" in each:
+            folder.mkdir(parents=True, exist_ok=True)
+            (folder / each["name"]).write_text(each["contents"])
+        for dropin in each.get("dropins", ()):
+            (folder / f"{each['name']}.d").mkdir(parents=True, exist_ok=True)
+            (folder / f"{each['name']}.d" / dropin["name"]).write_text(dropin["contents"])
+
+
+def _own(place: Place, path: str, user: str, *, folder: bool = False) -> None:
+    target = place / path
+    if folder:
+        target.mkdir(parents=True, exist_ok=True)
+    if place.root == Path("/"):
+        shutil.chown(target, user, user)
+
+
+# on the bootstrap machine
+
+
+async def hand_over(root: Path, vip: Ip, tell: Tell, place: Place | None = None) -> None:
+    """Offer the keys, wait until the control plane can do without us, and go."""
+    place, clock, processes = place or Place(), SystemClock(), LocalProcesses()
+    with tempfile.TemporaryDirectory(prefix="rackless-handover-") as keep:
+        access, _ = read_kubeconfig(root / "auth/kubeconfig-loopback", Path(keep))
+        at_vip = Access(f"https://{vip}:{front.API_PORT}", access.ca, access.certificate, access.key)
+        memory = place / "/var/lib/rackless/handover.json"
+        store = (place / f"{control_plane.STORE}/ca.crt").read_text()
+        client = KeyPair(*((place / f"{control_plane.STORE}/client.{end}").read_text() for end in ("crt", "key")))
+        tls = _tls(store, client)
+        if not memory.exists():
+            nodes = await _offer_keys(root, place, access, clock, tell)
+            async with EtcdMembership("https://127.0.0.1:2379", tls) as etcd:
+                voters = await _await_voters(etcd, nodes, access, clock, tell)
+            write_secret(memory, json.dumps([urlsplit(each.peer).hostname for each in voters]) + "\n")
+        masters = json.loads(memory.read_text())
+        tell({"phase": "hands over", "to": masters})
+        for service in ("rackless-metal3.service", "keepalived.service"):
+            await processes.run(["systemctl", "disable", "--now", service], check=False)
+        await _await_ready(f"https://{vip}:{front.API_PORT}", access, clock, f"the API at {vip}, elsewhere")
+        await _leave(masters, tls, clock)
+        api = KubernetesResources(at_vip, namespace="kube-system", patience=600.0, clock=clock)
+        try:
+            await api.apply(json.loads(json.dumps(COMPLETE)))
+        finally:
+            await api.close()
+        tell({"phase": "complete"})
+
+
+async def _offer_keys(root: Path, place: Place, access: Access, clock: Clock, tell: Tell) -> list[str]:
+    api = KubernetesResources(access, namespace=MACHINE_API, patience=0.0, clock=clock)
+    found: list[str] = []
+
+    async def known() -> tuple[bool, str]:
+        try:
+            hosts = await api.list("BareMetalHost", labels={ROLE_LABEL: CONTROL_PLANE})
+        except (ApiUnreachable, Refused) as error:
+            return False, str(error)
+        found[:] = [each["metadata"]["name"] for each in hosts]
+        return bool(found), "no host of the control plane is in the API yet"
+
+    try:
+        await until(known, what="the control plane's hosts", within=WITHIN_SECONDS, every=LOOK_EVERY, clock=clock)
+    finally:
+        await api.close()
+    pki = place / control_plane.PKI
+    places = (root / "tls/etcd-ca.crt", root / "tls/etcd-ca.key", pki / "ca.crt", pki / "ca.key", pki / "sa.key")
+    keys = {name: path.read_text() for name, path in zip(taking_over.KEY_FILES, places, strict=True)}
+    client = Client(access, clock, PATIENCE_SECONDS)
+    try:
+        things = [Manifest("", each) for each in taking_over.keys_objects(keys, found)]
+        await apply(things, ApiObjects(client), clock, lambda _: None)
+    finally:
+        await client.close()
+    tell({"phase": "keys offered", "to": found})
+    return found
+
+
+async def _await_voters(
+    etcd: EtcdMembership, nodes: Sequence[str], access: Access, clock: Clock, tell: Tell
+) -> list[EtcdPeer]:
+    found: list[EtcdPeer] = []
+    api = KubernetesResources(access, namespace=MACHINE_API, patience=0.0, clock=clock)
+
+    async def ready() -> tuple[bool, str]:
+        try:
+            found[:] = [each for each in await etcd.members() if each.votes and each.name != BOOTSTRAP]
+        except EtcdRefused as error:
+            return False, str(error)
+        lacking = sorted(set(nodes) - {each.name for each in found})
+        if lacking:
+            return False, f"{', '.join(lacking)} not in etcd yet"
+        try:
+            hosts = await api.list("BareMetalHost", labels={ROLE_LABEL: CONTROL_PLANE})
+            if why := describe_lacking(hosts, await api.list("Node")):
+                return False, why  # whoever looks after them ends with us
+        except (ApiUnreachable, Refused) as error:
+            return False, str(error)
+        for each in found:
+            url = f"https://{urlsplit(each.peer).hostname}:{front.SERVER_PORT}"
+            if not await _is_ready(url, access):
+                return False, f"the API of {each.name} is not ready"
+        return True, "ready"
+
+    def seen(what: str) -> None:
+        tell({"waits": what[:300]})
+
+    try:
+        await until(ready, what="the control plane", within=WITHIN_SECONDS, every=LOOK_EVERY, clock=clock, seen=seen)
+    finally:
+        await api.close()
+    return found
+
+
+async def _await_ready(url: str, access: Access, clock: Clock, what: str) -> None:
+    async def ready() -> tuple[bool, str]:
+        return await _is_ready(url, access), f"{url} is not ready"
+
+    await until(ready, what=what, within=WITHIN_SECONDS, every=LOOK_EVERY, clock=clock)
+
+
+async def _is_ready(url: str, access: Access) -> bool:
+    timeout = aiohttp.ClientTimeout(total=30)
+    connector = aiohttp.TCPConnector(ssl=access.tls())
+    try:
+        async with aiohttp.ClientSession(connector=connector, timeout=timeout, trust_env=False) as session:
+            async with session.get(f"{url}/readyz") as answer:
+                return answer.status == 200
+    except (aiohttp.ClientError, TimeoutError, OSError):
+        return False
+
+
+async def _leave(masters: Sequence[str], tls: ssl.SSLContext, clock: Clock) -> None:
+    """Our member goes, by the word of one that stays."""
+
+    async def left() -> tuple[bool, str]:
+        try:
+            async with EtcdMembership(f"https://{masters[0]}:2379", tls) as etcd:
+                mine = [each for each in await etcd.members() if each.name == BOOTSTRAP]
+                for each in mine:
+                    await etcd.remove(each)
+        except EtcdRefused as error:
+            return False, str(error)
+        return not mine, "removed"
+
+    await until(left, what="etcd to let us go", within=WITHIN_SECONDS, every=LOOK_EVERY, clock=clock)
+
+
+def _tls(ca: str, own: KeyPair) -> ssl.SSLContext:
+    context = ssl.create_default_context(cadata=ca)
+    with tempfile.TemporaryDirectory(prefix="rackless-tls-") as folder:
+        certificate, key = Path(folder) / "own.crt", Path(folder) / "own.key"
+        write_secret(certificate, own.certificate)
+        write_secret(key, own.key)
+        context.load_cert_chain(certificate, key)
+    return context

@@ -1,0 +1,215 @@
+"""Hand-over without guests: a bootstrap and a node of the control plane as network namespaces, each with the real etcd, haproxy and
+keepalived, our API server, and what its config starts. In the place of systemd stands a file of what was asked of it.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from rackless.events import Bus
+from rackless.installer.assets.ignition import front
+from rackless.installer.assets.signing import KeyPair, sign
+from rackless.operations.install import STATE, create
+from rackless.trust.authority import Use
+from tests.installer.assets.conftest import install_config
+from tests.real import node_programs
+from tests.real.conftest import PretendHost
+from tests.real.test_bootstrap_config import PACKAGES, VIP, _await, _end, _follow, _ours, _programs
+
+pytestmark = [pytest.mark.real, pytest.mark.long("ipi")]
+
+BOOTSTRAP, MASTER = "192.168.111.77", "192.168.111.20"
+NAME = "bootstrap.ostest.example.com"
+
+
+class Machine:
+    """A network namespace on the pretend host's bridge, and a root with its files and programs."""
+
+    def __init__(
+        self, host: PretendHost, name: str, address: str, interface: str, root: Path, stack: ExitStack
+    ) -> None:
+        self.host, self.name, self.root, self.stack = host, name, root, stack
+        self.asked = host.folder / f"{name}.asked"
+        self.asked.touch()
+        self._heard = 0
+        self.running: dict[str, subprocess.Popen[bytes]] = {}
+        holder = subprocess.Popen(host.enter("unshare", "--net", "--", "sleep", "3600"))
+        stack.callback(_end, holder)
+        outside = os.readlink(f"/proc/{host.pid}/ns/net")
+        _await(lambda: os.readlink(f"/proc/{holder.pid}/ns/net") not in (outside, os.readlink("/proc/self/ns/net")))
+        self._pid = holder.pid
+        link = f"to-{name}"
+        host.run("ip", "link", "add", link, "type", "veth", "peer", "name", interface, "netns", str(holder.pid))
+        host.run("ip", "link", "set", link, "master", "baremetal", "up")
+        for words in (["link", "set", "lo", "up"], ["address", "add", f"{address}/24", "dev", interface],
+                      ["link", "set", interface, "up"]):  # fmt: skip
+            subprocess.run(self.enter("ip", *words), check=True, capture_output=True)
+        bin_ = host.folder / f"{name}.bin"
+        bin_.mkdir()
+        (bin_ / "systemctl").write_text(f'#!/bin/sh\necho "$@" >> {self.asked}\n')
+        (bin_ / "systemctl").chmod(0o755)
+        self._path = f"{bin_}:{os.environ['PATH']}"
+
+    def enter(self, *argv: str) -> list[str]:
+        named = ["unshare", "--uts", "sh", "-c", f'hostname {self.name} && exec "$@"', "sh"]
+        return self.host.enter("nsenter", f"--net=/proc/{self._pid}/ns/net", "--", *named, *argv)
+
+    def start(self, name: str, argv: list[str]) -> subprocess.Popen[bytes]:
+        with (self.host.folder / f"{self.name}-{name}.log").open("ab") as log:
+            process = subprocess.Popen(
+                self.enter(*argv), stdout=log, stderr=log, env={**os.environ, "PATH": self._path}
+            )
+        self.stack.callback(_end, process)
+        self.running[name] = process
+        return process
+
+    def log(self, name: str) -> str:
+        return (self.host.folder / f"{self.name}-{name}.log").read_text()
+
+    def hear(self) -> Iterator[tuple[str, str]]:
+        """(verb, service) of what systemd was asked since the last time."""
+        lines = self.asked.read_text().splitlines()
+        for line in lines[self._heard :]:
+            words = [word for word in line.split() if not word.startswith("--")]
+            yield words[0], words[-1].removesuffix(".service")
+        self._heard = len(lines)
+
+    @property
+    def has_vip(self) -> bool:
+        found = subprocess.run(self.enter("ip", "-4", "-o", "address"), capture_output=True, text=True, check=True)
+        return f"{VIP}/32" in found.stdout
+
+
+@pytest.fixture
+def roots(host: PretendHost) -> Iterator[tuple[Path, Path]]:
+    with node_programs.unpacked(PACKAGES) as first, node_programs.unpacked(PACKAGES) as second:
+        for root in (first, second):
+            for kind in ("proc", "dev"):
+                host.run("mount", "--rbind", f"/{kind}", str(root / kind))
+        yield first, second
+
+
+def test_the_control_plane_takes_over_etcd_the_api_and_its_address(
+    host: PretendHost, roots: tuple[Path, Path], tmp_path: Path
+) -> None:
+    host.run("ip", "link", "add", "baremetal", "type", "bridge")
+    host.run("ip", "address", "add", "192.168.111.1/24", "dev", "baremetal")
+    host.run("ip", "link", "set", "baremetal", "up")
+    names = host.folder / "hosts"
+    names.write_text(f"127.0.0.1 localhost\n{BOOTSTRAP} {NAME}\n")  # in the place of the site's DNS
+    host.run("mount", "--bind", str(names), "/etc/hosts")
+    (tmp_path / "install-config.yaml").write_text(install_config(1, 0))
+    create(tmp_path, "ignition-configs", Bus())
+    config = json.loads((tmp_path / "bootstrap.ign").read_text())
+    with ExitStack() as stack:
+        old = Machine(host, "bootstrap", BOOTSTRAP, front.INTERFACE, roots[0], stack)
+        new = Machine(host, "master-0", MASTER, "eth0", roots[1], stack)
+        told = _teller(host)
+        _follow(config, old.root)
+        _furnish(new, old, tmp_path)
+
+        for name, argv in _programs(config, old.root).items():
+            old.start(name, argv)
+            if name == "etcd":
+                _await(lambda: "client requests" in old.log("etcd"), told)
+        ca = str(old.root / "etc/rackless/pki/ca.crt")
+        ready = ["curl", "-sf", "--cacert", ca, "--max-time", "5", f"https://{VIP}:{front.API_PORT}/readyz"]
+        _await(lambda: host.run(*ready, check=False).stdout == "ok", told)
+        done = subprocess.run(old.enter(*_ours(config, old.root, "rackless-manifests.service")), timeout=300, check=False,
+                              capture_output=True)  # fmt: skip
+        assert done.returncode == 0, done.stderr
+
+        _pretend_joined(host, old, tmp_path)
+        leaving = old.start(
+            "hand-over", [*_ours(config, old.root, "rackless-hand-over.service"), "--place", str(old.root)]
+        )
+        rendered = json.loads((old.root / "opt/openshift/machine-config/master.ign").read_text())
+        new.start("join", [*_ours(rendered, new.root, "rackless-control-plane.service"), "--place", str(new.root)])
+        together: list[str] = []
+
+        def over() -> bool:
+            _serve(new, old)
+            if old.has_vip and new.has_vip:
+                together.append("both had the VIP")
+            return leaving.poll() is not None
+
+        _await(over, told, within=300)
+        assert leaving.returncode == 0 and together == [], told()
+        assert new.has_vip and not old.has_vip
+        assert '"phase": "complete"' in old.log("hand-over")
+        _await(lambda: old.running["etcd"].poll() is not None, told)  # a member that was removed ends
+        found = host.run(
+            *_asking(new, tmp_path), "https://192.168.111.5:6443/api/v1/namespaces/kube-system/configmaps/bootstrap"
+        )
+        assert json.loads(found.stdout)["data"] == {"status": "complete"}
+        kept = host.run(*_asking(new, tmp_path), f"https://{VIP}:6443/apis/metal3.io/v1alpha1/baremetalhosts")
+        assert [each["metadata"]["name"] for each in json.loads(kept.stdout)["items"]] == ["master-0"]
+
+
+def _pretend_joined(host: PretendHost, old: Machine, folder: Path) -> None:
+    """What the controllers and the node's agent, which are not here, would have said of it."""
+    api, ready = f"https://{VIP}:6443", [{"type": "Ready", "status": "True"}]
+    node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "master-0"}}
+    said = {"conditions": ready, "daemonEndpoints": {"kubeletEndpoint": {"Port": 10250}}}
+    hosts = f"{api}/apis/metal3.io/v1alpha1/namespaces/openshift-machine-api/baremetalhosts"
+    state = {"errorCount": 0, "errorMessage": "", "goodCredentials": {}, "hardwareProfile": "unknown", "poweredOn": True,
+             "operationalStatus": "OK", "triedCredentials": {}, "operationHistory": {},
+             "provisioning": {"ID": "1", "state": "provisioned", "image": {"url": ""}}}  # fmt: skip
+    for method, url, body, media in (
+        ("POST", f"{api}/api/v1/nodes", node, "application/json"),
+        ("PATCH", f"{api}/api/v1/nodes/master-0/status", {"status": said}, "application/merge-patch+json"),
+        ("PATCH", f"{hosts}/master-0/status", {"status": state}, "application/merge-patch+json"),
+    ):
+        host.run(*_asking(old, folder), "-X", method, "-H", f"Content-Type: {media}", "-d", json.dumps(body), url)
+
+
+def _teller(host: PretendHost) -> Callable[[], str]:
+    def told() -> str:
+        return "\n".join(f"--- {log.name}\n{log.read_text()[-2500:]}" for log in sorted(host.folder.glob("*.log")))
+
+    return told
+
+
+def _furnish(new: Machine, old: Machine, folder: Path) -> None:
+    """What a node that has joined has: its config's files, and its certificate."""
+    _follow(json.loads((old.root / "opt/openshift/machine-config/master.ign").read_text()), new.root)
+    (new.root / "etc/hosts").write_text(f"127.0.0.1 localhost\n{BOOTSTRAP} {NAME}\n")
+    parts = json.loads((folder / STATE).read_text())["assets"]["api-ca"]["parts"]
+    authority = KeyPair(parts["certificate"], parts["key"])
+    own = sign(authority, "system:node:master-0", uses=(Use.CLIENT,), groups=("system:nodes",))
+    place = new.root / "var/lib/rackless-node/client.pem"
+    place.parent.mkdir(parents=True)
+    place.write_text(own.certificate + own.key)
+
+
+def _serve(new: Machine, old: Machine) -> None:
+    """Do what systemd was asked to."""
+    for verb, service in new.hear():
+        if verb == "restart":
+            unit = new.root / "etc/systemd/system/rackless-api.service"
+            written: dict[str, object] = {"systemd": {"units": [{"name": unit.name, "contents": unit.read_text()}]}}
+            programs = _programs(
+                {"systemd": {"units": []}}, new.root, own={"rackless-api": _ours(written, new.root, unit.name)}
+            )
+            new.start(service, programs[service])
+    for verb, service in old.hear():
+        if verb == "disable" and service in old.running:
+            old.running[service].terminate()
+
+
+def _asking(new: Machine, folder: Path) -> list[str]:
+    """curl as the cluster's administrator."""
+    user = json.loads((folder / "auth/kubeconfig").read_text())["users"][0]["user"]
+    for name in ("certificate", "key"):
+        (folder / f"admin.{name}").write_bytes(base64.b64decode(user[f"client-{name}-data"]))
+    ca = str(new.root / "etc/rackless/pki/ca.crt")
+    return ["curl", "-sf", "--max-time", "20", "--cacert", ca, "--cert", str(folder / "admin.certificate"),
+            "--key", str(folder / "admin.key")]  # fmt: skip
