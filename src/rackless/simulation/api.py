@@ -212,7 +212,6 @@ class _Client(Client):
             await _under_way()
             done = await self._ask(method, place, body, query, media)
             await self._served.script.answer("api", verb, subject)
-            await _under_way()
         except Strayed as strayed:
             if strayed.doubled:
                 done = await self._ask(method, place, body, query, media)

@@ -28,7 +28,7 @@ from rackless.simulation.person import Person
 from rackless.trust.keys import PrivateKey, make_key
 from rackless.trust.requests import make_request
 
-EVERY = 15.0
+EVERY = 18.0
 """Seconds between two signs of life of a node; whoever is silent for 40 is called NotReady."""
 _USAGES = {CLIENT: "client auth", SERVING: "server auth"}
 

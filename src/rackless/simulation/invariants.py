@@ -104,10 +104,14 @@ def nothing_is_provisioned_twice(scene: Situation) -> Wrong:
             yield f"the engine is asked to {call.method} {call.subject}, whose record says {state.value}"
 
 
+WRITES = ("patch", "replace", "create", "delete")
+CLAIMS = ("baremetalhosts", "machines")
+
+
 def no_host_is_claimed_twice(scene: Situation) -> Wrong:
     """No Machine has two hosts, and no host two Machines that have seen a system on it."""
     call = scene.call
-    if call is None or call.port != "api" or ("baremetalhosts" not in call.subject and "machines" not in call.subject):
+    if call is None or call.port != "api" or call.method not in WRITES or not call.subject.startswith(CLAIMS):
         return
     hosts: dict[tuple[str, str], str] = {}
     for host, record in scene.person.records().items():
