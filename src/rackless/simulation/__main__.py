@@ -79,7 +79,8 @@ def _many(first: int, seeds: int, jobs: int, count_every: int) -> int:
         print(f"\n{describe(shrink(told))}")
     seconds = time.monotonic() - begun
     print(f"{done} seeds in {seconds:.0f} s, {len(failed)} wrong")
-    return 1 if failed or (count_every and not _covered(lines)) else 0
+    covered = not count_every or _covered(lines)
+    return 0 if covered and not failed else 1
 
 
 def _covered(lines: set[tuple[str, int]]) -> bool:
@@ -87,10 +88,21 @@ def _covered(lines: set[tuple[str, int]]) -> bool:
     for package, (run, there) in found.items():
         print(f"{package:<14} {run:>5} of {there:>5} lines, {100 * run / there:.0f} %")
     for file, left in coverage.missed(lines):
-        print(f"  not run of {file}: {len(left)}")
+        print(f"  not run of {file}: {len(left)}: {_ranges(left)}")
     enough = coverage.percent(found) >= coverage.AT_LEAST
     print(f"together {coverage.percent(found):.1f} %{'' if enough else f', and {coverage.AT_LEAST} % are wanted'}")
     return enough
+
+
+def _ranges(numbers: Sequence[int]) -> str:
+    """`3-5, 9`."""
+    found: list[list[int]] = []
+    for number in numbers:
+        if found and number == found[-1][-1] + 1:
+            found[-1][1:] = [number]
+        else:
+            found.append([number])
+    return ", ".join("-".join(map(str, each)) for each in found)
 
 
 def describe(told: StoryTold) -> str:

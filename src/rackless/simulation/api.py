@@ -7,10 +7,11 @@ promises: a write that was answered is there after any kill; one that was not ma
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import json
 import threading
 from collections.abc import AsyncGenerator, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -37,6 +38,7 @@ from rackless.api.selectors import parse_labels
 from rackless.api.stores.memory import ObjectsInMemory, ReadsFromMemory, bucket_of
 from rackless.api.stores.port import Compacted, Raced, StoredChange, StoredObject
 from rackless.drivers.fake.api import AnswerLost
+from rackless.drivers.fake.loop import VirtualLoop
 from rackless.drivers.fake.script import Script
 from rackless.drivers.kubernetes.client import Client, HttpRefused
 from rackless.drivers.kubernetes.resources import KubernetesResources
@@ -44,6 +46,7 @@ from rackless.ports.api import Access
 from rackless.ports.clock import Clock
 
 Json = dict[str, Any]
+Query = Mapping[str, str] | None
 T = TypeVar("T")
 COMMIT = 0.002
 """Seconds until a write is durable."""
@@ -57,24 +60,24 @@ class Durable:
 
     log: list[tuple[str, int, bytes | None]] = field(default_factory=list)
 
-    _decoded: dict[str, tuple[int, Any]] = field(default_factory=dict)
+    _kinds: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """By plural and name, what the log says so far; decoded when somebody asks."""
     _read: int = 0
 
     def records(self, plural: str) -> dict[str, Json]:
         """The objects of a kind, by name."""
-        for key, revision, data in self.log[self._read :]:
+        for key, revision, data in self.log[self._read :] if self._read < len(self.log) else ():
+            names = self._kinds.setdefault(bucket_of(key).rpartition("/")[2], {})
+            name = key.rpartition("/")[2]
             if data is None:
-                self._decoded.pop(key, None)
+                names.pop(name, None)
             else:
-                self._decoded[key] = (revision, data)
+                names[name] = (revision, data)
         self._read = len(self.log)
-        found = {}
-        for key, (revision, data) in self._decoded.items():
-            if bucket_of(key).endswith(f"/{plural}"):
-                if isinstance(data, bytes):
-                    data = json.loads(rendered(data, revision))
-                    self._decoded[key] = (revision, data)
-                found[key.rpartition("/")[2]] = data
+        found = self._kinds.get(plural, {})
+        for name, value in found.items():
+            if isinstance(value, tuple):
+                found[name] = json.loads(rendered(value[1], value[0]))
         return found
 
     def current(self) -> list[tuple[str, int, bytes]]:
@@ -161,6 +164,15 @@ async def open_objects(file: Durable) -> Objects:
     return objects
 
 
+class Strayed(AnswerLost):
+    """A request goes astray: it arrives so many seconds late, and once in time, too, when it is doubled."""
+
+    def __init__(self, seconds: float, *, doubled: bool) -> None:
+        super().__init__()
+        self.seconds = seconds
+        self.doubled = doubled
+
+
 @dataclass
 class ServedApi:
     """Which API is served where, by network namespace and URL."""
@@ -168,19 +180,24 @@ class ServedApi:
     script: Script
     places: dict[tuple[object, str], Objects] = field(default_factory=dict)
 
-    def open(self, network: object, access: Access, clock: Clock, patience: float) -> KubernetesResources:
+    def open(
+        self, network: object, access: Access, clock: Clock, patience: float, *, caller: Caller | None = None
+    ) -> KubernetesResources:
         found = KubernetesResources(access, clock=clock, patience=patience)
-        found._client = _Client(self, network, access, clock, patience)
+        found._client = _Client(self, network, access, clock, patience, caller or _ADMIN)
         return found
 
 
 class _Client(Client):
     """The real client, its retries and its patience; only the wire is another."""
 
-    def __init__(self, served: ServedApi, network: object, access: Access, clock: Clock, patience: float) -> None:
+    def __init__(
+        self, served: ServedApi, network: object, access: Access, clock: Clock, patience: float, caller: Caller
+    ) -> None:
         super().__init__(access, clock, patience)
         self._served = served
         self._network = network
+        self._caller = caller
 
     async def close(self) -> None: ...
 
@@ -192,9 +209,17 @@ class _Client(Client):
         verb, subject = _described(method, place, body)
         try:
             await self._served.script.meet("api", verb, subject)
-            # what is sent and answered is a copy
-            done = await _ask(self._reach(), method, place, json.loads(json.dumps(body)), query or {}, media)
+            await _under_way()
+            done = await self._ask(method, place, body, query, media)
             await self._served.script.answer("api", verb, subject)
+        except Strayed as strayed:
+            if strayed.doubled:
+                done = await self._ask(method, place, body, query, media)
+            if method != "GET":
+                again = self._later(strayed.seconds, method, place, body, query, media)
+                asyncio.get_running_loop().create_task(again, context=contextvars.Context())
+            if not strayed.doubled:
+                raise aiohttp.ClientConnectionError("the connection broke") from strayed
         except AnswerLost as lost:
             raise aiohttp.ClientConnectionError("the connection broke") from lost
         except status.RequestRefused as refused:
@@ -203,6 +228,19 @@ class _Client(Client):
             ) from refused
         self._reach()  # a server that ended meanwhile has not answered
         return done
+
+    async def _ask(self, method: str, place: Path, body: Json | None, query: Query, media: str) -> Json:
+        sent = json.loads(json.dumps(body))  # what is sent and answered is a copy
+        return await _ask(self._reach(), method, place, sent, query or {}, media, self._caller)
+
+    async def _later(
+        self, seconds: float, method: str, place: Path, body: Json | None, query: Query, media: str
+    ) -> None:
+        """The request arrives when others have that were sent after it; nobody hears the answer."""
+        sent = json.loads(json.dumps(body))
+        await asyncio.sleep(seconds)
+        with suppress(status.RequestRefused, aiohttp.ClientConnectionError):
+            await self._ask(method, place, sent, query, media)
 
     @asynccontextmanager
     async def stream(self, path: str, query: Mapping[str, str], silence: float) -> AsyncGenerator[AsyncGenerator[Json]]:
@@ -239,10 +277,12 @@ class _Client(Client):
         return found
 
 
-async def _ask(objects: Objects, method: str, place: Path, body: Any, query: Mapping[str, str], media: str) -> Json:
+async def _ask(
+    objects: Objects, method: str, place: Path, body: Any, query: Mapping[str, str], media: str, caller: Caller
+) -> Json:
     kind, version = _kind(objects, place)
     target = ObjectTarget(kind, version, place.namespace, place.name, place.subresource)
-    context = Context(_ADMIN, operations.now())
+    context = Context(caller, operations.now())
     match method:
         case "GET" if place.name:
             return _decoded((await objects.get(target)).data)
@@ -263,6 +303,14 @@ async def _ask(objects: Objects, method: str, place: Path, body: Any, query: Map
             await objects.delete(target, context, grace=None, dry=False, **more)
             return {}
     raise AssertionError(method)
+
+
+async def _under_way() -> None:
+    """A message takes its time: others may be quicker."""
+    loop = asyncio.get_running_loop()
+    assert isinstance(loop, VirtualLoop)
+    if latency := loop.latency():
+        await asyncio.sleep(latency)
 
 
 def _kind(objects: Objects, place: Path) -> tuple[Any, Any]:

@@ -11,6 +11,8 @@ from contextvars import Context
 from dataclasses import dataclass, field
 from typing import Any
 
+from rackless.controllers.machines.records import KIND as MACHINE
+from rackless.controllers.machines.records import SET
 from rackless.drivers.fake import provisioner as fake
 from rackless.drivers.fake.api import AnswerLost
 from rackless.drivers.fake.loop import VirtualLoop
@@ -21,6 +23,7 @@ from rackless.ports.hypervisor import Power, Unreachable
 from rackless.ports.nodes import NodesUnreachable
 from rackless.ports.resources import Conflict
 from rackless.provisioning.baremetalhost import INSPECT, KIND, REBOOT, RETRY
+from rackless.simulation.api import Strayed
 from rackless.simulation.disk import NO_ROOM, READ_ONLY, FaultyDisk
 from rackless.simulation.faults import PROGRAMS, Mishap
 from rackless.simulation.person import Person
@@ -51,8 +54,11 @@ class Disaster:
     """Has the person run another command at the same time."""
     fired: list[Mishap] = field(default_factory=list)
     restarted: int = 0
-    labelled: dict[str, str] = field(default_factory=dict)
-    """Objects, by their uid, that a person was told to have labelled."""
+    labelled: dict[str, tuple[str, set[str]]] = field(default_factory=dict)
+    """Hosts that a person was told to have labelled: which object that was, by its uid, and its labels then."""
+    _edits: int = 0
+    silent: set[str] = field(default_factory=set)
+    """Nodes of which nothing is heard although their servers run."""
     may_lose: set[str] = field(default_factory=set)
     """Hosts of which somebody asked that they lose their system."""
 
@@ -69,6 +75,8 @@ class Disaster:
         if fault.kind in ("fail", "lose the answer"):
             rule.error = ERRORS[fault.pattern.partition(".")[0]]
             rule.lost = fault.kind == "lose the answer"
+        if fault.kind in ("request comes late", "request is doubled"):
+            rule.error = lambda: Strayed(fault.amount, doubled=fault.kind == "request is doubled")
         if fault.kind in ("delay", "hang"):
             rule.seconds = fault.amount
         self.person.world.script.rules.append(rule)
@@ -83,6 +91,7 @@ class Disaster:
             lab.provisioner.hung.clear()
             lab.provisioner.lying.clear()
             lab.hypervisor.deaf.clear()
+        self.silent.clear()
         self.trace.note("STORY", "all faults are over", notable=True)
 
     # who dies
@@ -110,7 +119,7 @@ class Disaster:
 
     def _fail(self, _: Mishap, __: Rule) -> None: ...
 
-    _lose_the_answer = _delay = _hang = _fail
+    _lose_the_answer = _delay = _hang = _request_comes_late = _request_is_doubled = _fail
 
     def _connection_breaks(self, _: Mishap, __: Rule) -> None:
         alive = [process for process in self.person.world.processes.all.values() if process.alive]
@@ -187,7 +196,7 @@ class Disaster:
             "inspect": {"metadata": {"annotations": {INSPECT: ""}}},
             "reboot": {"metadata": {"annotations": {REBOOT: ""}}},
             "retry": {"metadata": {"annotations": {RETRY: ""}}},
-            "label": {"metadata": {"labels": {"edited": "by-hand"}}},
+            "label": {"metadata": {"labels": {f"edited-{self._next()}": ""}}},
             "offline": {"spec": {"online": False}},
             "online": {"spec": {"online": True}},
         }
@@ -195,13 +204,55 @@ class Disaster:
         async def write(api: ApiConnection) -> None:
             record = await api.patch(KIND, host, changes[edit])
             if edit == "label":
-                self.labelled[host] = record["metadata"]["uid"]
+                self._acknowledged(host, record)
 
         self._at_the_api(host, write)
+
+    def _next(self) -> int:
+        self._edits += 1
+        return self._edits
+
+    def _acknowledged(self, host: str, record: Mapping[str, Any]) -> None:
+        """All that a person has written and is told to be there."""
+        self.labelled[host] = (record["metadata"]["uid"], {*record["metadata"]["labels"]})
+
+    def _somebody_edits(self, fault: Mishap, rule: Rule) -> None:
+        """Somebody labels a host again and again, each time that anybody else is about to read it, and keeps an eye on it."""
+        host = fault.subject
+
+        async def write(api: ApiConnection) -> None:
+            change = {"metadata": {"labels": {f"edited-{self._next()}": ""}}}
+            self._acknowledged(host, await api.patch(KIND, host, change))
+
+        def edit() -> None:
+            if host in self.person.records():
+                self._at_the_api(host, write)
+
+        edit()
+        self.person.world.script.rules.append(
+            Rule(f"api.get baremetalhosts {host}", then=edit, times=int(fault.amount))
+        )
 
     def _object_deleted(self, fault: Mishap, _: Rule) -> None:
         self.may_lose.add(fault.subject)
         self._at_the_api(fault.subject, lambda api: api.delete(KIND, fault.subject))
+
+    def _machine_deleted(self, _: Mishap, __: Rule) -> None:
+        names = sorted(name for name in self.person.records("machines") if name.startswith("worker"))
+        if names:
+            self.may_lose |= self._movable()
+            self._at_the_api(names[0], lambda api: api.delete(MACHINE, names[0]))
+
+    def _scaled(self, fault: Mishap, _: Rule) -> None:
+        self.may_lose |= self._movable()
+        change = {"spec": {"replicas": int(fault.amount)}}
+        self._at_the_api("workers", lambda api: api.patch(SET, "workers", change))
+
+    def _movable(self) -> set[str]:
+        return {name for name, _ in self.person.servers() if not name.startswith("ctrl")}
+
+    def _node_falls_silent(self, fault: Mishap, _: Rule) -> None:
+        self.silent.add(fault.subject)
 
     def _at_the_api(self, host: str, work: Callable[[ApiConnection], Any]) -> None:
         async def write() -> None:

@@ -41,6 +41,7 @@ class FaultyDisk:
     _before: dict[Path, tuple[int, bytes] | None] | None = None
     """What is on the disk for certain: inode and content by path. Kept from the moment that a power cut is near."""
     _synced: dict[int, bytes] = field(default_factory=dict)
+    """What is on the disk of each file, by its inode: a file keeps its content when it is given another name."""
     _named: set[Path] = field(default_factory=set)
     """Folders whose names are on the disk as they are now, since `_before`."""
 
@@ -68,7 +69,7 @@ class FaultyDisk:
     def expect_cut(self) -> None:
         """From now on what is not synced may be lost."""
         self._before = {path: _look(path) for path in self._all()}
-        self._synced.clear()
+        self._synced = {seen[0]: seen[1] for seen in self._before.values() if seen is not None}
         self._named.clear()
 
     def expect_no_cut(self) -> None:
@@ -107,8 +108,7 @@ class FaultyDisk:
             return was[1] if was else None  # another file, or none, under this name; the folder does not say so yet
         if now is None:
             return None
-        kept = self._synced.get(now[0])
-        return kept if kept is not None else was[1] if was is not None and was[0] == now[0] else b""
+        return self._synced.get(now[0], b"")
 
     def _all(self) -> Iterator[Path]:
         for path in self.lasting.rglob("*"):

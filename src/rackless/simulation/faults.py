@@ -85,12 +85,16 @@ class Kind:
 FAILING = ("hypervisor.*", "networks.*", "links.*", "api.*", "provisioner.*", "processes.run *",
            "disk.*", "nodes.ensure_objects *", "nodes.object_names *")  # fmt: skip
 
+WRITING = ("api.patch*", "api.replace*", "api.create*", "api.delete*", "api.*", "api.patch baremetalhosts *")
+
 KINDS: Mapping[str, Kind] = {
     "kill": Kind(_one_of(*PROGRAMS, "labd", "labd", "holder"), weight=6),
     "kill dnsmasq": Kind(),
-    "restart the computer": Kind(_amount(0, 1, 2, 3, 5, 8, 13, 21, 40), weight=3),
+    "restart the computer": Kind(_amount(0, 1, 2, 3, 5, 8, 13, 21, 40, 90, 200), weight=4),
     "fail": Kind(weight=4, only=FAILING),
     "lose the answer": Kind(weight=4, only=("hypervisor.*", "networks.*", "links.*", "api.*", "hypervisor.ensure *")),
+    "request comes late": Kind(_amount(0.01, 0.5, 5.0, 60.0), weight=3, only=WRITING),
+    "request is doubled": Kind(_amount(0.01, 0.5, 5.0, 60.0), weight=2, only=WRITING),
     "delay": Kind(_amount(0.5, 5.0, 40.0), weight=2),
     "hang": Kind(_amount(600.0, 4000.0), only=FAILING),
     "disk full": Kind(_amount(0.1, 5.0, 60.0)),
@@ -112,7 +116,12 @@ KINDS: Mapping[str, Kind] = {
     "plan": Kind(),
     "object edited": Kind(lambda chance: (f"{chance.choice(('inspect', 'reboot', 'retry', 'label', 'label', 'offline', 'online'))} "
                                           f"{_server(chance)[0]}", 0.0), weight=3),
+    "somebody edits": Kind(lambda chance: (chance.choice(("worker-0", "worker-0", "worker-0", "spare-0", "ctrl-0")),
+                                           float(chance.choice((20, 60)))), weight=4),
     "object deleted": Kind(_server),
+    "Machine deleted": Kind(weight=1),
+    "scaled": Kind(_amount(0, 1, 2), weight=2),
+    "node falls silent": Kind(_server),
 }  # fmt: skip
 
 
@@ -126,6 +135,8 @@ BLAMED: Mapping[str, str] = {
     "restart the computer": rf"{_AWAY}|was killed",
     "fail": rf"planted|{_AWAY}|{_DISK}|the connection broke",
     "lose the answer": rf"planted|{_AWAY}",
+    "request comes late": rf"planted|{_AWAY}",
+    "request is doubled": rf"planted|{_AWAY}",
     "delay": r"gave up waiting|stayed off",
     "hang": rf"were not enough|stayed off|{_AWAY}",
     "disk full": rf"{_DISK}|{_AWAY}",
@@ -143,6 +154,13 @@ BLAMED: Mapping[str, str] = {
     "status": r"no lab named|does not answer|went away",
     "plan": r"does not answer|went away",
     "object edited": r"stayed off|is being deleted|gave up waiting",
+    "Machine deleted": r"is being deleted|gave up waiting",
+    "scaled": r"gave up waiting",
+    "node falls silent": r"",
+    "asked to pause": r"gave up waiting|were not enough",
+    "asked to detach": r"gave up waiting|were not enough",
+    "asked to two ups": r"another rackless is working",
+    "somebody edits": r"changes all the time",
     "object deleted": r"is being deleted|deleted meanwhile|there is no host|gave up waiting",
 }
 """Words of the errors that each kind of fault may cause; an error that none of those that happened explains is wrong."""

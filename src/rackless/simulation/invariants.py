@@ -5,6 +5,7 @@ Each is a function of the scene, named by what it demands; it yields what is wro
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -25,6 +26,7 @@ class Situation:
     """The one that was made just now."""
     installed: set[str] = field(default_factory=set)
     """Servers that have a system."""
+    _ledger: tuple[object, set[str]] = field(default_factory=lambda: (None, set()))
 
     def state_of(self, host: str) -> State | None:
         """Where the record says that the host is."""
@@ -32,13 +34,27 @@ class Situation:
         return read(record).status.state if record is not None else None
 
     def by_hand(self) -> set[str]:
-        """Hosts of which a person has said what they run, and workers that were given back: `up` leaves them alone."""
+        """Hosts of which a person has said what they run or that they are off, and workers that were given back: `up` leaves
+        them alone."""
         return {
             host
             for host, record in self.person.records().items()
             if BY_HAND in (record["metadata"].get("annotations") or {})
             or (host.startswith("worker-") and not record["spec"].get("image"))
+            or not record["spec"].get("online")
         }
+
+    def owned(self) -> set[str]:
+        """What the ledger lists; read again when somebody wrote to it."""
+        path = self.person.paths.ledger
+        try:
+            stat = os.stat(path)
+        except FileNotFoundError:
+            return set()
+        seen = (stat.st_ino, stat.st_size, stat.st_mtime_ns)
+        if self._ledger[0] != seen:
+            self._ledger = (seen, {entry.id for entry in Ledger(path).entries()})
+        return self._ledger[1]
 
     def may_lose(self, host: str) -> bool:
         return bool({"*", host} & self.disaster.may_lose)
@@ -48,7 +64,7 @@ def the_ledger_covers_all_that_exists(scene: Situation) -> Wrong:
     if scene.call is not None and not scene.call.changed:
         return
     paths = scene.person.paths
-    owned = {entry.id for entry in Ledger(paths.ledger).entries()}
+    owned = scene.owned()
     for pin in sorted(scene.person.world.pinned - owned):
         yield f"the namespace {pin} exists, and the ledger does not list it"
     for folder in (paths.state, paths.run):
@@ -86,6 +102,38 @@ def nothing_is_provisioned_twice(scene: Situation) -> Wrong:
         state = scene.state_of(call.subject)
         if state is not None and state not in WORKED_ON[call.method]:
             yield f"the engine is asked to {call.method} {call.subject}, whose record says {state.value}"
+
+
+WRITES = ("patch", "replace", "create", "delete")
+CLAIMS = ("baremetalhosts", "machines")
+
+
+def no_host_is_claimed_twice(scene: Situation) -> Wrong:
+    """No Machine has two hosts, and no host two Machines that have seen a system on it."""
+    call = scene.call
+    if call is None or call.port != "api" or call.method not in WRITES or not call.subject.startswith(CLAIMS):
+        return
+    hosts: dict[tuple[str, str], str] = {}
+    for host, record in scene.person.records().items():
+        consumer = (record.get("spec") or {}).get("consumerRef")
+        if consumer:
+            key = (str(consumer.get("kind")), str(consumer.get("name")))
+            if key in hosts:
+                yield f"{host} and {hosts[key]} are both of {key[0]} {key[1]}"
+            hosts[key] = host
+    machines: dict[str, str] = {}
+    for name, record in scene.person.records("machines").items():
+        provider = str((record.get("spec") or {}).get("providerID") or "")
+        if provider and not record["metadata"].get("deletionTimestamp"):
+            if provider in machines:
+                yield f"the Machines {name} and {machines[provider]} are both on {provider.rpartition('/')[2]}"
+            machines[provider] = name
+
+
+def at_most_one_leads(scene: Situation) -> Wrong:
+    leading = [one.identity for process, one in scene.person.world.leaders if process.alive and one.leading]
+    if len(leading) > 1:
+        yield f"{' and '.join(leading)} lead at once"
 
 
 def at_most_one_of_each_program_runs(scene: Situation) -> Wrong:
@@ -141,10 +189,10 @@ def what_up_says_is_so(scene: Situation) -> Wrong:
 def nothing_acknowledged_is_lost(scene: Situation) -> Wrong:
     """What a person wrote into an object is there for as long as that object is."""
     records = scene.person.records() if scene.disaster.labelled else {}
-    for host, uid in scene.disaster.labelled.items():
+    for host, (uid, labels) in scene.disaster.labelled.items():
         metadata = records[host]["metadata"] if host in records else {}
-        if metadata.get("uid") == uid and "edited" not in (metadata.get("labels") or {}):
-            yield f"the label that a person gave {host} is gone"
+        if metadata.get("uid") == uid and (lost := sorted(labels - set(metadata.get("labels") or ()))):
+            yield f"the label {lost[0]} that a person gave {host} is gone"
 
 
 AFTER_UP: tuple[Callable[[Situation], Wrong], ...] = (what_up_says_is_so,)
@@ -152,6 +200,8 @@ AFTER_EVERY_CALL: tuple[Callable[[Situation], Wrong], ...] = (
     the_ledger_covers_all_that_exists,
     a_host_that_runs_is_never_wiped_unasked,
     nothing_is_provisioned_twice,
+    no_host_is_claimed_twice,
+    at_most_one_leads,
     at_most_one_of_each_program_runs,
     nothing_acknowledged_is_lost,
 )

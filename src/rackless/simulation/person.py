@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -15,6 +16,7 @@ from rackless.operations import hosts, servers
 from rackless.operations import lab as operations
 from rackless.plan.actions import Action
 from rackless.plan.addressing import plan_lab
+from rackless.plan.model import LabPlan
 from rackless.ports.api import Access, ApiConnection
 from rackless.ports.resources import Record
 from rackless.protocol.messages import HostVerb, HostWish, PowerAction
@@ -38,13 +40,17 @@ class Person:
     def __post_init__(self) -> None:
         self.bus.subscribe(self.seen.append)
 
-    @property
+    @cached_property
     def roots(self) -> Roots:
         return Roots(self.folder / "state", self.folder / "run", self.folder / "cache")
 
     @property
     def paths(self) -> LabPaths:
-        return LabPaths(self.roots, self.spec.name)
+        return _paths(self.roots, self.spec.name)
+
+    @property
+    def described(self) -> LabPlan:
+        return _plan(self.spec)
 
     @property
     def lab(self) -> FakeLab:
@@ -58,12 +64,12 @@ class Person:
 
     def kubectl(self) -> ApiConnection:
         """Somebody else's way to the lab's API."""
-        access = Access(f"https://{plan_lab(self.spec).gateway.ip}:6443", self.paths.pki / "ca.crt")
+        access = Access(f"https://{self.described.gateway.ip}:6443", self.paths.pki / "ca.crt")
         return cast(ApiConnection, self.world.served.open(str(self.paths.netns), access, LoopClock(), 0.0))
 
     def servers(self) -> list[tuple[str, bool]]:
         """The servers that are described, and whether each is a spare."""
-        return [(server.name, server.role is Role.SPARE) for server in plan_lab(self.spec).servers]
+        return [(server.name, server.role is Role.SPARE) for server in self.described.servers]
 
     def live(self, story: Callable[[], Coroutine[Any, Any, T]], chance: random.Random | None = None) -> T:
         """Live through a story that begins on a computer where everything is prepared."""
@@ -104,3 +110,18 @@ class Person:
         """As `rackless status --json` prints it."""
         found: dict[str, Any] = encode(await self.run("status", operations.status(self.spec.name, self.roots)))
         return found
+
+
+@lru_cache(4)
+def _paths(roots: Roots, name: str) -> LabPaths:
+    return LabPaths(roots, name)
+
+
+_PLANS: list[tuple[LabSpec, LabPlan]] = []
+
+
+def _plan(spec: LabSpec) -> LabPlan:
+    """The same for the same description: stories ask for it all the time."""
+    if not _PLANS or _PLANS[0][0] is not spec:
+        _PLANS[:] = [(spec, plan_lab(spec))]
+    return _PLANS[0][1]

@@ -8,7 +8,8 @@ from __future__ import annotations
 import asyncio
 import random
 import re
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from contextvars import Context
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,30 +19,47 @@ from rackless.drivers.fake.loop import PROCESS, Dead
 from rackless.drivers.fake.processes import WasKilled
 from rackless.drivers.fake.script import Call
 from rackless.errors import RacklessError, known
+from rackless.ports.resources import Conflict
 from rackless.simulation import invariants
+from rackless.simulation.cluster import ClusterStory
 from rackless.simulation.disaster import Disaster
 from rackless.simulation.disk import FaultyDisk
+from rackless.simulation.errands import ERRANDS, Errands
 from rackless.simulation.faults import Mishap, draw, explained
 from rackless.simulation.invariants import Situation, Wrong
 from rackless.simulation.person import Person
 from rackless.simulation.seeded import WallClock, seeded
 from rackless.simulation.trace import StoryTrace
-from rackless.simulation.world import looked_at_once, make_world
+from rackless.simulation.world import at_this_computer, make_world
 from rackless.spec.load import parse
 
+SECRET, DISKS = "SECRET", "DISKS"
+"""Places in the folder of a story, as descriptions name them."""
 TRIES = 6
 """How often a person runs a verb again, when nothing goes wrong any more, before they call it broken."""
 PATIENCE = 6 * 3600.0
 """Virtual seconds within which every verb ends, whatever goes wrong."""
-LABS = (
-    "name: lab\nservers: {ctrl: {role: control-plane, count: 3}, worker: {count: 1}}",
-    "name: lab\nservers: {ctrl: {role: control-plane, count: 1}, worker: {count: 2}}",
-    "name: lab\nservers: {ctrl: {role: control-plane, count: 1}, spare: {role: spare, count: 1}, worker: {count: 1}}",
-    "name: lab\nservers: {worker: {count: 2}}",
-)
-REFUSABLE = ("retry", "clean", "inspect")
-"""Wishes that a host may be in no state for."""
-RECORD = "\nnetworks: {dns: {records: {registry: 192.168.111.7}}}"
+_MIXED = "servers: {ctrl: {role: control-plane, count: 1}, spare: {role: spare, count: 1}, worker: {count: 1}}"
+LABS: Mapping[str, int] = {
+    "name: lab\nservers: {ctrl: {role: control-plane, count: 3}, worker: {count: 1}}": 3,
+    "name: lab\nservers: {ctrl: {role: control-plane, count: 1}, worker: {count: 2}}": 3,
+    f"name: lab\n{_MIXED}": 4,
+    "name: lab\nservers: {worker: {count: 2}}": 2,
+    f"name: lab\nnetworks: {{uplink: {{mode: nat}}}}\n{_MIXED}": 2,
+    "name: lab\nnetworks: {uplink: {mode: nat}}\nservers: {worker: {count: 1}}": 1,
+    f"name: lab\nprovisioner: {{url: 'http://192.0.2.1:6385', credentials: {{username: me, password_file: {SECRET}}}}}\n"
+    "servers: {worker: {count: 2}}": 2,
+    "name: lab\nservers: {worker: {bmc: redfish, count: 1}, old: {bmc: ipmi, firmware: bios}}": 1,
+    f"name: lab\nstorage: {DISKS}\nservers: {{worker: {{count: 1}}, spare: {{role: spare, count: 1}}}}": 1,
+}
+"""Descriptions, and how often each is drawn."""
+TOURS: tuple[tuple[str, ...], ...] = (
+    (), (), (), ("down",), ("record",), ("more",), ("down", "up"), ("retry",), ("power off", "power on"),
+    ("retry", "retry"), ("deprovision", "clean"), ("scale up", "wait", "scale down", "wait"),
+    ("put on spare", "deprovision spare"), ("adopt", "deprovision spare"), ("more", "fewer"),
+    ("health by power", "wait", "wait"), ("controllers", "wait"),
+)  # fmt: skip
+"""What people do one after the other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +68,8 @@ class Scenario:
     lab: str
     verbs: tuple[str, ...]
     faults: tuple[Mishap, ...]
+    nodes: bool = False
+    """Whether the nodes of the cluster have an API of their own, and live in it."""
 
 
 @dataclass
@@ -63,16 +83,24 @@ class Outcome:
 
 def compose(seed: int) -> Scenario:
     chance = random.Random(f"scenario {seed}")
-    middle = [(), (), (), ("down",), ("record",), ("more",), ("down", "up"),
-              ("retry",), ("power off", "power on"), ("retry", "retry"), ("deprovision", "clean")]  # fmt: skip
-    verbs = ("up", *chance.choice(middle), *chance.choice(((), ("destroy",))))
+    if chance.random() < 0.5:
+        middle = chance.choice(TOURS)
+    else:
+        middle = tuple(
+            chance.choices(list(ERRANDS), [each.weight for each in ERRANDS.values()], k=chance.randint(1, 4))
+        )
+    verbs = ("up", *middle, *chance.choice(((), ("destroy",))))
     faults = draw(chance, chance.choice((0, 1, 1, 2, 2, 3, 4, 6)))
-    return Scenario(seed, chance.choice(LABS), verbs, tuple(faults))
+    lab = chance.choices(list(LABS), list(LABS.values()))[0]
+    return Scenario(seed, lab, verbs, tuple(faults), "ctrl" in lab and chance.random() < 0.5)
 
 
 def simulate(seed: int, folder: Path, keep: Collection[int] | None = None) -> Outcome:
     """Live through the story of this seed, in an empty folder; with `keep`, with only these of its faults."""
-    scenario = compose(seed)
+    return live_through(compose(seed), folder, keep)
+
+
+def live_through(scenario: Scenario, folder: Path, keep: Collection[int] | None = None) -> Outcome:
     kept = tuple(range(len(scenario.faults)) if keep is None else sorted(keep))
     return _Story(scenario, kept, folder).live()
 
@@ -85,22 +113,27 @@ class _Story:
     def __init__(self, scenario: Scenario, kept: Sequence[int], folder: Path) -> None:
         chance = random.Random(f"story {scenario.seed}")
         self.outcome = Outcome(scenario, tuple(kept))
-        self.person = Person(folder, make_world(seed=scenario.seed, own_api=True), spec=parse(scenario.lab, "lab.yaml"))
+        (folder / "secret").write_text("a password\n")
+        text = scenario.lab.replace(SECRET, str(folder / "secret")).replace(DISKS, str(folder / "disks"))
+        self.person = Person(folder, make_world(seed=scenario.seed, own_api=True), spec=parse(text, "lab.yaml"))
         self.trace = self.outcome.trace = StoryTrace(folder)
         self.wall = WallClock()
         self.disk = FaultyDisk(folder, self.person.roots.state)
         self.order, self.chance = random.Random(chance.random()), random.Random(chance.random())
         self.disaster = Disaster(self.person, self.disk, self.wall, self.chance, self.trace, self._besides)
+        self.cluster = ClusterStory(self.person, silent=self.disaster.silent)
+        self.errands = Errands(self.person, self.cluster, text, self.disaster.may_lose)
         self.scene = Situation(self.person, self.disaster)
-        self.text = scenario.lab
         self.others: list[asyncio.Task[None]] = []
+        self.asked: list[str] = []
+        """What people have run so far."""
         self.person.world.script.listeners.append(self._heard)
         self.person.world.processes.crashed = lambda process, error: self._crashed(process.name, error)
         self.disk.touched = self._touched
 
     def live(self) -> Outcome:
         chance = random.Random(f"chance {self.outcome.scenario.seed}")
-        with seeded(chance, self.wall), looked_at_once(), self.disk.mounted():
+        with seeded(chance, self.wall), at_this_computer(self.person.world, self.person.paths), self.disk.mounted():
             try:
                 self.person.live(self._story, chance=self.order)
             except _Broken:
@@ -120,12 +153,16 @@ class _Story:
         scenario = self.outcome.scenario
         for index in self.outcome.kept:
             self.disaster.plant(scenario.faults[index])
+        if scenario.nodes:
+            self.cluster.begin()
         for verb in scenario.verbs:
             await self._attempt(verb)
         for other in self.others:
             await other
         self.disaster.calm()
         await asyncio.sleep(30)
+        with suppress(RacklessError, Conflict):  # the API may be away, and then the next `up` finds it so
+            await self.errands.tidy()
         await self._until_quiet("up")
         await asyncio.sleep(300)
         self._demand(invariants.AT_REST)
@@ -148,9 +185,10 @@ class _Story:
     async def _attempt(self, verb: str, *, calm: bool = False) -> bool:
         """Run a verb; whether it ended well. An error has to be one that a person can act on, and somebody's fault."""
         self.trace.note("PERSON", f"runs {verb}", notable=True)
+        self.asked.append(verb)
         try:
             async with asyncio.timeout(PATIENCE):
-                await self._verb(verb)
+                await self.errands.run(verb)
         except TimeoutError:
             self._wrong("every_wait_ends", f"{verb} has not ended after {PATIENCE / 3600:.0f} hours")
             raise _Broken from None
@@ -162,46 +200,18 @@ class _Story:
             self._crashed(verb, error)
             return False
         self.trace.note("PERSON", f"{verb} is done", notable=True)
-        if verb in ("up", "more", "record"):
+        if ERRANDS[verb].rebuilds:
             self._demand(invariants.AFTER_UP)
         return True
 
     def _blame(self, verb: str, error: str, calm: bool) -> None:
         """Somebody planted what this error tells of; one that nothing explains leads people astray."""
-        kinds = {fault.kind for fault in self.disaster.fired}
-        if verb in REFUSABLE or explained(error, kinds) or (calm and kinds):
+        kinds = {fault.kind for fault in self.disaster.fired} | {f"asked to {verb}" for verb in self.asked}
+        refused = ERRANDS[verb].refused
+        if (refused and re.search(refused, error)) or explained(error, kinds) or (calm and self.disaster.fired):
             return
         planted = ", ".join(sorted(kinds)) or "nothing"
         self._wrong("every_error_names_a_planted_cause", f"{verb} failed, planted was {planted}: {error}")
-
-    async def _verb(self, verb: str) -> None:
-        person = self.person
-        match verb:
-            case "up":
-                await person.up(replace="*" in self.disaster.may_lose)
-            case "record":
-                person.spec = parse(self.text + RECORD, "lab.yaml")
-                await person.up()
-            case "more":
-                person.spec = parse(_with_one_more(self.text), "lab.yaml")
-                await person.up()
-            case "down":
-                await person.down()
-            case "destroy":
-                self.disaster.may_lose.add("*")
-                await person.destroy()
-            case "power off":
-                await person.power("off", "worker-0")
-            case "power on":
-                await person.power("on", "worker-0")
-            case "inspect" | "retry" | "clean" | "deprovision":
-                if verb == "deprovision":
-                    self.disaster.may_lose.add("worker-0")
-                await person.wish(verb, "worker-0")
-            case "status":
-                await person.status()
-            case "plan":
-                await person.plan()
 
     def _besides(self, verb: str) -> None:
         async def run() -> None:
@@ -247,8 +257,3 @@ class _Story:
     def _unhandled(self, _: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         if isinstance(error := context.get("exception"), Exception):
             self._crashed(str(context.get("message")), error)
-
-
-def _with_one_more(text: str) -> str:
-    """A lab with another worker."""
-    return re.sub(r"worker: {count: (\d)", lambda found: f"worker: {{count: {int(found[1]) + 1}", text)

@@ -12,15 +12,18 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 from unittest.mock import patch
 
+from rackless.controllers.leader import Leader
 from rackless.drivers import open_drivers
 from rackless.drivers.fake.processes import FakeProcess, Program
 from rackless.drivers.fake.world import FakeWorld, LoopClock
+from rackless.drivers.kubernetes.resources import KubernetesResources
 from rackless.events import Bus
 from rackless.images import wheel
 from rackless.ports.api import Access, ApiConnection
+from rackless.ports.clock import Clock
 from rackless.protocol import build
 from rackless.run.paths import LabPaths, Roots
 from rackless.simulation.api import Durable, ServedApi, open_objects
@@ -34,6 +37,8 @@ class SimulatedWorld(FakeWorld):
     served: ServedApi = field(init=False)
     files: dict[str, Durable] = field(default_factory=dict)
     """What is in the stores' files, by their place."""
+    leaders: list[tuple[FakeProcess, Leader]] = field(default_factory=list)
+    """Everybody who stood for election, and as which process."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -45,6 +50,11 @@ class SimulatedWorld(FakeWorld):
         network = self.processes._current().network
         return cast(ApiConnection, self.served.open(network, access, LoopClock(), patience))
 
+    def leader(self, *given: Any, **named: Any) -> Leader:
+        made = Leader(*given, **named)
+        self.leaders.append((self.processes._current(), made))
+        return made
+
     def file(self, place: Path) -> Durable:
         """A file that was taken away took its objects along."""
         if not place.exists() or str(place) not in self.files:
@@ -55,6 +65,7 @@ class SimulatedWorld(FakeWorld):
 
 
 def make_world(*, seed: int = 0, own_api: bool = False) -> SimulatedWorld:
+    answered = dict.fromkeys(("ip", "bridge", "ss", "nft", "virsh", "ps"), _answers)
     programs: Mapping[str, Callable[[SimulatedWorld], Program]] = {
         "rackless.holder.main": _holder,
         "rackless.labd.main": _labd,
@@ -62,6 +73,7 @@ def make_world(*, seed: int = 0, own_api: bool = False) -> SimulatedWorld:
         "qemu-img": _disk_image,
         "qemu-system-x86_64": _nothing,
         "dnsmasq": _stays,
+        **answered,
     }
     return SimulatedWorld(cast(Programs, programs), seed, own_api=own_api)
 
@@ -70,17 +82,28 @@ Programs = Mapping[str, Callable[[FakeWorld], Program]]
 
 
 @contextmanager
-def looked_at_once() -> Iterator[None]:
-    """The files of this very package do not change in a story: what they are is computed for the first one only.
+def at_this_computer(world: SimulatedWorld, paths: LabPaths) -> Iterator[None]:
+    """While this lasts, "this computer" is the one of the world, for those who open it themselves, too.
 
-    And who runs the simulator need not be root to change hosts that do not exist.
+    The files of this very package do not change in a story: what they are is computed for the first one only.
     """
+
+    def open_api(access: Access, *, clock: Clock, patience: float, **_: object) -> KubernetesResources:
+        return world.served.open(str(paths.netns), access, clock, patience)
+
+    scratch = paths.roots.cache / "tmp"
     with ExitStack() as swapped:
-        for name, module in list(sys.modules.items()):
-            if name.startswith("rackless.") and getattr(module, "fingerprint", None) is _by_name:
-                swapped.enter_context(patch.object(module, "fingerprint", _fingerprint))
+        for module in ("lab", "lab_registry", "sizing", "this_computer"):
+            swapped.enter_context(patch(f"rackless.operations.{module}.open_drivers", lambda *_: world.drivers()))
+        swapped.enter_context(patch("rackless.operations.controllers.KubernetesResources", open_api))
+        swapped.enter_context(patch("rackless.operations.controllers.Leader", world.leader))
+        swapped.enter_context(patch("tempfile.tempdir", str(scratch)))
+        swapped.enter_context(patch("rackless.operations.access.Path.cwd", return_value=Path("/")))
+        for name, loaded in list(sys.modules.items()):
+            if name.startswith("rackless.") and getattr(loaded, "fingerprint", None) is _by_name:
+                swapped.enter_context(patch.object(loaded, "fingerprint", _fingerprint))
         swapped.enter_context(patch("rackless.images.wheel.load_sources", _load_sources))
-        swapped.enter_context(patch("rackless.operations.hosts.require_root"))
+        scratch.mkdir(parents=True)
         yield
 
 
@@ -167,6 +190,14 @@ def _stays(world: FakeWorld) -> Program:
 
 def _nothing(world: FakeWorld) -> Program:
     async def program(process: FakeProcess) -> int:
+        return 0
+
+    return program
+
+
+def _answers(world: FakeWorld) -> Program:
+    async def program(process: FakeProcess) -> int:
+        process.say(f"as {process.name} says it")
         return 0
 
     return program

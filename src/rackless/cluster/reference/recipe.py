@@ -135,14 +135,17 @@ class Cluster:
         return {name: consumer for name, consumer in found.items() if consumer}
 
     async def by_hand(self) -> set[str]:
-        """Hosts of which a person has said what they run, or that a Machine has given back: fewer workers are wanted."""
+        """Hosts of which a person has said what they run, or that they are off, or that a Machine has given back: fewer
+        workers are wanted."""
         workers = {server.name for server in self.plan.servers if server.role is Role.WORKER and server.image is None}
-        return {
-            record["metadata"]["name"]
-            for record in await self.resources.list(KIND)
-            if BY_HAND in (record["metadata"].get("annotations") or {})
-            or (record["metadata"]["name"] in workers and not (record.get("spec") or {}).get("image"))
-        }
+        found = set()
+        for record in await self.resources.list(KIND):
+            name, spec = record["metadata"]["name"], record.get("spec") or {}
+            given_back = name in workers and not spec.get("image")
+            switched_off = bool(spec.get("image")) and spec.get("online") is False
+            if given_back or switched_off or BY_HAND in (record["metadata"].get("annotations") or {}):
+                found.add(name)
+        return found
 
     def _host(self, server: PlannedServer, image: Image | None, user_data: str) -> Record:
         return baremetalhost(

@@ -52,8 +52,10 @@ class _Selector(selectors.DefaultSelector):
     passed: Callable[[float | None], None]
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        if timeout == 0:
+            return []  # there is something to do; whoever wrote to us from outside is heard when there is nothing
         found = super().select(0)
-        if not found and timeout != 0:
+        if not found:
             self.passed(timeout)
         return found
 

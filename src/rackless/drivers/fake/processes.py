@@ -14,6 +14,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iter
 from contextlib import contextmanager, suppress
 from contextvars import Context
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -52,7 +53,7 @@ class FakeProcess:
     waiting: list[asyncio.Future[None]] = field(default_factory=list)
     outlives: bool = False
 
-    @property
+    @cached_property
     def name(self) -> str:
         return program_name(self.argv)
 

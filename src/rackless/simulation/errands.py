@@ -1,0 +1,353 @@
+"""What a person of a story may run: each verb with the words in which it may be refused, and what it may lose.
+
+Whoever asks for something that a host is in no state for is told so, and that is no fault; every other error has to be somebody's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import aclosing, suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+from rackless.controllers.health.controller import KIND as CHECK
+from rackless.controllers.health.controller import POWER_CYCLE, STRATEGY
+from rackless.controllers.host_annotations import DETACHED
+from rackless.controllers.machines.records import KIND as MACHINE
+from rackless.controllers.machines.records import ROLE, SET
+from rackless.events import Bus
+from rackless.operations import access, doctor, gather, hosts, images, lab_events, servers, sizing
+from rackless.operations import controllers as standing
+from rackless.operations import lab as operations
+from rackless.operations.workers import scale_workers
+from rackless.ports.resources import Conflict, Record
+from rackless.protocol.event_stream import EventsWanted
+from rackless.protocol.messages import FaultWish
+from rackless.provisioning.baremetalhost import KIND, PAUSED, REBOOT
+from rackless.simulation.cluster import ClusterStory
+from rackless.simulation.person import Person
+from rackless.spec.images import ImageSpec
+from rackless.spec.lab import Role
+from rackless.spec.load import parse
+
+Work = Callable[["Errands"], Awaitable[object]]
+
+_AWAY = r"does not answer|nobody looks after|there is no lab|is not running|went away"
+_STATE = (
+    r"only an available one|has not failed|cannot be adopted|would lose what is on it|is being deleted|there is no host"
+)
+_YET = rf"{_AWAY}|has no .* yet|not running yet|there is no server|has no workers|there are labs|has no server"
+
+
+@dataclass(frozen=True, slots=True)
+class Errand:
+    work: Work
+    refused: str = ""
+    """Words with which it may be refused although nothing is wrong."""
+    loses: Callable[[Person], set[str]] = lambda _: set()
+    """Hosts that may lose their systems by it."""
+    rebuilds: bool = False
+    """It is an `up`: what that says has to be so."""
+    weight: int = 1
+
+
+@dataclass
+class Errands:
+    person: Person
+    cluster: ClusterStory
+    text: str
+    """lab.yaml as it is now."""
+    may_lose: set[str]
+    standing: list[asyncio.Task[None]] = field(default_factory=list)
+
+    async def run(self, verb: str) -> None:
+        errand = ERRANDS[verb]
+        self.may_lose |= errand.loses(self.person)
+        await errand.work(self)
+
+    # the lab
+
+    async def up(self, *edits: tuple[str, str], goal: str = "cluster", replace: bool = False) -> None:
+        for pattern, new in edits:
+            self.text = re.sub(pattern, new, self.text, count=1)
+        self.person.spec = parse(self.text, "lab.yaml")
+        await self.person.up(goal, replace=replace or "*" in self.may_lose)
+
+    async def look(self, name: str, work: Awaitable[object]) -> object:
+        async def whole() -> object:
+            return await work
+
+        return await self.person.run(name, whole())
+
+    async def tell(self, name: str, work: Callable[[], object]) -> object:
+        async def whole() -> object:
+            return work()
+
+        return await self.person.run(name, whole())
+
+    # hosts
+
+    async def put(self, host: str, *, replace: bool = False) -> None:
+        own = self.person.folder / "own.raw"
+        own.write_bytes(bytes(510) + b"\x55\xaa" + bytes(512))
+        data = self.person.folder / "own.ign"
+        data.write_text('{"ignition": {"version": "3.4.0"}}')
+        image, roots, bus = ImageSpec(url=str(own)), self.person.roots, self.person.bus
+        work = hosts.provision(self.name, host, image, roots, bus, user_data=data, replace=replace, wait=True)
+        await self.look("provision", work)
+
+    async def adopt(self, host: str, *, own: bool = False) -> None:
+        image = None
+        if own:
+            path = self.person.folder / "own.raw"
+            path.write_bytes(bytes(510) + b"\x55\xaa" + bytes(512))
+            image = ImageSpec(url=str(path))
+        work = hosts.adopt(self.name, host, image, self.person.roots, self.person.bus, wait=True)
+        await self.look("adopt", work)
+
+    async def fault(self, wish: FaultWish, *, clear: bool = True) -> None:
+        socket = hosts.lab_socket(self.name, self.person.roots, change=True)
+        await self.look("fault", hosts.add_fault(socket, wish))
+        await self.look("fault", hosts.faults(socket))
+        if clear:
+            await self.look("fault", hosts.clear_faults(socket, []))
+
+    # looking
+
+    async def hear(self) -> None:
+        async def listen() -> int:
+            heard = 0
+            wanted = EventsWanted(hear=("*",), follow=False)
+            async with aclosing(lab_events.lab_events(self.person.paths, wanted)) as events:
+                async for _ in events:
+                    heard += 1
+            return heard
+
+        await self.person.run("events", listen())
+        await self.person.run("timeline", lab_events.host_timeline(self.name, self.person.roots))
+
+    async def sit(self, server: str) -> None:
+        """At a console: look, type, and go."""
+
+        async def whole() -> None:
+            async with servers.console(self.name, server, 5, self.person.roots, self.drivers) as seat:
+                if seat.write is not None:
+                    seat.write(b"\n")
+                await asyncio.sleep(0.1)
+
+        self.person.lab.consoles.servers.update(name for name, _ in self.person.servers())
+        await self.person.run("console", whole())
+
+    async def ways(self) -> None:
+        """Into the lab."""
+        roots, first = self.person.roots, self.person.servers()[0][0]
+        await self.tell("exec", lambda: access.inside_command(self.name, ["ip", "link"], roots, self.drivers))
+        await self.tell("exec", lambda: access.inside_environment(self.name, roots))
+        await self.tell("kubeconfig", lambda: access.host_kubeconfig(self.name, roots))
+        if any(name.startswith("ctrl") for name, _ in self.person.servers()):
+            await self.tell("kubeconfig", lambda: access.cluster_kubeconfig(self.name, roots))
+            await self.tell("ssh", lambda: access.ssh_command(self.name, first, ["uptime"], roots))
+
+    async def inventory(self) -> None:
+        """Of this computer: its labs, what they take, what they share."""
+        roots = self.person.roots
+        await self.look("list", operations.list_labs(roots, self.drivers))
+        await self.look("list", operations.find_orphans(roots, self.drivers))
+        await self.look("images", images.listing(roots, self.drivers))
+        await self.look("images", images.verify(roots, Bus(), self.drivers))
+        await self.look("images", images.prune(roots, Bus(), self.drivers, dry_run=False))
+        await self.tell("size", lambda: sizing.choose_profile(None, roots))
+        await self.tell("size", lambda: operations.shared_bytes(roots))
+        await self.tell("list", lambda: operations.describe_left(self.name, roots))
+
+    async def pack(self) -> None:
+        await self.look("doctor", doctor.examine(self.person.roots, self.drivers))
+        target = self.person.folder / "gathered.tar.gz"
+        await self.look("gather", gather.gather(self.name, target, self.person.roots, self.drivers))
+        await self.tell("owned", lambda: operations.owned(self.name, self.person.roots))
+
+    # objects
+
+    async def kubectl(self, change: Callable[[Any], Awaitable[object]], *, nodes: bool = False) -> None:
+        with suppress(Conflict):  # there is no such object, or another one by now
+            await change(self.cluster.connection() if nodes else self.person.kubectl())
+
+    async def check_health(self, strategy: str) -> None:
+        annotations = {STRATEGY: POWER_CYCLE} if strategy == POWER_CYCLE else {}
+        rules = [{"type": "Ready", "status": status, "timeout": "60s"} for status in ("False", "Unknown")]
+        check: Record = {
+            "apiVersion": "machine.openshift.io/v1beta1",
+            "kind": CHECK,
+            "metadata": {"name": "workers", "annotations": annotations},
+            "spec": {"selector": {"matchLabels": {ROLE: "worker"}},
+                     "unhealthyConditions": rules, "maxUnhealthy": "100%", "nodeStartupTimeout": "20m"},
+        }  # fmt: skip
+        await self.kubectl(lambda api: api.apply(check))
+
+    async def of_machines(self, change: Callable[[Any, str], Awaitable[object]]) -> None:
+        """Something is done to the last Machine of a worker."""
+        names = sorted(name for name, found in self.person.records("machines").items() if not _leads(found))
+        if names:
+            await self.kubectl(lambda api: change(api, names[-1]))
+
+    async def stand_by(self) -> None:
+        """Controllers of one's own beside the lab's, several of which one leads."""
+        config = self.person.paths.inner_kubeconfig
+        for number in range(2):
+            settings = standing.Settings(config, controllers=("health", "node"), identity=f"standing-{number}",
+                                         listen=("127.0.0.1", 9100 + number) if not self.standing else None)  # fmt: skip
+            work = self.person.run("controllers", standing.run(settings, Bus(), self.drivers))
+            self.standing.append(asyncio.get_running_loop().create_task(_quietly(work)))
+        await asyncio.sleep(5.0)
+        await self.person.run("metrics", _fetch(9100))
+
+    async def tidy(self) -> None:
+        """The person takes back what keeps others from their work."""
+        for task in self.standing:
+            task.cancel()
+        for process in self.person.world.processes.named("controllers"):
+            self.person.world.processes.kill(process)
+        api = self.person.kubectl()
+        for host, record in self.person.records().items():
+            if {PAUSED, DETACHED} & set(record["metadata"].get("annotations") or {}):
+                await api.patch(KIND, host, {"metadata": {"annotations": {PAUSED: None, DETACHED: None}}})
+        if self.person.records("machinehealthchecks"):
+            await api.delete(CHECK, "workers")
+
+    @property
+    def name(self) -> str:
+        return self.person.spec.name
+
+    @property
+    def drivers(self) -> Any:
+        return self.person.world.drivers()
+
+
+async def _quietly(work: Awaitable[None]) -> None:
+    """However it ends: somebody else leads, the API is away, it was killed."""
+    await asyncio.gather(work, return_exceptions=True)
+
+
+async def _fetch(port: int) -> bytes:
+    try:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        for page in ("metrics", "healthz", "readyz"):
+            writer.write(f"GET /{page} HTTP/1.1\r\nHost: here\r\n\r\n".encode())
+        await asyncio.sleep(1.0)
+        writer.close()
+        return await reader.read(1 << 16)
+    except OSError:
+        return b""  # it has ended
+
+
+def _leads(machine: Record) -> bool:
+    return (machine["metadata"].get("labels") or {}).get(ROLE) == "master"
+
+
+def _movable(person: Person) -> set[str]:
+    """Hosts that Machines of a set may have: they come and go."""
+    return {server.name for server in person.described.servers if server.role is not Role.CONTROL_PLANE}
+
+
+def _power(action: Any, server: str) -> Work:
+    return lambda on: on.person.power(action, server)
+
+
+def _wish(verb: Any, host: str) -> Work:
+    return lambda on: on.person.wish(verb, host)
+
+
+def _annotate(kind: str, name: str, key: str, value: str | None = "") -> Work:
+    return lambda on: on.kubectl(lambda api: api.patch(kind, name, {"metadata": {"annotations": {key: value}}}))
+
+
+async def _beside(on: Errands, works: Sequence[Work]) -> None:
+    ended = await asyncio.gather(*(work(on) for work in works), return_exceptions=True)
+    for error in ended:
+        if isinstance(error, Exception):
+            raise error
+
+
+_WORKER = r"worker: {count: \d"
+_ALL: Callable[[Person], set[str]] = lambda _: {"*"}  # noqa: E731
+
+ERRANDS: Mapping[str, Errand] = {
+    "up": Errand(lambda on: on.up(), rebuilds=True),
+    "up until lab": Errand(lambda on: on.up(goal="lab")),
+    "up until bmc": Errand(lambda on: on.up(goal="bmc")),
+    "up until hosts": Errand(lambda on: on.up(goal="hosts")),
+    "record": Errand(lambda on: on.up((r"$", "\nnetworks: {dns: {records: {registry: 192.168.111.7}}}"))
+                     if "networks" not in on.text else on.up(), rebuilds=True),
+    "more": Errand(lambda on: on.up((_WORKER, f"worker: {{count: {_count(on.text) + 1}")), rebuilds=True),
+    "fewer": Errand(lambda on: on.up((_WORKER, f"worker: {{count: {max(1, _count(on.text) - 1)}"), replace=True),
+                    loses=_movable),
+    "larger": Errand(lambda on: on.up((_WORKER, f"worker: {{memory: 5GiB, count: {_count(on.text)}")), rebuilds=True),
+    "another domain": Errand(lambda on: _another_domain(on), r"cannot become|would lose something"),
+    "way out": Errand(lambda on: on.up((r"mode: nat", "mode: nat, reach: ['192.0.2.8:5000']")), rebuilds=True),
+    "no way out": Errand(lambda on: on.up((r"mode: nat[^}]*", "mode: none")), rebuilds=True),
+    "down": Errand(lambda on: on.person.down(), weight=3),
+    "destroy": Errand(lambda on: on.person.destroy(), loses=_ALL),
+    "destroy orphans": Errand(lambda on: on.look("destroy", operations.destroy_orphans(
+        on.person.roots, on.person.bus, on.drivers)), _YET),
+    "power off": Errand(_power("off", "worker-0"), _YET, weight=2),
+    "power on": Errand(_power("on", "worker-0"), _YET, weight=2),
+    "power cycle": Errand(_power("cycle", "worker-0"), _YET),
+    "shutdown": Errand(_power("shutdown", "worker-0"), _YET),
+    "power of nobody": Errand(_power("on", "moon"), _YET),
+    "inspect": Errand(_wish("inspect", "worker-0"), f"{_STATE}|{_YET}"),
+    "inspect spare": Errand(_wish("inspect", "spare-0"), f"{_STATE}|{_YET}"),
+    "retry": Errand(_wish("retry", "worker-0"), f"{_STATE}|{_YET}", weight=2),
+    "clean": Errand(_wish("clean", "worker-0"), f"{_STATE}|{_YET}"),
+    "deprovision": Errand(_wish("deprovision", "worker-0"), f"{_STATE}|{_YET}", loses=lambda _: {"worker-0"}, weight=2),
+    "deprovision spare": Errand(_wish("deprovision", "spare-0"), f"{_STATE}|{_YET}", loses=lambda _: {"spare-0"}),
+    "put": Errand(lambda on: on.put("worker-0", replace=True), f"{_STATE}|{_YET}", loses=lambda _: {"worker-0"}),
+    "put on spare": Errand(lambda on: on.put("spare-0"), f"{_STATE}|{_YET}", loses=lambda _: {"spare-0"}, weight=2),
+    "adopt": Errand(lambda on: on.adopt("spare-0"), f"{_STATE}|{_YET}", loses=lambda _: {"spare-0"}, weight=2),
+    "adopt own": Errand(lambda on: on.adopt("spare-0", own=True), f"{_STATE}|{_YET}", loses=lambda _: {"spare-0"}),
+    "scale up": Errand(lambda on: on.look("scale", scale_workers(on.name, 2, on.person.roots)), _YET, _movable, weight=4),
+    "scale down": Errand(lambda on: on.look("scale", scale_workers(on.name, 0, on.person.roots)), _YET, _movable, weight=4),
+    "bmc fault": Errand(lambda on: on.fault(FaultWish("drop", "worker-0", "power")), f"{_YET}|there is no server"),
+    "bad fault": Errand(lambda on: on.fault(FaultWish("melt")), f"{_YET}|there is no trouble"),
+    "status": Errand(lambda on: on.person.status(), _YET, weight=2),
+    "plan": Errand(lambda on: on.person.plan(), weight=2),
+    "hosts": Errand(lambda on: on.look("hosts", hosts.hosts(on.name, on.person.roots)), _YET),
+    "events": Errand(lambda on: on.hear(), _YET),
+    "console": Errand(lambda on: on.sit("worker-0"), _YET),
+    "ways in": Errand(lambda on: on.ways(), f"{_YET}|has no (system|cluster|Kubernetes)"),
+    "inventory": Errand(lambda on: on.inventory()),
+    "gather": Errand(lambda on: on.pack(), _YET, weight=2),
+    "uninstall": Errand(lambda on: on.tell("uninstall", lambda: operations.uninstall(on.person.roots)), _YET),
+    "controllers": Errand(lambda on: on.stand_by(), f"{_YET}|cannot be read|No such file", weight=3),
+    "health by power": Errand(lambda on: on.check_health(POWER_CYCLE), _YET, weight=3),
+    "health by another": Errand(lambda on: on.check_health("delete"), _YET, _movable, weight=2),
+    "delete machine": Errand(lambda on: on.of_machines(lambda api, name: api.delete(MACHINE, name)), _YET, _movable),
+    "delete node": Errand(lambda on: on.kubectl(lambda api: api.delete("Node", "worker-0"), nodes=True), _YET),
+    "cordon": Errand(lambda on: on.kubectl(
+        lambda api: api.patch("Node", "worker-0", {"spec": {"unschedulable": True}}), nodes=True), f"{_YET}|not found"),
+    "delete first": Errand(lambda on: on.kubectl(
+        lambda api: api.patch(SET, "workers", {"spec": {"deletePolicy": "Oldest"}})), f"{_YET}|not found"),
+    "detach": Errand(_annotate(KIND, "worker-0", DETACHED), f"{_YET}|not found"),
+    "reattach": Errand(_annotate(KIND, "worker-0", DETACHED, None), f"{_YET}|not found"),
+    "reboot": Errand(_annotate(KIND, "worker-0", REBOOT, '{"mode": "hard"}'), f"{_YET}|not found"),
+    "pause": Errand(_annotate(KIND, "worker-0", PAUSED), f"{_YET}|not found"),
+    "go on": Errand(_annotate(KIND, "worker-0", PAUSED, None), f"{_YET}|not found"),
+    "two ups": Errand(lambda on: _beside(on, (lambda on: on.up(), lambda on: on.up())), r"another rackless is working"),
+    "wait": Errand(lambda on: asyncio.sleep(120.0), weight=2),
+}  # fmt: skip
+
+
+def _count(text: str) -> int:
+    found = re.search(r"worker: {[^}]*count: (\d)", text)
+    return int(found[1]) if found else 1
+
+
+async def _another_domain(on: Errands) -> None:
+    """A mistake that is noticed: the next `up` is with the old description again."""
+    spec = on.person.spec
+    try:
+        on.person.spec = parse(f"{on.text}\ndomain: other.test", "lab.yaml")
+        await on.person.up()
+    finally:
+        on.person.spec = spec

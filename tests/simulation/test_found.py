@@ -1,0 +1,49 @@
+"""Stories that once went wrong, kept as they were told: the lab, the verbs and the faults that it took, not the seed alone."""
+
+from __future__ import annotations
+
+import logging
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from rackless.simulation.__main__ import load_everything
+from rackless.simulation.campaign import side_by_side
+from rackless.simulation.faults import Mishap
+from rackless.simulation.story import Scenario, live_through
+
+MIXED = (
+    "name: lab\nservers: {ctrl: {role: control-plane, count: 1}, spare: {role: spare, count: 1}, worker: {count: 1}}"
+)
+WORKERS = "name: lab\nservers: {worker: {count: 2}}"
+
+FOUND = {
+    # the first description was synced before the power failed, under the name that it had until then
+    "1473 the power fails at the first write of the description": Scenario(
+        1473, MIXED, ("up", "more"), (Mishap("restart the computer", "disk.replace *", 1, amount=5.0),)
+    ),
+    # who asks for a host that was never written down is told the truth
+    "1676 a host is asked for that a full disk kept from being written": Scenario(
+        1676, WORKERS, ("up", "deprovision", "clean", "destroy"), (Mishap("disk full", "disk.*", 300, amount=60.0),)
+    ),
+    # up waited a quarter of an hour for a server to answer that a person had switched off
+    "105 up after a person switched a server off": Scenario(105, WORKERS, ("up", "power off", "up"), ()),
+    "149 a person shuts a worker down that is a Machine's": Scenario(149, MIXED, ("up", "shutdown", "wait", "up"), ()),
+    "a person edits a host each time that anybody reads it": Scenario(
+        0,
+        MIXED,
+        ("up", "deprovision", "retry"),
+        (Mishap("somebody edits", "provisioner.provision *", 3, "worker-0", 20.0),),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", list(FOUND))
+def test_a_story_that_once_went_wrong_ends_well(name: str, tmp_path: Path) -> None:
+    def live() -> list[str]:
+        logging.disable()
+        load_everything()
+        return live_through(FOUND[name], Path(tempfile.mkdtemp(dir=tmp_path))).wrong
+
+    assert next(side_by_side([live], 1)) == []
