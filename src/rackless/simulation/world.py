@@ -83,10 +83,7 @@ Programs = Mapping[str, Callable[[FakeWorld], Program]]
 
 @contextmanager
 def at_this_computer(world: SimulatedWorld, paths: LabPaths) -> Iterator[None]:
-    """While this lasts, "this computer" is the one of the world, for those who open it themselves, too.
-
-    The files of this very package do not change in a story: what they are is computed for the first one only.
-    """
+    """While this lasts, "this computer" is the one of the world, for those who open it themselves, too."""
 
     def open_api(access: Access, *, clock: Clock, patience: float, **_: object) -> KubernetesResources:
         return world.served.open(str(paths.netns), access, clock, patience)
@@ -99,11 +96,19 @@ def at_this_computer(world: SimulatedWorld, paths: LabPaths) -> Iterator[None]:
         swapped.enter_context(patch("rackless.operations.controllers.Leader", world.leader))
         swapped.enter_context(patch("tempfile.tempdir", str(scratch)))
         swapped.enter_context(patch("rackless.operations.access.Path.cwd", return_value=Path("/")))
+        swapped.enter_context(looked_at_once())
+        scratch.mkdir(parents=True)
+        yield
+
+
+@contextmanager
+def looked_at_once() -> Iterator[None]:
+    """The files of this very package do not change in a story: what they are is computed for the first one only."""
+    with ExitStack() as swapped:
         for name, loaded in list(sys.modules.items()):
             if name.startswith("rackless.") and getattr(loaded, "fingerprint", None) is _by_name:
                 swapped.enter_context(patch.object(loaded, "fingerprint", _fingerprint))
         swapped.enter_context(patch("rackless.images.wheel.load_sources", _load_sources))
-        scratch.mkdir(parents=True)
         yield
 
 

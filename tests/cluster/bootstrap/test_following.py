@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from rackless.cli.words import message
 from rackless.cluster.bootstrap.following import BootstrapConsole, BootstrapFailed, Following, describe_lacking
 from rackless.cluster.bootstrap.telling import render_line
 from rackless.drivers.fake.clock import VirtualClock
@@ -35,7 +36,7 @@ def following(tmp_path: Path, at: float = 90.0) -> tuple[Following, VirtualClock
 
     def hear(event: Event) -> None:
         if isinstance(event, Note) and event.level != "progress":
-            told.append(event.message)
+            told.append(message(event))
 
     bus.subscribe(hear)
     return Following(BootstrapConsole(tmp_path / "console.log"), ComingUp(clock, at), clock, bus), clock, told

@@ -166,15 +166,16 @@ class Following:
             )
         for each in told:
             if "manifest" in each:
-                self.bus.info(_manifest(each))
+                self.bus.tell("bootstrap-said", level="info", said=_manifest(each))
             elif "payload" in each:
-                self.bus.info(f"the payload is not here yet: {each['refused']}")
+                self.bus.tell("payload-away", level="info", why=str(each["refused"]))
             elif each.get("phase") in _PHASES:
-                self.bus.info(_PHASES[each["phase"]])
+                self.bus.tell("bootstrap-said", level="info", said=_PHASES[each["phase"]])
             elif "subject" in each:
-                self.bus.info(_happened(each))
+                self.bus.tell("bootstrap-said", level="info", said=_happened(each))
             elif "machine-config" in each:
-                self.bus.info(f"machine-config of {each['machine-config']} fetched by {each.get('to')}")
+                role, client = str(each["machine-config"]), str(each.get("to"))
+                self.bus.tell("machine-config-fetched", level="info", role=role, client=client)
             if "failed" in each:
                 raise BootstrapFailed(
                     "the bootstrap machine cannot go on",
