@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -40,9 +40,9 @@ class Person:
     def __post_init__(self) -> None:
         self.bus.subscribe(self.seen.append)
 
-    @cached_property
+    @property
     def roots(self) -> Roots:
-        return Roots(self.folder / "state", self.folder / "run", self.folder / "cache")
+        return _roots(self.folder)
 
     @property
     def paths(self) -> LabPaths:
@@ -110,6 +110,11 @@ class Person:
         """As `rackless status --json` prints it."""
         found: dict[str, Any] = encode(await self.run("status", operations.status(self.spec.name, self.roots)))
         return found
+
+
+@lru_cache(4)
+def _roots(folder: Path) -> Roots:
+    return Roots(folder / "state", folder / "run", folder / "cache")
 
 
 @lru_cache(4)
