@@ -79,7 +79,8 @@ def test_a_host_that_nobody_answers_dhcp_is_inspected_and_installed_by_addresses
     network = lab.rackless("exec", "--", "virsh", "net-dumpxml", "cluster").stdout
     [entry] = [line.strip() for line in network.splitlines() if "<host mac=" in line and "name='spare-0'" in line]
     mac, address = (entry.partition(f"{name}='")[2].partition("'")[0] for name in ("mac", "ip"))
-    lab.rackless("exec", "--", "virsh", "net-update", "cluster", "delete", "ip-dhcp-host", entry, "--live")
+    known = f"<host mac='{mac}' name='spare-0' ip='{address}'/>"
+    lab.rackless("exec", "--", "virsh", "net-update", "cluster", "delete", "ip-dhcp-host", known, "--live")
     data = {
         "links": [{"id": "nic0", "type": "phy", "ethernet_mac_address": mac}],
         "networks": [
