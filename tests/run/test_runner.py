@@ -221,8 +221,9 @@ def test_a_failed_look_is_told_to_whoever_takes_it_and_to_nobody_else(tmp_path: 
         async def fails() -> Observed:
             raise LabError("cannot be looked at")
 
-        failing = {"bmc": {"observe": fails, "costly": True}}
-        runner.stages = [replace(each, **failing.get(each.name, {})) for each in runner.stages]
+        runner.stages = [
+            replace(each, observe=fails, costly=True) if each.name == "bmc" else each for each in runner.stages
+        ]
         await runner.begin([*LAB_STAGES, *LATER])
         await runner.run(LAB_STAGES)
         with pytest.raises(LabError, match="cannot be looked at"):
