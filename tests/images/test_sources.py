@@ -15,7 +15,7 @@ import pytest
 from rackless.drivers.process import LocalProcesses
 from rackless.errors import CommandFailed, HypervisorError
 from rackless.images import catalogue, packages, sources
-from rackless.images.sources import MIRROR, Mirrors, choose_mirrors, of_machine, refresh
+from rackless.images.sources import MIRROR, Mirrors, choose_mirrors, of_computer, refresh
 from rackless.ports.process import Child, Completed
 
 DEBIAN_12 = 'PRETTY_NAME="Debian GNU/Linux 12 (bookworm)"\nVERSION_ID="12"\nVERSION_CODENAME=bookworm\nID=debian\n'
@@ -61,15 +61,15 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_a_debian_12_is_asked_itself_and_every_other_machine_gets_sources_of_ours(
     tmp_path: Path, machine: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert of_machine(tmp_path).options == ("-c", f"{tmp_path}/apt/apt.conf")
+    assert of_computer(tmp_path).options == ("-c", f"{tmp_path}/apt/apt.conf")
     machine.write_text(UBUNTU)
-    assert of_machine(tmp_path).lists == tmp_path / "apt/lists"
+    assert of_computer(tmp_path).lists == tmp_path / "apt/lists"
     machine.unlink()
-    assert of_machine(tmp_path).lists == tmp_path / "apt/lists"
+    assert of_computer(tmp_path).lists == tmp_path / "apt/lists"
     machine.write_text(DEBIAN_12)
-    assert (of_machine(tmp_path).lists, of_machine(tmp_path).options) == (Path("/var/lib/apt/lists"), ())
+    assert (of_computer(tmp_path).lists, of_computer(tmp_path).options) == (Path("/var/lib/apt/lists"), ())
     monkeypatch.setenv(MIRROR, "http://mirror.test/debian")
-    assert of_machine(tmp_path).lists == tmp_path / "apt/lists"
+    assert of_computer(tmp_path).lists == tmp_path / "apt/lists"
 
 
 async def choose(targets: str, system: str = DEBIAN_13, mirror: str = "") -> Mirrors:
@@ -132,7 +132,7 @@ async def test_a_mirror_can_be_asked_for_with_or_without_its_security_archive() 
 
 
 async def test_lists_are_fetched_once_a_day_and_by_demand_once_an_hour(tmp_path: Path, machine: Path) -> None:
-    found = of_machine(tmp_path)
+    found = of_computer(tmp_path)
     apt = Apt(found.lists)
     empty = found.identity()
     await refresh(apt, found)
@@ -163,7 +163,7 @@ async def test_lists_are_fetched_once_a_day_and_by_demand_once_an_hour(tmp_path:
 
 
 async def test_another_mirror_is_asked_at_once(tmp_path: Path, machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    found = of_machine(tmp_path)
+    found = of_computer(tmp_path)
     apt = Apt(found.lists)
     await refresh(apt, found)
     monkeypatch.setenv(MIRROR, "http://other.test/debian")
@@ -178,7 +178,7 @@ async def test_another_mirror_is_asked_at_once(tmp_path: Path, machine: Path, mo
 
 
 async def test_lists_that_are_here_serve_when_there_is_no_way_to_newer_ones(tmp_path: Path, machine: Path) -> None:
-    found = of_machine(tmp_path)
+    found = of_computer(tmp_path)
     apt = Apt(found.lists)
     await refresh(apt, found)
     os.utime(tmp_path / "apt/updated", (0, 0))
@@ -191,7 +191,7 @@ async def test_without_debians_keys_the_command_that_brings_them_is_told(tmp_pat
     sources.KEYRING.unlink()
     apt = Apt(tmp_path)
     with pytest.raises(HypervisorError) as caught:
-        await refresh(apt, of_machine(tmp_path))
+        await refresh(apt, of_computer(tmp_path))
     assert caught.value.hint == "apt-get install debian-archive-keyring"
     assert apt.updates == []
 
@@ -199,7 +199,7 @@ async def test_without_debians_keys_the_command_that_brings_them_is_told(tmp_pat
 async def test_a_debian_12_keeps_its_lists_itself(tmp_path: Path, machine: Path) -> None:
     machine.write_text(DEBIAN_12)
     apt = Apt(tmp_path)
-    await refresh(apt, of_machine(tmp_path), now=True)
+    await refresh(apt, of_computer(tmp_path), now=True)
     assert apt.updates == []
 
 
@@ -207,7 +207,7 @@ async def test_what_was_built_from_lists_in_the_cache_is_current_wherever_the_ca
     tmp_path: Path, machine: Path
 ) -> None:
     here, there = tmp_path / "here", tmp_path / "there"
-    found = of_machine(here)
+    found = of_computer(here)
     await refresh(Apt(found.lists), found)
     for kind in (catalogue._DEPLOY, catalogue._NODE_BASE):
         catalogue._remember(catalogue._lookup(here, kind), "key", [])
@@ -235,7 +235,7 @@ async def test_apt_itself_resolves_from_these_sources_and_from_no_others(
     monkeypatch.setattr(
         sources, "render", lambda mirrors: RENDER(mirrors).replace("signed-by=", "trusted=yes signed-by=")
     )
-    found = of_machine(tmp_path / "cache")
+    found = of_computer(tmp_path / "cache")
     await refresh(LocalProcesses(), found)
     (package,) = await packages.resolve(LocalProcesses(), found, ["tiny"], tmp_path)
     assert (package.file, package.uri) == ("tiny_1_all.deb", f"file:{tmp_path}/mirror/debian/pool/tiny_1_all.deb")

@@ -13,7 +13,7 @@ import pytest
 
 from rackless.drivers.process import LocalProcesses
 from rackless.images import packages
-from rackless.images.sources import of_machine, refresh
+from rackless.images.sources import of_computer, refresh
 from rackless.run.paths import Roots
 
 
@@ -30,7 +30,7 @@ def unpacked(names: Sequence[str]) -> Iterator[Path]:
 
 async def _unpack(root: Path, scratch: Path, debs: Path, names: Sequence[str]) -> None:
     processes = LocalProcesses()
-    sources = of_machine(debs.parent)
+    sources = of_computer(debs.parent)
     await refresh(processes, sources)
     found = await packages.resolve(processes, sources, names, scratch)
     await packages.fetch(processes, found, debs)

@@ -30,7 +30,7 @@ from rackless.images import (
     wheel,
 )
 from rackless.images.cache import ImageCache, Workspace, key_of, load_manifest
-from rackless.images.sources import of_machine, refresh
+from rackless.images.sources import of_computer, refresh
 from rackless.ports.process import Processes
 
 _SHARED_RECIPE = ("packages.py", "cpio.py", "modules.py", "elf.py", "fat.py", "catalogue.py")
@@ -165,7 +165,7 @@ TITLES = {
 
 @dataclass(frozen=True, slots=True)
 class Current:
-    """What the recipes of this version make on this machine now, as far as that was found out before."""
+    """What the recipes of this version make on this computer now, as far as that was found out before."""
 
     entries: frozenset[str]
     """Names of entries."""
@@ -228,7 +228,7 @@ async def _ensure(
 ) -> tuple[str, Path]:
     store = ImageCache(place)
     with bus.step(kind.title) as step:
-        sources = of_machine(place)
+        sources = of_computer(place)
         older = await refresh(processes, sources, now=True) if thorough else ""
         known = _load_lookup(_lookup(place, kind)).get("key")
         if known and (entry := await store.find(kind.name, known, thorough=thorough)):
@@ -273,7 +273,7 @@ def _recipe(kind: _Kind) -> str:
 
 def _lookup(place: Path, kind: _Kind) -> Path:
     """Where it is remembered what this recipe makes of apt's lists as they are."""
-    return place / "resolved" / f"{kind.name}-{key_of([_recipe(kind), of_machine(place).identity()])}.json"
+    return place / "resolved" / f"{kind.name}-{key_of([_recipe(kind), of_computer(place).identity()])}.json"
 
 
 def _recipe_parts(names: Sequence[str]) -> list[bytes]:

@@ -57,7 +57,7 @@ def require_machine() -> None:
     if platform.machine() != "x86_64" or shutil.which("apt-get") is None:
         system = load_system().get("PRETTY_NAME", "an unknown system")
         raise HypervisorError(
-            "images cannot be built on this machine",
+            "images cannot be built on this computer",
             why=f"they are made of Debian's packages for x86_64 by apt, and this is {system} on {platform.machine()}",
             hint=f"build them on a Debian or Ubuntu (x86_64) with `{MIRROR}=URL rackless images build`, "
             "and copy its image cache here",

@@ -28,7 +28,7 @@ _PINNED = ("--no-deps", "--require-hashes", "--only-binary=:all:", "--python-ver
 
 
 async def run(processes: Processes, root: Path, *words: str | Path, within: float | None = None) -> Completed:
-    """A root's Python, with the root's libraries, but seeing this machine's files."""
+    """A root's Python, with the root's libraries, but seeing this computer's files."""
     interpreter = (root / LOADER, "--library-path", root / SHARED, root / "usr/bin" / PYTHON)
     # not -I, which would leave the home out; -B, because the root is to become an image
     alone: tuple[str | Path, ...] = (*interpreter, "-P", "-s", "-S", "-B")

@@ -60,7 +60,7 @@ class Sources:
         return key_of(part for path in releases for part in (path.name, path.read_bytes()))
 
 
-def of_machine(cache: Path) -> Sources:
+def of_computer(cache: Path) -> Sources:
     system = load_system()
     if (system.get("ID"), system.get("VERSION_ID")) == ("debian", "12") and not os.environ.get(MIRROR):
         return Sources(_LISTS)
