@@ -34,7 +34,7 @@ FOUND = {
         0,
         MIXED,
         ("up", "deprovision", "retry"),
-        (Mishap("somebody edits", "provisioner.provision *", 3, "worker-0", 20.0),),
+        (Mishap("somebody edits", "provisioner.provision *", 3, amount=20.0),),
     ),
 }
 

@@ -22,6 +22,7 @@ def hunt(name: str, *numbers: int) -> subprocess.CompletedProcess[str]:
     ("name", "seed", "demand"),
     [
         ("ledger_line_after_the_thing", 0, "the_ledger_covers_all_that_exists"),
+        ("patch_without_a_version", 18, "nothing_acknowledged_is_lost"),
     ],
 )
 def test_a_planted_bug_is_found_by_a_known_seed(name: str, seed: int, demand: str) -> None:

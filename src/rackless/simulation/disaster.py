@@ -217,21 +217,21 @@ class Disaster:
         self.labelled[host] = (record["metadata"]["uid"], {*record["metadata"]["labels"]})
 
     def _somebody_edits(self, fault: Mishap, rule: Rule) -> None:
-        """Somebody labels a host again and again, each time that anybody else is about to read it, and keeps an eye on it."""
-        host = fault.subject
+        """Somebody labels hosts again and again, each time that anybody else is about to read one, and keeps an eye on that."""
+        script = self.person.world.script
 
-        async def write(api: ApiConnection) -> None:
-            change = {"metadata": {"labels": {f"edited-{self._next()}": ""}}}
-            self._acknowledged(host, await api.patch(KIND, host, change))
+        def edit(host: str) -> None:
+            async def write(api: ApiConnection) -> None:
+                change = {"metadata": {"labels": {f"edited-{self._next()}": ""}}}
+                self._acknowledged(host, await api.patch(KIND, host, change))
 
-        def edit() -> None:
             if host in self.person.records():
                 self._at_the_api(host, write)
 
-        edit()
-        self.person.world.script.rules.append(
-            Rule(f"api.get baremetalhosts {host}", then=edit, times=int(fault.amount))
-        )
+        for host in self.person.records():
+            edit(host)
+        then = lambda: edit(script.calls[-1].subject.split()[1])  # noqa: E731
+        script.rules.append(Rule("api.get baremetalhosts *", then=then, times=int(fault.amount)))
 
     def _object_deleted(self, fault: Mishap, _: Rule) -> None:
         self.may_lose.add(fault.subject)

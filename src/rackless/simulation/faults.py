@@ -85,6 +85,8 @@ class Kind:
 FAILING = ("hypervisor.*", "networks.*", "links.*", "api.*", "provisioner.*", "processes.run *",
            "disk.*", "nodes.ensure_objects *", "nodes.object_names *")  # fmt: skip
 
+PROVISIONING = ("provisioner.*", "provisioner.inspect *", "provisioner.provision *")
+"""From then on hosts are written down."""
 WRITING = ("api.patch*", "api.replace*", "api.create*", "api.delete*", "api.*", "api.patch baremetalhosts *")
 
 KINDS: Mapping[str, Kind] = {
@@ -116,8 +118,7 @@ KINDS: Mapping[str, Kind] = {
     "plan": Kind(),
     "object edited": Kind(lambda chance: (f"{chance.choice(('inspect', 'reboot', 'retry', 'label', 'label', 'offline', 'online'))} "
                                           f"{_server(chance)[0]}", 0.0), weight=3),
-    "somebody edits": Kind(lambda chance: (chance.choice(("worker-0", "worker-0", "worker-0", "spare-0", "ctrl-0")),
-                                           float(chance.choice((20, 60)))), weight=4),
+    "somebody edits": Kind(_amount(20, 60), weight=5, only=PROVISIONING),
     "object deleted": Kind(_server),
     "Machine deleted": Kind(weight=1),
     "scaled": Kind(_amount(0, 1, 2), weight=2),

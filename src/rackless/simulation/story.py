@@ -57,7 +57,8 @@ TOURS: tuple[tuple[str, ...], ...] = (
     (), (), (), ("down",), ("record",), ("more",), ("down", "up"), ("retry",), ("power off", "power on"),
     ("retry", "retry"), ("deprovision", "clean"), ("scale up", "wait", "scale down", "wait"),
     ("put on spare", "deprovision spare"), ("adopt", "deprovision spare"), ("more", "fewer"),
-    ("health by power", "wait", "wait"), ("controllers", "wait"),
+    ("health by power", "wait", "wait"), ("controllers", "wait"), ("put",), ("put", "deprovision"), ("deprovision", "wait"),
+    ("put on spare", "up"), ("health by another", "wait", "wait"), ("scale up", "wait", "delete machine", "wait"),
 )  # fmt: skip
 """What people do one after the other."""
 
