@@ -19,7 +19,7 @@ from rackless.events import Bus
 from rackless.images import packages, python
 from rackless.images.cache import ImageCache, Workspace, key_of, load_manifest
 from rackless.images.selection import PackageSelection
-from rackless.images.sources import of_machine, refresh
+from rackless.images.sources import of_computer, refresh
 from rackless.ports.process import Processes
 
 KIND, TITLE = "payload", "bootstrap payload"
@@ -51,7 +51,7 @@ async def ensure_payload(
     """`requirements` are Ironic's, pinned; `deploy` are the files of the deploy ramdisk by their names in the payload."""
     store = ImageCache(cache)
     with bus.step(TITLE, subject=f"image/{TITLE}") as step:
-        sources = of_machine(cache)
+        sources = of_computer(cache)
         await refresh(processes, sources)
         with tempfile.TemporaryDirectory(prefix="rackless-apt-") as scratch:
             found = await packages.resolve(processes, sources, PACKAGES, Path(scratch))
