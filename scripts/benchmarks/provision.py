@@ -275,7 +275,8 @@ def _free_port() -> int:
 def _phases(lines: list[str]) -> dict[str, float]:
     """What each phase of the one host took, from the events of `up`."""
     events = [json.loads(line) for line in lines]
-    phases = {event["step"]: event["phase"] for event in events if event.get("subject") == "host/node-0"}
+    ours = (event for event in events if event.get("subject") == "host/node-0")
+    phases = {event["step"]: event["phase"] for event in ours if "phase" in event}
     ended = [event for event in events if event["event"] == "step-finished" and event["step"] in phases]
     return {phases[event["step"]]: event["seconds"] for event in ended}
 
