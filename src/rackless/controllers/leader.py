@@ -16,8 +16,18 @@ from rackless.errors import LabError, RacklessError
 from rackless.ports.clock import Clock
 from rackless.ports.resources import Conflict, Record, Resources
 
-DURATION, RENEW_WITHIN, EVERY = 15.0, 10.0, 2.0
-"""Seconds: others wait so long for a silent leader, who gives up earlier, having tried so often."""
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """Seconds: others wait so long for a silent leader, who gives up earlier, having tried so often."""
+
+    duration: float = 15.0
+    renew_within: float = 10.0
+    every: float = 2.0
+
+
+PATIENT = Terms(60.0, 45.0, 5.0)
+"""For a leader whose work is costly to begin anew, on machines that may not be scheduled for seconds."""
 
 
 class LostLeadership(LabError):
@@ -38,6 +48,7 @@ class Leader:
     now: Callable[[], str] = _wall_clock
     told: Callable[[str], None] = lambda _: None
     """Hears who leads when that changes."""
+    terms: Terms = Terms()
     leading: bool = False
     _seen: tuple[Any, float] = (None, 0.0)
     _holder: str = field(default="", init=False)
@@ -66,7 +77,7 @@ class Leader:
             with suppress(RacklessError, Conflict):
                 if (version := await self._try()) is not None:
                     return version
-            await self.clock.sleep(EVERY)
+            await self.clock.sleep(self.terms.every)
 
     async def _try(self) -> str | None:
         lease = await self.resources.get("Lease", self.name)
@@ -80,7 +91,7 @@ class Leader:
         if mark != self._seen[0]:
             self._seen = (mark, self.clock.now())
         self._tell(holder)
-        patience = float(spec.get("leaseDurationSeconds") or DURATION)
+        patience = float(spec.get("leaseDurationSeconds") or self.terms.duration)
         if holder not in ("", self.identity) and self.clock.now() < self._seen[1] + patience:
             return None
         fresh = self._lease(int(spec.get("leaseTransitions") or 0) + (holder != self.identity))
@@ -92,8 +103,8 @@ class Leader:
     async def _renew(self, version: str) -> None:
         renewed = self.clock.now()
         while True:
-            await self.clock.sleep(EVERY)
-            left = renewed + RENEW_WITHIN - self.clock.now()
+            await self.clock.sleep(self.terms.every)
+            left = renewed + self.terms.renew_within - self.clock.now()
             try:
                 change = {"spec": {"renewTime": self.now()}}
                 found = await self._in_time(left, change, version)
@@ -104,7 +115,7 @@ class Leader:
                     raise self._lost("somebody else holds the Lease") from conflict
                 version = lease["metadata"]["resourceVersion"]
             except RacklessError as error:
-                if self.clock.now() - renewed >= RENEW_WITHIN:
+                if self.clock.now() - renewed >= self.terms.renew_within:
                     raise self._lost(str(error)) from error
 
     async def _in_time(self, left: float, change: Record, version: str) -> Record:
@@ -114,7 +125,7 @@ class Leader:
         try:
             await asyncio.wait((asked, limit), return_when=asyncio.FIRST_COMPLETED)
             if not asked.done():
-                raise self._lost(f"the API did not answer for {RENEW_WITHIN:.0f} s")
+                raise self._lost(f"the API did not answer for {self.terms.renew_within:.0f} s")
             return asked.result()
         finally:
             for each in (asked, limit):
@@ -135,7 +146,7 @@ class Leader:
             "kind": "Lease",
             "metadata": {"name": self.name},
             "spec": {
-                "holderIdentity": self.identity, "leaseDurationSeconds": int(DURATION), "acquireTime": now,
+                "holderIdentity": self.identity, "leaseDurationSeconds": int(self.terms.duration), "acquireTime": now,
                 "renewTime": now, "leaseTransitions": transitions,
             },
         }  # fmt: skip

@@ -80,6 +80,10 @@ def _works(lab: RunningLab, stop: Callable[[], Awaitable[None]]) -> list[Served]
     async def scale(asked: say.ScaleWorkers) -> say.Scaled:
         return await lab.machines.scale(asked.wanted)
 
+    async def serve_release(_: Nothing) -> Nothing:
+        await lab.serve_release()
+        return Nothing()
+
     async def tell(_: Nothing) -> Nothing:
         return Nothing()
 
@@ -96,6 +100,7 @@ def _works(lab: RunningLab, stop: Callable[[], Awaitable[None]]) -> list[Served]
         say.REMOVE.by(remove),
         say.POWER.by(power),
         say.SCALE.by(scale),
+        say.SERVE_RELEASE.by(serve_release),
         say.TELL.by(tell),
         say.STOP.by(end),
     ]

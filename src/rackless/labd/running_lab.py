@@ -21,6 +21,7 @@ from rackless.lab.accounts import ServerAccounts, describe_rooted, observe_accou
 from rackless.lab.api_forward import host_url
 from rackless.lab.bmc_network import BmcWiring
 from rackless.lab.disk_watch import DiskWatch
+from rackless.lab.files import FileServer
 from rackless.lab.network_watch import NetworkWatch
 from rackless.lab.ntp import TimeServer
 from rackless.lab.pause import Rest
@@ -107,6 +108,7 @@ class RunningLab:
             lost=Blackouts(self.bmcs.observe, self.clock, self._room).lost,
         )
         self.hosts.files.ask_bmcs(self.bmcs.fetches)
+        self.release = FileServer(paths.release, str(self.plan.gateway.ip))
         self.cluster = Cluster(
             self.plan, Keys(paths.cluster_keys), self.resources, self.clock, bus, drivers.open_nodes()
         )
@@ -131,6 +133,8 @@ class RunningLab:
                 await self._begin()
                 await self.runner.restore()
                 self._settle()
+            if self.paths.release.exists():
+                await self.release.start()
 
     async def _begin(self) -> None:
         """When the computer went down it took the servers along: those that were on then are to be on again."""
@@ -161,10 +165,16 @@ class RunningLab:
             task.cancel()
         await asyncio.gather(*self._watching, return_exceptions=True)
         self._watching.clear()
+        await self.release.stop()
         await self.runner.retire()
         await self.resources.close()
         await self.metal.close()
         await self.end_libvirtd()
+
+    async def serve_release(self) -> None:
+        """For as long as there is the lab: workers that come later take their system from here, too."""
+        async with self._busy:
+            await self.release.start()
 
     # lab
 

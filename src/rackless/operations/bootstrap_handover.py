@@ -31,11 +31,13 @@ from rackless.drivers.kubernetes.resources import KubernetesResources
 from rackless.drivers.process import LocalProcesses
 from rackless.installer.assets.ignition import control_plane, front
 from rackless.installer.assets.ignition.node_agent import KUBECONFIG
+from rackless.installer.assets.release import FILE as RELEASE_FILE
 from rackless.installer.assets.signing import KeyPair, sign
 from rackless.operations.bootstrap_parts import PATIENCE_SECONDS, ApiObjects
 from rackless.ports.api import Access, ApiUnreachable
 from rackless.ports.clock import Clock
 from rackless.ports.resources import Refused
+from rackless.provisioning.baremetalhost import PAUSED
 from rackless.run.files import write_secret
 from rackless.run.waiting import until
 from rackless.spec.address import Ip
@@ -88,13 +90,14 @@ async def join(cluster: str, domain: str, vip: Ip, tell: Tell, place: Place | No
         for folder in control_plane.folders():
             _own(place, folder["path"], folder["user"]["name"], folder=True)
         _place_files(taking_over.files(new, keys, others), place)
-        _place_units(taking_over.units(new), place)
+        wanted = taking_over.units(new, keys)
+        _place_units(wanted, place)
         await processes.run(["systemctl", "daemon-reload"])
         await _start(processes, "etcd.service")
         await await_voter(etcd, new.peer, clock)
     tell({"phase": "votes in etcd", "node": new.name})
-    for service in ("rackless-api.service", "haproxy.service", "keepalived.service"):
-        await _start(processes, service)
+    for each in wanted[1:]:  # etcd runs
+        await _start(processes, each["name"])
     write_secret(marker, json.dumps({"address": str(address)}) + "\n")
     tell({"phase": "control plane", "node": new.name})
 
@@ -212,12 +215,22 @@ async def hand_over(root: Path, vip: Ip, tell: Tell, place: Place | None = None)
             await processes.run(["systemctl", "disable", "--now", service], check=False)
         await _await_ready(f"https://{vip}:{front.API_PORT}", access, clock, f"the API at {vip}, elsewhere")
         await _leave(masters, tls, clock)
-        api = KubernetesResources(at_vip, namespace="kube-system", patience=600.0, clock=clock)
+        api = KubernetesResources(at_vip, namespace=MACHINE_API, patience=600.0, clock=clock)
         try:
+            tell({"phase": "workers", "released": await _release_workers(api)})
             await api.apply(json.loads(json.dumps(COMPLETE)))
         finally:
             await api.close()
         tell({"phase": "complete"})
+
+
+async def _release_workers(api: KubernetesResources) -> list[str]:
+    """The hosts that waited for the cluster: from now on it looks after them."""
+    hosts = await api.list("BareMetalHost")
+    names = [each["metadata"]["name"] for each in hosts if PAUSED in (each["metadata"].get("annotations") or {})]
+    for name in names:
+        await api.patch("BareMetalHost", name, {"metadata": {"annotations": {PAUSED: None}}})
+    return names
 
 
 async def _offer_keys(root: Path, place: Place, access: Access, clock: Clock, tell: Tell) -> list[str]:
@@ -239,6 +252,9 @@ async def _offer_keys(root: Path, place: Place, access: Access, clock: Clock, te
     pki = place / control_plane.PKI
     places = (root / "tls/etcd-ca.crt", root / "tls/etcd-ca.key", pki / "ca.crt", pki / "ca.key", pki / "sa.key")
     keys = {name: path.read_text() for name, path in zip(taking_over.KEY_FILES, places, strict=True)}
+    keys |= {name: (root / "tls" / name).read_text() for name in taking_over.SERVER_FILES}
+    keys |= {path.name: path.read_text() for path in (root / "machine-config").glob(f"*{taking_over.CONFIG_ENDING}")}
+    keys |= {path.name: path.read_text() for path in root.glob(RELEASE_FILE)}
     client = Client(access, clock, PATIENCE_SECONDS)
     try:
         things = [Manifest("", each) for each in taking_over.keys_objects(keys, found)]

@@ -1,20 +1,27 @@
-"""Metal3 on the bootstrap machine: a file server, Ironic out of the payload, and the controllers on the bootstrap's own API.
+"""Metal3 on the bootstrap machine, and on a control plane after it: a file server, Ironic out of the payload, and the controllers.
 
-It runs on the node image, without pydantic. Workers stay paused and sets are left to the cluster: the bootstrap installs the
-control plane and nothing else.
+It runs on the node image, without pydantic. One has it at a time, who holds the Lease: the bootstrap, until it hands over, then one
+of the control planes. The bootstrap installs the control plane and nothing else: workers stay paused, and sets are left to
+the cluster.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import secrets
+import shutil
 import tempfile
 from ipaddress import IPv4Address, ip_address
 from pathlib import Path
 
+from rackless.cluster.bootstrap.completing import LEASE
 from rackless.cluster.bootstrap.telling import Tell
+from rackless.controllers.health.controller import health_controller
 from rackless.controllers.host import host_controller
+from rackless.controllers.leader import PATIENT, Leader, LostLeadership
 from rackless.controllers.machines.controller import machine_controller
+from rackless.controllers.machines.sets import machineset_controller
 from rackless.controllers.nodes.approving import csr_controller
 from rackless.controllers.nodes.life import node_life_controller
 from rackless.controllers.runtime.runtime import Runtime
@@ -40,44 +47,71 @@ IRONIC_WITHIN = 900.0
 ADDRESS_WITHIN = 300.0
 
 
-async def run_metal3(kubeconfig: Path, payload: Path, interface: str, tell: Tell) -> None:
-    """Until cancelled."""
-    processes, clock, bus = LocalProcesses(), SystemClock(), Bus()
-    bus.subscribe(_SubjectTeller(tell))
+async def run_metal3(kubeconfig: Path, payload: Path, interface: str, tell: Tell, *, whole: bool = False) -> None:
+    """Until cancelled, or until somebody else leads (LostLeadership); `whole` on a control plane."""
+    processes, clock = LocalProcesses(), SystemClock()
     address = await _own_address(interface, processes, clock)
-    config = _config(address, payload)
-    files = FileServer(config.http_root, str(address))
+    with tempfile.TemporaryDirectory(prefix="rackless-metal3-") as keep:
+        access, _ = read_kubeconfig(kubeconfig, Path(keep))
+        resources = KubernetesResources(access, namespace=NAMESPACE, clock=clock)
+
+        async def work() -> None:
+            tell({"phase": "metal3", "on": os.uname().nodename})
+            await _serve(resources, _config(address, payload, keeps=not whole), payload, tell, whole=whole)
+
+        def told(holder: str) -> None:
+            tell({"leads": holder})
+
+        try:
+            leader = Leader(resources, LEASE, os.uname().nodename, clock, told=told, terms=PATIENT)
+            await leader.lead(work)
+        except LostLeadership as error:  # systemd starts us again, and we wait for our turn
+            tell({"phase": "lost the lease", "why": str(error)})
+            raise SystemExit(1) from error
+        finally:
+            await resources.close()
+
+
+async def _serve(
+    resources: KubernetesResources, config: IronicConfig, payload: Path, tell: Tell, *, whole: bool
+) -> None:
+    processes, bus = LocalProcesses(), Bus()
+    bus.subscribe(_SubjectTeller(tell))
+    files = FileServer(config.http_root, str(config.address))
     service = IronicService(config, payload / "ironic", processes, log=STATE / "ironic.log")
     await files.start()
     try:
-        tell({"phase": "ironic starts", "address": str(address)})
+        tell({"phase": "ironic starts", "address": str(config.address)})
         await service.start(within=IRONIC_WITHIN)
         tell({"phase": "ironic", "url": config.url})
-        await _control(kubeconfig, config, clock, bus)
+        await _control(resources, config, bus, whole=whole)
     finally:
         await service.stop()
         await files.stop()
 
 
-async def _control(kubeconfig: Path, config: IronicConfig, clock: SystemClock, bus: Bus) -> None:
-    with tempfile.TemporaryDirectory(prefix="rackless-metal3-") as keep:
-        access, _ = read_kubeconfig(kubeconfig, Path(keep))
-        resources = KubernetesResources(access, namespace=NAMESPACE, clock=clock)
-        provisioner = IronicProvisioner(config.url, config.username, config.password, config.ca)
-        try:
-            runtime = Runtime(clock, bus)
-            host_controller(runtime, resources, provisioner)
-            machine_controller(runtime, resources, resources)
-            csr_controller(runtime, resources, resources)
-            node_life_controller(runtime, resources)
-            await runtime.run()
-        finally:
-            await provisioner.close()
-            await resources.close()
+async def _control(resources: KubernetesResources, config: IronicConfig, bus: Bus, *, whole: bool) -> None:
+    provisioner = IronicProvisioner(config.url, config.username, config.password, config.ca)
+    try:
+        runtime = Runtime(SystemClock(), bus)
+        host_controller(runtime, resources, provisioner)
+        machine_controller(runtime, resources, resources)
+        csr_controller(runtime, resources, resources)
+        node_life_controller(runtime, resources)
+        if whole:
+            machineset_controller(runtime, resources, resources)
+            health_controller(runtime, resources, resources)
+        await runtime.run()
+    finally:
+        await provisioner.close()
 
 
-def _config(address: IPv4Address, payload: Path) -> IronicConfig:
+def _config(address: IPv4Address, payload: Path, *, keeps: bool) -> IronicConfig:
+    """Without `keeps` Ironic begins with nothing: where several take turns, what it knew when it was last here may be wrong by now,
+    and hosts are adopted from their records."""
     STATE.mkdir(parents=True, exist_ok=True, mode=0o700)
+    if not keeps:
+        shutil.rmtree(STATE / "ironic", ignore_errors=True)
     authority = Authority.ensure(STATE / "tls", "bootstrap's Ironic")
     leaf = authority.ensure_leaf("ironic", [str(address), "127.0.0.1"], uses=(Use.SERVER,))
     deploy = payload / "deploy"

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from rackless.cluster.bootstrap import vm
+from rackless.cluster.bootstrap.completing import ClusterFollowing
 from rackless.cluster.bootstrap.following import BootstrapConsole, Following, InfrastructureFailed
 from rackless.drivers.ironic.environment import pinned_packages as ironic_packages
 from rackless.errors import InputError, LabError
@@ -40,7 +41,9 @@ from rackless.plan.addressing import plan_lab
 from rackless.plan.model import LabPlan
 from rackless.ports.api import Access, ApiConnection
 from rackless.ports.drivers import Drivers
+from rackless.protocol import messages as say
 from rackless.protocol.client import ControlClient
+from rackless.protocol.exchange import Nothing
 from rackless.run.files import write_secret
 from rackless.run.journal import Journal
 from rackless.run.paths import LabPaths, Roots
@@ -48,7 +51,6 @@ from rackless.run.supplies import Supplies, save_supplies
 from rackless.trust.kubeconfig_reading import read_kubeconfig
 
 _INSIDE = "rackless.operations.bootstrap_vm"
-_SERVER = "rackless.operations.release_server"
 _VM_WITHIN = 120.0
 NEEDED, TAKEN = "bmc", "engine"
 """The stage of a lab that an install needs, and the first one that it cannot share."""
@@ -75,7 +77,8 @@ class InstallFolder:
 
 
 async def create_cluster(folder: Path, lab: str | None, roots: Roots, bus: Bus, drivers: Drivers) -> None:
-    """Bring the bootstrap machine up to an API that has every manifest; go on where an earlier run stopped."""
+    """Let a bootstrap machine install the control plane and hand over, then the cluster its workers; go on where an earlier run
+    stopped."""
     require_root("make a bootstrap machine", drivers.computer)
     paths = require_lab(lab or install.find_cluster_name(folder), roots)
     with locked(paths, drivers.processes):
@@ -88,10 +91,12 @@ async def create_cluster(folder: Path, lab: str | None, roots: Roots, bus: Bus, 
             found = load_folder(folder)
             _refuse_other_lab(found, plan, paths)
             step.detail = found.infrastructure
-        async with _release_server(supplies, plan, paths, drivers):
-            with bus.step("bootstrap machine"):
-                await _ensure_vm(found, supplies, plan, paths, bus, drivers)
-                async with _api(found, paths, drivers) as api:
+        await _offer_release(supplies, paths, bus)
+        async with _api(found, paths, drivers) as api:
+            cluster = ClusterFollowing(api, drivers.clock, bus)
+            if not await cluster.has_bootstrapped():
+                with bus.step("bootstrap machine"):
+                    await _ensure_vm(found, supplies, plan, paths, bus, drivers)
                     console = BootstrapConsole(paths.console(vm.name_of(found.infrastructure)))
                     pid_file = paths.inner_run / "libvirt/qemu" / f"{vm.name_of(found.infrastructure)}.pid"
                     following = Following(console, api, drivers.clock, bus, pid_file.exists)
@@ -99,7 +104,8 @@ async def create_cluster(folder: Path, lab: str | None, roots: Roots, bus: Bus, 
                     await following.await_manifests()
                     await following.await_control_plane()
                     await following.await_hand_over()
-                await _retire_vm(found, plan, paths, bus, drivers)
+            await _retire_vm(found, plan, paths, bus, drivers)
+            await cluster.await_complete()
 
 
 async def await_bootstrap(folder: Path, lab: str | None, roots: Roots, bus: Bus, drivers: Drivers) -> None:
@@ -112,6 +118,14 @@ async def await_bootstrap(folder: Path, lab: str | None, roots: Roots, bus: Bus,
         following = Following(console, api, drivers.clock, bus)
         await following.await_api()
         await following.await_hand_over()
+
+
+async def await_install(folder: Path, lab: str | None, roots: Roots, bus: Bus, drivers: Drivers) -> None:
+    """Wait until the cluster looks after its hosts and its workers have joined; nothing is made."""
+    require_root("reach the cluster's API", drivers.computer)
+    found = load_folder(folder)
+    async with _api(found, require_lab(lab or found.cluster, roots), drivers) as api:
+        await ClusterFollowing(api, drivers.clock, bus).await_complete()
 
 
 async def destroy_bootstrap(folder: Path, lab: str | None, roots: Roots, bus: Bus, drivers: Drivers) -> None:
@@ -210,23 +224,14 @@ def _refuse_other_lab(found: InstallFolder, plan: LabPlan, paths: LabPaths) -> N
         )
 
 
-@asynccontextmanager
-async def _release_server(supplies: _Supplies, plan: LabPlan, paths: LabPaths, drivers: Drivers) -> AsyncIterator[None]:
-    """Serves what the install takes for as long as it is followed, at the lab's gateway."""
-    root = paths.state / "release"
-    root.mkdir(exist_ok=True)
+async def _offer_release(supplies: _Supplies, paths: LabPaths, bus: Bus) -> None:
+    """At the lab's gateway, for as long as there is the lab. From here on the hosts are the install's."""
+    paths.release.mkdir(exist_ok=True)
     for name, path, _ in supplies.files.values():
-        if not (root / name).exists():
-            (root / name).unlink(missing_ok=True)
-            (root / name).symlink_to(path)
-    argv = [sys.executable, "-P", "-m", _SERVER, str(root), str(plan.gateway.ip)]
-    child = await drivers.processes.start(
-        inside_command(paths.name, argv, paths.roots, drivers), log=paths.logs / "release.log"
-    )
-    try:
-        yield
-    finally:
-        await child.stop()
+        if not (paths.release / name).exists():
+            (paths.release / name).unlink(missing_ok=True)
+            (paths.release / name).symlink_to(path)
+    await ControlClient(paths.socket).work(say.SERVE_RELEASE, Nothing(), bus)
 
 
 async def _ensure_vm(

@@ -51,6 +51,7 @@ async def up(
     drivers = drivers or open_drivers()
     require_root("make a lab", drivers.computer)
     paths = LabPaths(roots, spec.name)
+    goal = _own_goal(goal, paths)
     with locked(paths, drivers.processes):
         async with own_events(bus, paths, drivers) as own:  # what is done here, and not by labd
             stages = upto(goal)
@@ -86,9 +87,16 @@ async def plan(
     """What `up` would do now, with reasons. Changes nothing. Unless `costly`, what takes a moment is not waited for: `up` begins,
     labd looks at it meanwhile, and the computer is looked at when it is prepared."""
     drivers = drivers or open_drivers()
-    observed = await observe(LabPaths(roots, spec.name), drivers, spec, begins=() if costly else upto(goal))
+    paths = LabPaths(roots, spec.name)
+    goal = _own_goal(goal, paths)
+    observed = await observe(paths, drivers, spec, begins=() if costly else upto(goal))
     shared = await prepare.plan_preparation(roots, drivers, _shared(spec, goal)) if costly else []
     return [*shared, *plan_actions(spec, observed, upto(goal))]
+
+
+def _own_goal(goal: str, paths: LabPaths) -> str:
+    """As far as the lab goes by itself: where an install has its hosts, to its BMCs and no further."""
+    return goal if not paths.release.exists() or goal in upto("bmc") else "bmc"
 
 
 def _shared(spec: LabSpec, goal: str) -> prepare.Shared:

@@ -296,6 +296,8 @@ POWER = Exchange("power", PressPower, PowerState, works=True)
 SCALE = Exchange("scale", ScaleWorkers, Scaled, works=True)
 ADD_FAULT = Exchange("add-fault", FaultWish, FaultStatus, works=True)
 CLEAR_FAULTS = Exchange("clear-faults", ClearFaults, ClearedFaults, works=True, bare="cleared")
+SERVE_RELEASE = Exchange("serve-release", Nothing, Nothing, works=True)
+"""For an install: what is in the lab's folder for it is offered at the lab's gateway from now on."""
 TELL = Exchange("tell", Nothing, Nothing, works=True)
 """Nothing is asked: it brings what the asker did by itself, for the lab's log."""
 STOP = Exchange("stop", Nothing, Nothing, works=True)

@@ -157,6 +157,11 @@ class LabPaths:
         return self.state / "offered.json"
 
     @property
+    def release(self) -> Path:
+        """What an install in this lab takes from its release server. While it is there the hosts are that install's."""
+        return self.state / "release"
+
+    @property
     def libvirt(self) -> Path:
         return self.state / "libvirt"
 

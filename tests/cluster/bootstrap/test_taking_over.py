@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import base64
+import json
 from ipaddress import ip_address
 from typing import Any
 
 import pytest
+from cryptography import x509
 
 from rackless.cluster.bootstrap import taking_over
-from rackless.cluster.bootstrap.taking_over import KEY_FILES, NewControlPlane
+from rackless.cluster.bootstrap.taking_over import KEY_FILES, SERVER_FILES, NewControlPlane
 from rackless.installer.assets.signing import make_authority, make_token_key
 
 NEW = NewControlPlane(
@@ -19,8 +21,14 @@ NEW = NewControlPlane(
 
 @pytest.fixture(scope="module")
 def keys() -> dict[str, str]:
-    etcd, api = make_authority("etcd"), make_authority("api")
-    return dict(zip(KEY_FILES, (etcd.certificate, etcd.key, api.certificate, api.key, make_token_key()), strict=True))
+    etcd, api, server = make_authority("etcd"), make_authority("api"), make_authority("root")
+    authorities = (etcd.certificate, etcd.key, api.certificate, api.key, make_token_key())
+    return {
+        **dict(zip(KEY_FILES, authorities, strict=True)),
+        **dict(zip(SERVER_FILES, (server.certificate, server.key), strict=True)),
+        "master.ign": '{"ignition": {"version": "3.3.0"}}',
+        "worker.ign": '{"ignition": {"version": "3.3.0"}, "storage": {}}',
+    }
 
 
 def contents(files: list[dict[str, Any]]) -> dict[str, str]:
@@ -57,5 +65,37 @@ def test_its_adverts_reach_a_bootstrap_whose_address_it_does_not_know(keys: dict
 def test_keys_are_for_their_owners_only_and_its_nic_keeps_its_name(keys: dict[str, str]) -> None:
     files = taking_over.files(NEW, keys, "bootstrap=https://b:2380")
     secret = {each["path"] for each in files if "PRIVATE KEY" in contents([each])[each["path"]]}
-    assert len(secret) == 4 and all(each["mode"] == 0o600 for each in files if each["path"] in secret)
+    assert len(secret) == 5 and all(each["mode"] == 0o600 for each in files if each["path"] in secret)
     assert not any("network/" in each["path"] for each in files)
+
+
+RELEASE = json.dumps({"payload": {"url": "http://192.168.111.1:6180/payload.img", "sha256": "ab" * 32}})
+
+
+def test_it_serves_the_rendered_configs_that_the_bootstrap_served(keys: dict[str, str]) -> None:
+    found = contents(taking_over.files(NEW, keys, "bootstrap=https://b:2380"))
+    assert found["/etc/rackless/machine-config/worker.ign"] == keys["worker.ign"]
+    server = next(each for each in taking_over.units(NEW, keys) if each["name"] == "rackless-machine-config.service")
+    for word in ("machine-config", "machine-config-server.crt", "machine-config-server.key"):
+        assert f"/etc/rackless/{word}" in server["contents"]
+    assert found["/etc/rackless/machine-config-server.key"] == keys["machine-config-server.key"]
+
+
+def test_without_a_payload_it_has_nothing_to_look_after_hosts_with(keys: dict[str, str]) -> None:
+    assert not any("metal3" in each["name"] for each in taking_over.units(NEW, keys))
+    assert not any("metal3" in each["path"] for each in taking_over.files(NEW, keys, "b=https://b:2380"))
+
+
+def test_metal3_on_it_asks_the_api_at_its_vip_as_somebody_the_cluster_believes(keys: dict[str, str]) -> None:
+    given = {**keys, "release.json": RELEASE}
+    names = [each["name"] for each in taking_over.units(NEW, given)]
+    assert names[0] == "etcd.service" and names[-2:] == ["rackless-payload.service", "rackless-metal3.service"]
+    unit = taking_over.units(NEW, given)[-1]["contents"]
+    assert "--interface ens3 --whole" in unit and "--kubeconfig /etc/rackless/metal3.kubeconfig" in unit
+    found = contents(taking_over.files(NEW, given, "b=https://b:2380"))
+    assert found["/etc/rackless/release.json"] == RELEASE
+    access = json.loads(found["/etc/rackless/metal3.kubeconfig"])
+    assert access["clusters"][0]["cluster"]["server"] == "https://192.168.111.5:6443"
+    shown = x509.load_pem_x509_certificate(base64.b64decode(access["users"][0]["user"]["client-certificate-data"]))
+    assert shown.subject.rfc4514_string() == "CN=system:rackless:metal3,O=system:masters"
+    shown.verify_directly_issued_by(x509.load_pem_x509_certificate(keys["api-ca.crt"].encode()))

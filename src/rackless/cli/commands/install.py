@@ -111,8 +111,8 @@ def create_ignition_configs(folder: Path, as_json: bool) -> None:
 def create_cluster(folder: Path, name: str | None, as_json: bool) -> None:
     """Make the bootstrap machine in a lab, let it provision the control plane and hand over, and take it away.
 
-    The lab is made before, as far as its BMCs: `rackless up --until bmc`. So far this ends with the control plane: workers are
-    not installed yet.
+    Then the cluster looks after its hosts itself and installs its workers. The lab is made before, as far as its BMCs:
+    `rackless up --until bmc`.
     """
     import asyncio
 
@@ -147,6 +147,24 @@ def wait_for_bootstrap(folder: Path, name: str | None, as_json: bool) -> None:
     bus = Bus()
     with shown(bus, as_json=as_json):
         asyncio.run(await_bootstrap(folder, name, Roots.from_environment(), bus, this_computer()))
+
+
+@wait_group.command(name="install-complete")
+@_dir
+@click.option("--name", help="The lab it is in; without it, the one of the cluster's name.")
+@click.option("--json", "as_json", is_flag=True, help="Events as JSON lines.")
+def wait_for_install(folder: Path, name: str | None, as_json: bool) -> None:
+    """Wait until the cluster looks after its hosts and its workers have joined."""
+    import asyncio
+
+    from rackless.cli.progress import shown
+    from rackless.operations.install_cluster import await_install
+    from rackless.operations.this_computer import this_computer
+    from rackless.run.paths import Roots
+
+    bus = Bus()
+    with shown(bus, as_json=as_json):
+        asyncio.run(await_install(folder, name, Roots.from_environment(), bus, this_computer()))
 
 
 @install.group(name="destroy")

@@ -117,7 +117,7 @@ class Following:
                 hosts = await self.api.list("BareMetalHost", namespace=MACHINE_API, labels={ROLE_LABEL: CONTROL_PLANE})
             except ApiUnreachable as error:
                 return False, error.why or error.what
-            states.update({each["metadata"]["name"]: _host_state(each) for each in hosts})
+            states.update({each["metadata"]["name"]: describe_state(each) for each in hosts})
             ready = bool(hosts) and all(state == "provisioned" for state in states.values())
             return ready, ", ".join(f"{name} {state}" for name, state in sorted(states.items())) or "no hosts"
 
@@ -127,7 +127,7 @@ class Following:
                 nodes = {each["metadata"]["name"]: each for each in await self.api.list("Node")}
             except ApiUnreachable as error:
                 return False, error.why or error.what
-            lacking = [name for name in sorted(states) if name not in nodes or not _ready(nodes[name])]
+            lacking = [name for name in sorted(states) if name not in nodes or not is_ready(nodes[name])]
             return not lacking, f"waits for {', '.join(lacking)}" if lacking else f"{', '.join(sorted(states))} ready"
 
         with self.bus.step("control plane") as step:
@@ -189,11 +189,11 @@ def describe_lacking(hosts: Sequence[Record], nodes: Sequence[Record]) -> str:
     is."""
     known = {each["metadata"]["name"]: each for each in nodes}
     for host in hosts:
-        name, state = host["metadata"]["name"], _host_state(host)
+        name, state = host["metadata"]["name"], describe_state(host)
         if state != "provisioned":
             return f"{name} is {state}"
         node = known.get(name)
-        if node is None or not _ready(node):
+        if node is None or not is_ready(node):
             return f"node {name} {'is not ready' if node is not None else 'has not joined'}"
         endpoint = (node["status"].get("daemonEndpoints") or {}).get("kubeletEndpoint") or {}
         if not endpoint.get("Port"):
@@ -201,13 +201,13 @@ def describe_lacking(hosts: Sequence[Record], nodes: Sequence[Record]) -> str:
     return "" if hosts else "no host of the control plane is in the API yet"
 
 
-def _host_state(record: Record) -> str:
+def describe_state(record: Record) -> str:
     status = record.get("status") or {}
     state = (status.get("provisioning") or {}).get("state") or "new"
     return f"{state}: {status['errorMessage']}" if status.get("errorMessage") else state
 
 
-def _ready(node: Record) -> bool:
+def is_ready(node: Record) -> bool:
     conditions = (node.get("status") or {}).get("conditions") or ()
     return any(each.get("type") == "Ready" and each.get("status") == "True" for each in conditions)
 
@@ -227,6 +227,7 @@ _PHASES = {
     "ironic": "Ironic runs",
     "keys offered": "the control plane's keys are offered to its nodes",
     "hands over": "the control plane votes and serves: the bootstrap lets the API VIP go",
+    "workers": "the workers' hosts are the cluster's from now on",
 }
 _HINT = "what it says is in {log}"
 

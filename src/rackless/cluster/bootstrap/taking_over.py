@@ -1,23 +1,36 @@
 """What makes a node that has joined a control plane: keys from the API, then the files and units of one. Pure.
 
-The keys are in a Secret that only the control plane's nodes may read. Every control plane signs its own certificates with them.
+The keys are in a Secret that only the control plane's nodes may read, with all else that the bootstrap machine has and they will
+need: rendered configs and the machine-config server's certificate, and where the payload is. Every control plane signs its own
+certificates with them.
 """
 
 from __future__ import annotations
 
 import base64
+import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from rackless.installer.assets.ignition import control_plane
+from rackless.installer.assets.certificates import ADMINS, kubeconfig, shown
+from rackless.installer.assets.ignition import control_plane, front, services
 from rackless.installer.assets.ignition.machines import OneCluster, OneMachine
+from rackless.installer.assets.ignition.parts import file
+from rackless.installer.assets.release import FILE as RELEASE_FILE
+from rackless.installer.assets.release import PAYLOAD
 from rackless.installer.assets.signing import KeyPair, sign
 from rackless.spec.address import Ip
 from rackless.trust.authority import BOTH_USES, Use
 
 NAMESPACE, KEYS = "kube-system", "control-plane-keys"
 KEY_FILES = ("etcd-ca.crt", "etcd-ca.key", "api-ca.crt", "api-ca.key", "service-account.key")
+SERVER_FILES = ("machine-config-server.crt", "machine-config-server.key")
+CONFIG_ENDING = ".ign"
+"""Of the rendered configs, by role."""
+MACHINE_CONFIGS, SERVER_TLS = "/etc/rackless/machine-config", "/etc/rackless/machine-config-server"
+METAL3_KUBECONFIG, RELEASE = "/etc/rackless/metal3.kubeconfig", "/etc/rackless/release.json"
+METAL3_USER = "system:rackless:metal3"
 _RBAC = "rbac.authorization.k8s.io"
 _LINK = "/etc/systemd/network/10-cluster.link"
 
@@ -38,7 +51,7 @@ class NewControlPlane:
 
 def keys_objects(keys: Mapping[str, str], nodes: Iterable[str]) -> list[dict[str, Any]]:
     """The Secret, and who may read it."""
-    data = {name: base64.b64encode(keys[name].encode()).decode() for name in KEY_FILES}
+    data = {name: base64.b64encode(text.encode()).decode() for name, text in sorted(keys.items())}
     metadata = {"name": KEYS, "namespace": NAMESPACE}
     rule = {"apiGroups": [""], "resources": ["secrets"], "resourceNames": [KEYS], "verbs": ["get"]}
     subjects = [{"apiGroup": _RBAC, "kind": "User", "name": f"system:node:{node}"} for node in sorted(nodes)]
@@ -57,7 +70,7 @@ def keys_objects(keys: Mapping[str, str], nodes: Iterable[str]) -> list[dict[str
 
 
 def read_keys(secret: Mapping[str, Any]) -> dict[str, str]:
-    return {name: base64.b64decode(secret["data"][name]).decode() for name in KEY_FILES}
+    return {name: base64.b64decode(text).decode() for name, text in secret["data"].items()}
 
 
 def files(new: NewControlPlane, keys: Mapping[str, str], others: str) -> list[dict[str, Any]]:
@@ -72,11 +85,39 @@ def files(new: NewControlPlane, keys: Mapping[str, str], others: str) -> list[di
         api_ca=keys["api-ca.crt"], api_ca_key=keys["api-ca.key"], api_token_key=keys["service-account.key"],
     )  # fmt: skip
     found = control_plane.files(machine, cluster, secrets, joins=others, interface=new.interface)
-    return [each for each in found if each["path"] != _LINK]  # its NIC has a name already
+    own = [each for each in found if each["path"] != _LINK]  # its NIC has a name already
+    return [*own, *_server_files(keys), *(_metal3_files(new, keys) if _has_payload(keys) else ())]
 
 
-def units(new: NewControlPlane) -> list[dict[str, Any]]:
-    return control_plane.units(*_described(new))
+def units(new: NewControlPlane, keys: Mapping[str, str]) -> list[dict[str, Any]]:
+    """In the order to start them."""
+    server = services.machine_config_server(MACHINE_CONFIGS, *(f"{SERVER_TLS}{name[-4:]}" for name in SERVER_FILES))
+    metal3 = services.metal3(METAL3_KUBECONFIG, new.interface, whole=True)
+    return [
+        *control_plane.units(*_described(new)),
+        server,
+        *([services.payload(RELEASE), metal3] if _has_payload(keys) else []),
+    ]
+
+
+def _has_payload(keys: Mapping[str, str]) -> bool:
+    return PAYLOAD in json.loads(keys.get(RELEASE_FILE, "{}"))
+
+
+def _server_files(keys: Mapping[str, str]) -> list[dict[str, Any]]:
+    rendered = sorted(name for name in keys if name.endswith(CONFIG_ENDING))
+    return [
+        *(file(f"{MACHINE_CONFIGS}/{name}", keys[name], mode=0o600) for name in rendered),
+        *(file(f"{SERVER_TLS}{name[-4:]}", keys[name], mode=0o600) for name in SERVER_FILES),
+    ]
+
+
+def _metal3_files(new: NewControlPlane, keys: Mapping[str, str]) -> list[dict[str, Any]]:
+    """Whoever leads asks the API at its VIP, wherever that is."""
+    own = sign(KeyPair(keys["api-ca.crt"], keys["api-ca.key"]), METAL3_USER, uses=(Use.CLIENT,), groups=(ADMINS,))
+    vip = f"[{new.api_vip}]" if new.api_vip.version == 6 else str(new.api_vip)
+    access = kubeconfig(new.cluster, keys["api-ca.crt"], f"https://{vip}:{front.API_PORT}", "metal3", shown(own))
+    return [file(METAL3_KUBECONFIG, access, mode=0o600), file(RELEASE, keys[RELEASE_FILE], mode=0o600)]
 
 
 def _described(new: NewControlPlane) -> tuple[OneMachine, OneCluster]:

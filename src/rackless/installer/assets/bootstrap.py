@@ -105,7 +105,7 @@ def _materials(given: Given, names: ClusterNames) -> Iterator[dict[str, Any]]:
     server, root, etcd = given.of(trust.MACHINE_CONFIG_SERVER), given.of(trust.ROOT_CA), given.of(trust.ETCD_CA)
     admin = given.of(trust.ADMIN_CERTIFICATE)
     loopback = trust.kubeconfig(
-        names, given.of(trust.API_CA).certificate, f"https://localhost:{API_PORT}", "admin", trust.shown(admin)
+        names.cluster, given.of(trust.API_CA).certificate, f"https://localhost:{API_PORT}", "admin", trust.shown(admin)
     )
     kept: Mapping[str, str] = {
         **dict(sorted(manifests.items())),

@@ -14,7 +14,7 @@ from typing import Any
 
 from rackless.installer.assets.asset import Asset, Given, Parts, as_is, only
 from rackless.installer.assets.documents import encoded
-from rackless.installer.assets.names import NAMES, ClusterNames
+from rackless.installer.assets.names import NAMES
 from rackless.installer.assets.signing import OPTIONS, KeyPair, make_authority, make_token_key, read_pair, sign
 from rackless.trust.authority import BOTH_USES, Use
 
@@ -93,15 +93,15 @@ NODE_TOKEN = Asset(
 )  # fmt: skip
 
 
-def kubeconfig(names: ClusterNames, ca: str, server: str, user: str, credentials: dict[str, str]) -> str:
+def kubeconfig(called: str, ca: str, server: str, user: str, credentials: dict[str, str]) -> str:
     """JSON, which is YAML: a node's agent reads it without a parser for the rest."""
     cluster = {"server": server, "certificate-authority-data": encoded(ca)}
     config: dict[str, Any] = {
         "apiVersion": "v1",
         "kind": "Config",
-        "clusters": [{"name": names.cluster, "cluster": cluster}],
+        "clusters": [{"name": called, "cluster": cluster}],
         "users": [{"name": user, "user": credentials}],
-        "contexts": [{"name": user, "context": {"cluster": names.cluster, "user": user}}],
+        "contexts": [{"name": user, "context": {"cluster": called, "user": user}}],
         "current-context": user,
     }
     return json.dumps(config, indent=2) + "\n"
@@ -109,7 +109,7 @@ def kubeconfig(names: ClusterNames, ca: str, server: str, user: str, credentials
 
 def _make_kubeconfig(given: Given) -> Parts:
     names, ca = given.of(NAMES), given.of(API_CA).certificate
-    return {KUBECONFIG: kubeconfig(names, ca, names.api_url, "admin", shown(given.of(ADMIN_CERTIFICATE)))}
+    return {KUBECONFIG: kubeconfig(names.cluster, ca, names.api_url, "admin", shown(given.of(ADMIN_CERTIFICATE)))}
 
 
 def shown(pair: KeyPair) -> dict[str, str]:

@@ -58,7 +58,7 @@ def node_kubeconfig(names: ClusterNames, ca: str, token: str) -> str:
     """By the VIP's address, not its name: a node that knows no name server is a node all the same."""
     vip = names.api_vips[0]
     server = f"https://{f'[{vip}]' if ':' in vip else vip}:{API_PORT}"
-    return kubeconfig(names, ca, server, "bootstrap", {"token": token})
+    return kubeconfig(names.cluster, ca, server, "bootstrap", {"token": token})
 
 
 RENDERED = Asset(

@@ -1,0 +1,89 @@
+"""The units that a bootstrap machine and, after it, a control plane run: the machine-config server, the payload, metal3. Pure.
+
+Where their files are is told by whoever has them. They tell how they go on the console too, where the hypervisor reads it: a
+machine whose network does not work can still say so.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rackless.installer.assets.ignition.parts import unit
+
+MACHINE_CONFIG, PAYLOAD, METAL3 = (f"rackless-{name}.service" for name in ("machine-config", "payload", "metal3"))
+MOUNT = "/opt/payload"
+TOLD = "StandardOutput=journal+console"
+
+
+def machine_config_server(folder: str, certificate: str, key: str) -> dict[str, Any]:
+    return unit(MACHINE_CONFIG, _MACHINE_CONFIGS.format(folder=folder, certificate=certificate, key=key))
+
+
+def payload(release: str) -> dict[str, Any]:
+    return unit(PAYLOAD, _PAYLOAD.format(release=release))
+
+
+def metal3(kubeconfig: str, interface: str, *, whole: bool) -> dict[str, Any]:
+    """`whole` also looks after MachineSets and health checks, which a bootstrap leaves to the cluster."""
+    words = f"--kubeconfig {kubeconfig} --payload {MOUNT} --interface {interface}{' --whole' if whole else ''}"
+    return unit(METAL3, _METAL3.format(words=words))
+
+
+_MACHINE_CONFIGS = f"""\
+[Unit]
+Description=Machine-config server
+Wants=network-online.target
+After=network-online.target
+StartLimitIntervalSec=0
+
+[Service]
+ExecStart=/usr/bin/rackless bootstrap machine-configs --folder {{folder}} \\
+    --certificate {{certificate}} --key {{key}}
+# it reads files of root's, and may do nothing else that only root may
+CapabilityBoundingSet=
+NoNewPrivileges=yes
+Restart=always
+RestartSec=2
+{TOLD}
+
+[Install]
+WantedBy=multi-user.target
+"""
+
+_PAYLOAD = f"""\
+[Unit]
+Description=Payload from the release server
+Wants=network-online.target
+After=network-online.target
+StartLimitIntervalSec=0
+
+[Service]
+Type=oneshot
+RemainAfterExit=yes
+ExecStart=/usr/bin/rackless bootstrap payload --release {{release}} --mount {MOUNT}
+TimeoutStartSec=infinity
+Restart=on-failure
+RestartSec=5
+{TOLD}
+
+[Install]
+WantedBy=multi-user.target
+"""
+
+_METAL3 = f"""\
+[Unit]
+Description=Ironic, its file server and the controllers of hosts
+# not Requires: a payload that came at the second try would find this one given up
+Wants={PAYLOAD}
+After={PAYLOAD} rackless-api.service
+StartLimitIntervalSec=0
+
+[Service]
+ExecStart=/usr/bin/rackless bootstrap metal3 {{words}}
+Restart=always
+RestartSec=5
+{TOLD}
+
+[Install]
+WantedBy=multi-user.target
+"""
