@@ -18,6 +18,7 @@ from rackless.events import Bus
 from rackless.installer.assets.ignition import front
 from rackless.installer.assets.signing import KeyPair, sign
 from rackless.operations.install import STATE, create
+from rackless.provisioning.baremetalhost import PAUSED
 from rackless.trust.authority import Use
 from tests.installer.assets.conftest import install_config
 from tests.real import node_programs
@@ -106,7 +107,7 @@ def test_the_control_plane_takes_over_etcd_the_api_and_its_address(
     names = host.folder / "hosts"
     names.write_text(f"127.0.0.1 localhost\n{BOOTSTRAP} {NAME}\n")  # in the place of the site's DNS
     host.run("mount", "--bind", str(names), "/etc/hosts")
-    (tmp_path / "install-config.yaml").write_text(install_config(1, 0))
+    (tmp_path / "install-config.yaml").write_text(install_config(1, 1))
     create(tmp_path, "ignition-configs", Bus())
     config = json.loads((tmp_path / "bootstrap.ign").read_text())
     with ExitStack() as stack:
@@ -151,7 +152,16 @@ def test_the_control_plane_takes_over_etcd_the_api_and_its_address(
         )
         assert json.loads(found.stdout)["data"] == {"status": "complete"}
         kept = host.run(*_asking(new, tmp_path), f"https://{VIP}:6443/apis/metal3.io/v1alpha1/baremetalhosts")
-        assert [each["metadata"]["name"] for each in json.loads(kept.stdout)["items"]] == ["master-0"]
+        hosts = {each["metadata"]["name"]: each["metadata"] for each in json.loads(kept.stdout)["items"]}
+        assert sorted(hosts) == ["master-0", "worker-0"]
+        assert PAUSED not in hosts["worker-0"].get("annotations", {})  # it is the cluster's from now on
+        root_ca = str(old.root / "opt/openshift/tls/root-ca.crt")
+        config_of = host.run(
+            "curl", "-sf", "--cacert", root_ca, "--max-time", "20", f"https://{VIP}:22623/config/worker"
+        )
+        assert json.loads(config_of.stdout) == json.loads(
+            (old.root / "opt/openshift/machine-config/worker.ign").read_text()
+        )
 
 
 def _pretend_joined(host: PretendHost, old: Machine, folder: Path) -> None:
@@ -194,12 +204,14 @@ def _serve(new: Machine, old: Machine) -> None:
     """Do what systemd was asked to."""
     for verb, service in new.hear():
         if verb == "restart":
-            unit = new.root / "etc/systemd/system/rackless-api.service"
-            written: dict[str, object] = {"systemd": {"units": [{"name": unit.name, "contents": unit.read_text()}]}}
-            programs = _programs(
-                {"systemd": {"units": []}}, new.root, own={"rackless-api": _ours(written, new.root, unit.name)}
-            )
-            new.start(service, programs[service])
+            units = [
+                {"name": unit.name, "contents": unit.read_text()}
+                for unit in (new.root / "etc/systemd/system").glob("rackless-*.service")
+            ]
+            written: dict[str, object] = {"systemd": {"units": units}}
+            names = ("rackless-api", "rackless-machine-config")
+            own = {name: _ours(written, new.root, f"{name}.service") for name in names}
+            new.start(service, _programs({"systemd": {"units": []}}, new.root, own=own)[service])
     for verb, service in old.hear():
         if verb == "disable" and service in old.running:
             old.running[service].terminate()

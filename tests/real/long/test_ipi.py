@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from rackless.cluster.bootstrap.following import is_ready
 from tests.real.conftest import PretendHost
 from tests.real.test_stranger import KEY, PULL_SECRET
 
@@ -16,10 +17,11 @@ pytestmark = [pytest.mark.real, pytest.mark.long]
 LAB = """\
 name: ipi
 servers:
-  ctrl: {role: control-plane, count: 1}
+  ctrl: {role: control-plane, count: 1, memory: 2GiB}
+  worker: {role: worker, count: 1}
 """
 VIP = "192.168.111.5"
-BOOTSTRAP = "192.168.111.9"
+BOOTSTRAP, MASTER = "192.168.111.9", "192.168.111.20"
 
 
 @pytest.fixture
@@ -40,7 +42,7 @@ def inside(host: PretendHost, *argv: str) -> str:
     return host.rackless("exec", "--", *argv).stdout
 
 
-def test_a_bootstrap_machine_installs_the_control_plane_and_leaves_nothing(host: PretendHost, folder: Path) -> None:
+def test_a_cluster_installs_itself_and_looks_after_its_hosts(host: PretendHost, folder: Path) -> None:
     host.rackless("install", "create", "cluster", "--dir", str(folder), timeout=5400)
 
     kubeconfig = json.loads((folder / "auth/kubeconfig").read_text())
@@ -48,20 +50,25 @@ def test_a_bootstrap_machine_installs_the_control_plane_and_leaves_nothing(host:
     ca.write_bytes(base64.b64decode(kubeconfig["clusters"][0]["cluster"]["certificate-authority-data"]))
     assert inside(host, "curl", "-sf", "--cacert", str(ca), f"https://{VIP}:6443/readyz") == "ok"
     kubectl = ("kubectl", "--kubeconfig", str(folder / "auth/kubeconfig"), "get", "-A", "-o", "json")
-    (bmh,) = json.loads(inside(host, *kubectl, "bmh"))["items"]
-    assert bmh["metadata"]["name"] == "ctrl-0" and bmh["status"]["provisioning"]["state"] == "provisioned"
-    (node,) = json.loads(inside(host, *kubectl, "nodes"))["items"]
-    assert node["metadata"]["name"] == "ctrl-0"
-    (machine,) = json.loads(inside(host, *kubectl, "machines"))["items"]
-    assert machine["status"]["nodeRef"]["name"] == "ctrl-0"
+    hosts = json.loads(inside(host, *kubectl, "bmh"))["items"]
+    states = {each["metadata"]["name"]: each["status"]["provisioning"]["state"] for each in hosts}
+    assert states == {"ctrl-0": "provisioned", "worker-0": "provisioned"}
+    assert all(each["spec"]["consumerRef"]["kind"] == "Machine" for each in hosts)
+    nodes = {each["metadata"]["name"]: each for each in json.loads(inside(host, *kubectl, "nodes"))["items"]}
+    assert sorted(nodes) == ["ctrl-0", "worker-0"] and all(is_ready(each) for each in nodes.values())
+    machines = json.loads(inside(host, *kubectl, "machines"))["items"]
+    assert sorted(each["status"]["nodeRef"]["name"] for each in machines) == ["ctrl-0", "worker-0"]
     assert "bootstrap" in [
         each["metadata"]["name"] for each in json.loads(inside(host, *kubectl, "configmaps"))["items"]
     ]
     audit = (host.folder / "state/ipi/logs/bmc-audit.jsonl").read_text().splitlines()
-    assert {json.loads(line)["client"] for line in audit} == {BOOTSTRAP}
+    callers = {(json.loads(line)["client"], json.loads(line)["server"]) for line in audit}
+    assert {client for client, _ in callers} == {BOOTSTRAP, MASTER}
+    assert (BOOTSTRAP, "worker-0") not in callers  # the bootstrap installs the control plane and nothing else
 
-    host.rackless("install", "wait-for", "bootstrap-complete", "--dir", str(folder), timeout=120)
-    assert inside(host, "virsh", "list", "--all", "--name").split() == ["ctrl-0"]
+    for what in ("bootstrap-complete", "install-complete"):
+        host.rackless("install", "wait-for", what, "--dir", str(folder), timeout=120)
+    assert sorted(inside(host, "virsh", "list", "--all", "--name").split()) == ["ctrl-0", "worker-0"]
     assert sorted(path.name for path in (host.folder / "state/ipi/disks").glob("*bootstrap*")) == []
     host.rackless("destroy", "--yes")
     assert host.inhabitants("ipi") == []
