@@ -8,6 +8,8 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
 
@@ -19,6 +21,8 @@ from rackless.node.health import AgentHealth
 KUBECONFIG = Path("/etc/kubernetes/bootstrap-kubeconfig")
 SETTINGS = Path("/etc/rackless/node.json")
 STATE = Path("/var/lib/rackless-node")
+NAME_EVERY = 1.0
+"""Seconds between two looks for a name: starting anew would take several of the processor's, emulated."""
 
 
 def main() -> None:
@@ -35,6 +39,7 @@ def main() -> None:
 def run() -> None:
     given = Path(os.environ.get("CREDENTIALS_DIRECTORY", "/nonexistent"))
     kubeconfig, uuid = given / "bootstrap-kubeconfig", given / "system-uuid"
+    await_name(os.uname, time.sleep)
     told = settings.load(kubeconfig if kubeconfig.exists() else KUBECONFIG, SETTINGS)
     system_uuid = uuid.read_text().strip() if uuid.exists() else ""
 
@@ -53,6 +58,16 @@ def run() -> None:
             except OSError as error:
                 _say(f"port {status.PORT} is not served: {error}")
         health.wait(wait)
+
+
+def await_name(system: Callable[[], os.uname_result], sleep: Callable[[float], None]) -> None:
+    """A system that is called by nobody's name gets one from DHCP in a moment, as Ignition gave it none."""
+    told = False
+    while system().nodename in settings.NAMELESS:
+        if not told:
+            _say("this system has no name yet; it waits for the one that DHCP gives")
+        told = True
+        sleep(NAME_EVERY)
 
 
 def answer(agent: Agent, path: str) -> tuple[int, str]:

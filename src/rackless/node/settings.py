@@ -30,6 +30,10 @@ class AgentSettings:
     """With which the node registers. Later they are the cluster's to change."""
 
 
+NAMELESS = ("localhost", "(none)")
+"""What a system is called that nobody has named: by systemd, by the kernel."""
+
+
 def load(kubeconfig: Path, settings: Path | None) -> AgentSettings:
     """`kubeconfig` is in JSON, which is YAML as well: a parser for the rest of YAML would be most of the agent."""
     try:
@@ -54,7 +58,7 @@ def _server(url: str) -> tuple[str, int]:
 def _own_name() -> str:
     """The system's: whoever gave it (Ignition, DHCP) says which node this is."""
     name = os.uname().nodename.lower()
-    if not _NAME.fullmatch(name) or name == "localhost":
+    if not _NAME.fullmatch(name) or name in NAMELESS:
         raise BadSettings(f"this system is called {name!r}, which no node can be called: give it a host name")
     return name
 
