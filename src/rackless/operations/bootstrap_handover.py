@@ -29,7 +29,7 @@ from rackless.drivers.clock import SystemClock
 from rackless.drivers.kubernetes.client import Client
 from rackless.drivers.kubernetes.resources import KubernetesResources
 from rackless.drivers.process import LocalProcesses
-from rackless.installer.assets.ignition import control_plane, front
+from rackless.installer.assets.ignition import control_plane, front, services
 from rackless.installer.assets.ignition.node_agent import KUBECONFIG
 from rackless.installer.assets.release import FILE as RELEASE_FILE
 from rackless.installer.assets.signing import KeyPair, sign
@@ -48,6 +48,8 @@ BOOTSTRAP = "bootstrap"
 NODE_CERTIFICATE = Path("/var/lib/rackless-node/client.pem")
 WITHIN_SECONDS = 7200.0
 LOOK_EVERY = 3.0
+_SYSTEMCTL = ("env", "SYSTEMCTL_SKIP_SYSV=1", "systemctl")
+"""Packages bring scripts for another init along, which systemctl would keep in step by a program that is in Perl, and not here."""
 COMPLETE = {
     "apiVersion": "v1",
     "kind": "ConfigMap",
@@ -92,7 +94,7 @@ async def join(cluster: str, domain: str, vip: Ip, tell: Tell, place: Place | No
         _place_files(taking_over.files(new, keys, others), place)
         wanted = taking_over.units(new, keys)
         _place_units(wanted, place)
-        await processes.run(["systemctl", "daemon-reload"])
+        await processes.run([*_SYSTEMCTL, "daemon-reload"])
         await _start(processes, "etcd.service")
         await await_voter(etcd, new.peer, clock)
     tell({"phase": "votes in etcd", "node": new.name})
@@ -156,8 +158,8 @@ async def _patient(work: Any, clock: Clock, what: str) -> str:
 
 async def _start(processes: LocalProcesses, service: str) -> None:
     """Not waited for: a member that learns is started before it is ready."""
-    await processes.run(["systemctl", "enable", service])
-    await processes.run(["systemctl", "restart", "--no-block", service])
+    await processes.run([*_SYSTEMCTL, "enable", service])
+    await processes.run([*_SYSTEMCTL, "restart", "--no-block", service])
 
 
 def _place_files(files: Sequence[Mapping[str, Any]], place: Place) -> None:
@@ -211,8 +213,9 @@ async def hand_over(root: Path, vip: Ip, tell: Tell, place: Place | None = None)
             write_secret(memory, json.dumps([urlsplit(each.peer).hostname for each in voters]) + "\n")
         masters = json.loads(memory.read_text())
         tell({"phase": "hands over", "to": masters})
-        for service in ("rackless-metal3.service", "keepalived.service"):
-            await processes.run(["systemctl", "disable", "--now", service], check=False)
+        provisions = (place / f"/etc/systemd/system/{services.METAL3}").exists()
+        for service in (*([services.METAL3] if provisions else []), "keepalived.service"):
+            await processes.run([*_SYSTEMCTL, "disable", "--now", service])
         await _await_ready(f"https://{vip}:{front.API_PORT}", access, clock, f"the API at {vip}, elsewhere")
         await _leave(masters, tls, clock)
         api = KubernetesResources(at_vip, namespace=MACHINE_API, patience=600.0, clock=clock)
