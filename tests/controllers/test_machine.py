@@ -6,11 +6,12 @@ from typing import Any
 import pytest
 
 from rackless.controllers.machines.choosing import unfit
-from rackless.controllers.machines.records import DELETE_FIRST, WITHOUT_DRAIN
+from rackless.controllers.machines.living import node_change
+from rackless.controllers.machines.records import DELETE_FIRST, WITHOUT_DRAIN, read
 from rackless.drivers.fake.provisioner import Fault
 from rackless.drivers.fake.resources import MemoryResources
 from rackless.ports.api import ApiUnreachable
-from rackless.ports.resources import RecordEvent
+from rackless.ports.resources import Record, RecordEvent
 from tests.controllers.machine_site import MachineSite, condition, machine, machine_set
 
 
@@ -381,3 +382,14 @@ def test_why_a_host_cannot_be_had(change: dict[str, Any], said: str) -> None:
     for part, values in change.items():
         host[part] = {**host[part], **values}
     assert unfit(host) == said
+
+
+@pytest.mark.parametrize(("role", "label"), [("master", "control-plane"), ("worker", "worker"), ("infra", None)])
+def test_a_node_is_labelled_with_its_machines_role_as_it_may_not_do_itself(role: str, label: str | None) -> None:
+    record = machine("m", labels={"machine.openshift.io/cluster-api-machine-role": role})
+    record["metadata"] |= {"uid": "u", "namespace": "n"}
+    node: Record = {"metadata": {"name": "node"}}
+    wanted = {f"node-role.kubernetes.io/{label}": ""} if label else {}
+    assert node_change(read(record), node, "").get("metadata", {}).get("labels", {}) == wanted
+    node["metadata"]["labels"] = wanted
+    assert "labels" not in node_change(read(record), node, "").get("metadata", {})

@@ -253,7 +253,7 @@ def node_change(machine: Machine, node: Record, identity: str) -> dict[str, Any]
     metadata, spec = node["metadata"], node.get("spec") or {}
     change: dict[str, Any] = {}
     for field, wanted in (
-        ("labels", machine.node_labels),
+        ("labels", {**machine.role_labels, **machine.node_labels}),
         ("annotations", {**machine.node_annotations, MACHINE_OF: machine.key}),
     ):
         found = metadata.get(field) or {}

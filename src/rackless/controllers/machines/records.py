@@ -26,6 +26,7 @@ MACHINE_OF = "machine.openshift.io/machine"
 """On a Node: its Machine, as `namespace/name`."""
 ROLE = "machine.openshift.io/cluster-api-machine-role"
 CONTROL_PLANE = ("master", "control-plane")
+NODE_ROLES = ("control-plane", "worker")
 AUTOSCALE = "metal3.io/autoscale-to-hosts"
 """On a MachineSet: as many Machines as there are hosts for them."""
 UNHEALTHY_HOST = "capm3.metal3.io/unhealthy"
@@ -64,6 +65,12 @@ class Machine:
     @property
     def control_plane(self) -> bool:
         return self.labels.get(ROLE) in CONTROL_PLANE
+
+    @property
+    def role_labels(self) -> Mapping[str, str]:
+        """What its Node is labelled with for its role: a node may not label itself so."""
+        role = "control-plane" if self.control_plane else self.labels.get(ROLE)
+        return {f"node-role.kubernetes.io/{role}": ""} if role in NODE_ROLES else {}
 
     @property
     def phase(self) -> str:
