@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -54,6 +55,10 @@ def cluster_kubeconfig(lab: str, roots: Roots) -> str:
     paths = require_lab(lab, roots)
     require_root("read the cluster's keys")
     url, keys = host_url(paths.cluster_port), Keys(paths.cluster_keys)
+    if url is not None and (own := paths.install_kubeconfig).exists():
+        config = json.loads(own.read_text())
+        config["clusters"][0]["cluster"]["server"] = url
+        return json.dumps(config, indent=2) + "\n"
     if url is None or not keys.made:
         raise LabError(
             f"the lab {lab} has no cluster yet",
@@ -79,14 +84,16 @@ def ssh_command(lab: str, server: str, command: Sequence[str], roots: Roots) -> 
     require_root("enter a lab")
     target = find_server(lab, server, paths)
     keys = Keys(paths.cluster_keys)
-    if not keys.admin.exists() or not keys.known_hosts.exists():
+    installed = paths.install_kubeconfig.exists()  # then nodes have keys that we did not give them
+    known = paths.install / "known_hosts" if installed else keys.known_hosts
+    if not keys.admin.exists() or not (installed or known.exists()):
         raise LabError(f"{server} has no system yet", hint="`rackless up` provisions it")
     options = {
         "IdentityFile": keys.admin,
         "IdentitiesOnly": "yes",
-        "UserKnownHostsFile": keys.known_hosts,
+        "UserKnownHostsFile": known,
         "GlobalKnownHostsFile": "/dev/null",
-        "StrictHostKeyChecking": "yes",
+        "StrictHostKeyChecking": "accept-new" if installed else "yes",
         "HostKeyAlias": server,
         "LogLevel": "ERROR",
         "ConnectTimeout": "20",

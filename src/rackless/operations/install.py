@@ -69,6 +69,11 @@ def find_cluster_name(folder: Path) -> str:
     return load_install_config(folder).name
 
 
+def is_begun(folder: Path) -> bool:
+    """Whether the folder has an install-config, or an install that came from one."""
+    return (folder / FILE).exists() or INSTALL_CONFIG.name in _load_state(folder).entries
+
+
 def has_release(folder: Path) -> bool:
     """Whether it is settled what the install in the folder takes from a release server."""
     entry = _load_state(folder).entries.get(RELEASE.name)

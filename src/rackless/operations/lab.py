@@ -32,6 +32,7 @@ from rackless.run.journal import Journal
 from rackless.run.ledger import Ledger
 from rackless.run.paths import LabPaths, Roots
 from rackless.run.supplies import Supplies, save_supplies
+from rackless.spec.cluster import Method
 from rackless.spec.images import ImageSpec
 from rackless.spec.lab import LabSpec
 from rackless.trust import bmc_passwords
@@ -51,7 +52,7 @@ async def up(
     drivers = drivers or open_drivers()
     require_root("make a lab", drivers.computer)
     paths = LabPaths(roots, spec.name)
-    goal = _own_goal(goal, paths)
+    goal = _own_goal(goal, spec, paths)
     with locked(paths, drivers.processes):
         async with own_events(bus, paths, drivers) as own:  # what is done here, and not by labd
             stages = upto(goal)
@@ -88,15 +89,16 @@ async def plan(
     labd looks at it meanwhile, and the computer is looked at when it is prepared."""
     drivers = drivers or open_drivers()
     paths = LabPaths(roots, spec.name)
-    goal = _own_goal(goal, paths)
+    goal = _own_goal(goal, spec, paths)
     observed = await observe(paths, drivers, spec, begins=() if costly else upto(goal))
     shared = await prepare.plan_preparation(roots, drivers, _shared(spec, goal)) if costly else []
     return [*shared, *plan_actions(spec, observed, upto(goal))]
 
 
-def _own_goal(goal: str, paths: LabPaths) -> str:
+def _own_goal(goal: str, spec: LabSpec, paths: LabPaths) -> str:
     """As far as the lab goes by itself: where an install has its hosts, to its BMCs and no further."""
-    return goal if not paths.release.exists() or goal in upto("bmc") else "bmc"
+    installed = spec.cluster.method is not Method.DIRECT or paths.release.exists()
+    return "bmc" if installed and goal not in upto("bmc") else goal
 
 
 def _shared(spec: LabSpec, goal: str) -> prepare.Shared:

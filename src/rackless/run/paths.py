@@ -157,6 +157,15 @@ class LabPaths:
         return self.state / "offered.json"
 
     @property
+    def install(self) -> Path:
+        """The folder of the install that makes this lab's cluster, where the cluster installs itself."""
+        return self.state / "install"
+
+    @property
+    def install_kubeconfig(self) -> Path:
+        return self.install / "auth/kubeconfig"
+
+    @property
     def release(self) -> Path:
         """What an install in this lab takes from its release server. While it is there the hosts are that install's."""
         return self.state / "release"

@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterator
 
 from rackless.errors import Problem
 from rackless.spec.address import Ip, IpNetwork
+from rackless.spec.cluster import Method
 from rackless.spec.images import image_problems
 from rackless.spec.lab import LabSpec, Role
 from rackless.spec.members import Member, MemberBmc
@@ -434,6 +435,22 @@ def _network_boot(spec: LabSpec) -> Iterator[Found]:
             yield problem, (f"servers.{name}.bmc",)
 
 
+def _install(spec: LabSpec) -> Iterator[Found]:
+    """What a bootstrap machine of ours cannot do yet."""
+    if spec.cluster.method is not Method.IPI:
+        return
+    needs = ("cluster.method",)
+    if not any(group.role is Role.CONTROL_PLANE and group.names(name) for name, group in spec.servers.items()):
+        yield Problem("servers", "an install needs a control plane", hint="give a group the role control-plane"), needs
+    if spec.provisioner is not None:
+        yield Problem("provisioner", "an install brings its own Ironic", hint="leave it out"), needs
+    for name, group in spec.servers.items():
+        if group.bmc is not BmcScheme.REDFISH_VIRTUALMEDIA:
+            words = f"the bootstrap of an install provisions by virtual media only, and not by {group.bmc}"
+            hint = f"use bmc: {BmcScheme.REDFISH_VIRTUALMEDIA}, or cluster.method: {Method.DIRECT}"
+            yield Problem(f"servers.{name}.bmc", words, hint=hint), needs
+
+
 def _storage(spec: LabSpec) -> Iterator[Found]:
     if spec.storage is not None and not spec.storage.is_absolute():
         yield Problem("storage", f"{spec.storage} is not an absolute path"), ()
@@ -441,6 +458,6 @@ def _storage(spec: LabSpec) -> Iterator[Found]:
 
 _RULES = (
     _overlaps, _room, _places, _addresses, _range, _member_addresses, _member_macs, _doors, _routes, _extra, _groups,
-    _elastic, _firmware, _names, _network_boot, _images, _storage,
+    _elastic, _firmware, _names, _network_boot, _install, _images, _storage,
     _uplink,
 )  # fmt: skip

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 from pydantic import PlainSerializer, model_validator
 
 from rackless.spec.change import Change, setting
+from rackless.spec.cluster import ClusterSpec
 from rackless.spec.disks import DiskSpec
 from rackless.spec.images import ImageSpec
 from rackless.spec.networks import NetworksSpec, Provisioning
@@ -49,6 +50,7 @@ class LabSpec(Value):
         Change.LIVE,
         default_factory=lambda: dict(PROFILES[Profile.TINY]),
     )
+    cluster: ClusterSpec = setting("The cluster on the servers.", Change.RECREATE, default=ClusterSpec())
     image: ImageSpec | None = setting(
         "An image of your own for all servers that are not spare; without it the node image of the reference cluster.",
         Change.RECREATE,

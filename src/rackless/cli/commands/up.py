@@ -16,6 +16,7 @@ from rackless.operations import lab as operations
 from rackless.operations.lab_events import host_timeline
 from rackless.plan.stages import GOALS
 from rackless.run.paths import Roots
+from rackless.spec.cluster import Method
 
 
 @click.command()
@@ -46,5 +47,10 @@ def up(
         shown(bus, as_json=as_json, quiet=quiet),
     ):
         asyncio.run(operations.up(spec, roots, bus, goal=goal, install=not no_install, replace=replace))
-    if GOALS.index(goal) >= GOALS.index("hosts") and not as_json and not quiet:
+        if spec.cluster.method is Method.IPI and goal == GOALS[-1]:
+            from rackless.operations.install_lab import install_lab
+
+            asyncio.run(install_lab(spec, roots, bus))
+    provisioned = spec.cluster.method is Method.DIRECT and GOALS.index(goal) >= GOALS.index("hosts")
+    if provisioned and not as_json and not quiet:
         Console(highlight=False).print(timeline_view.render(asyncio.run(host_timeline(spec.name, roots))))

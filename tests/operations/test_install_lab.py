@@ -1,0 +1,85 @@
+"""A lab whose cluster installs itself: its install-config, and how far `up` goes by itself."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from rackless.events import Bus
+from rackless.operations import install
+from rackless.operations.access import cluster_kubeconfig
+from rackless.operations.install_lab import begin_folder
+from rackless.operations.lab import _own_goal
+from rackless.plan.addressing import plan_lab
+from rackless.run.paths import LabPaths, Roots
+from rackless.spec.check import find_problems
+from rackless.spec.lab import LabSpec
+
+SERVERS = {"ctrl": {"role": "control-plane", "count": 3}, "worker": {"role": "worker", "count": 1}}
+
+
+def described(method: str = "ipi", **more: object) -> LabSpec:
+    return LabSpec.model_validate({"servers": SERVERS, "cluster": {"method": method}, **more})
+
+
+@pytest.fixture
+def paths(tmp_path: Path) -> LabPaths:
+    paths = LabPaths(Roots(tmp_path / "state", tmp_path / "run", tmp_path / "cache"), "lab")
+    paths.state.mkdir(parents=True)
+    return paths
+
+
+@pytest.mark.parametrize(("method", "goal", "own"), [
+    ("direct", "cluster", "cluster"), ("ipi", "cluster", "bmc"), ("none", "cluster", "bmc"), ("ipi", "lab", "lab"),
+])  # fmt: skip
+def test_the_lab_itself_goes_no_further_than_its_bmcs_where_somebody_else_installs(
+    paths: LabPaths, method: str, goal: str, own: str
+) -> None:
+    assert _own_goal(goal, described(method), paths) == own
+
+
+def test_a_lab_that_an_install_has_begun_in_stays_the_installs(paths: LabPaths) -> None:
+    paths.release.mkdir()
+    assert _own_goal("cluster", described("direct"), paths) == "bmc"
+
+
+def test_its_install_config_is_one_that_manifests_can_be_made_of_and_is_written_once(paths: LabPaths) -> None:
+    plan = plan_lab(described())
+    begin_folder(paths.install, plan, paths)
+    first = (paths.install / "install-config.yaml").read_text()
+    assert (paths.install / "install-config.yaml").stat().st_mode & 0o777 == 0o600
+    begin_folder(paths.install, plan, paths)
+    assert (paths.install / "install-config.yaml").read_text() == first
+
+    install.create(paths.install, "ignition-configs", Bus())
+    begin_folder(paths.install, plan, paths)  # consumed, and not written again
+    assert not (paths.install / "install-config.yaml").exists()
+    assert install.find_cluster_name(paths.install) == "lab"
+    assert [host.name for host in install.load_install_config(paths.install).hosts] == [
+        "ctrl-0", "ctrl-1", "ctrl-2", "worker-0",
+    ]  # fmt: skip
+
+
+def test_its_kubeconfig_is_the_installs_by_way_of_the_hypervisor(
+    paths: LabPaths, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begin_folder(paths.install, plan_lab(described()), paths)
+    install.create(paths.install, "ignition-configs", Bus())
+    monkeypatch.setattr("rackless.operations.access.require_lab", lambda lab, roots: paths)
+    monkeypatch.setattr("rackless.operations.access.require_root", lambda what: None)
+    monkeypatch.setattr("rackless.operations.access.host_url", lambda port: "https://127.0.0.1:4711")
+    found = json.loads(cluster_kubeconfig("lab", paths.roots))
+    assert found["clusters"][0]["cluster"]["server"] == "https://127.0.0.1:4711"
+    assert "client-key-data" in found["users"][0]["user"]
+
+
+@pytest.mark.parametrize(("change", "path"), [
+    ({"servers": {"worker": {"role": "worker", "count": 1}}}, "servers"),
+    ({"servers": {**SERVERS, "worker": {"role": "worker", "bmc": "ipmi"}}}, "servers.worker.bmc"),
+    ({"provisioner": {"url": "https://192.168.111.9:6385"}}, "provisioner"),
+])  # fmt: skip
+def test_what_a_bootstrap_of_ours_cannot_do_is_refused(change: dict[str, object], path: str) -> None:
+    assert path in [problem.path for problem in find_problems(described(**change))]
+    assert path not in [problem.path for problem in find_problems(described("direct", **change))]
