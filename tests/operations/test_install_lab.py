@@ -81,5 +81,5 @@ def test_its_kubeconfig_is_the_installs_by_way_of_the_hypervisor(
     ({"provisioner": {"url": "https://192.168.111.9:6385"}}, "provisioner"),
 ])  # fmt: skip
 def test_what_a_bootstrap_of_ours_cannot_do_is_refused(change: dict[str, object], path: str) -> None:
-    assert path in [problem.path for problem in find_problems(described(**change))]
+    assert path in [problem.path for problem in find_problems(described("ipi", **change))]
     assert path not in [problem.path for problem in find_problems(described("direct", **change))]

@@ -5,10 +5,6 @@ Secrets are left out as files, and wherever one of their values appears in a tex
 
 from __future__ import annotations
 
-import io
-import json
-import tarfile
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict
@@ -21,15 +17,13 @@ from rackless.errors import RacklessError
 from rackless.operations import hosts as host_operations
 from rackless.operations import lab as operations
 from rackless.operations.access import inside_command
+from rackless.operations.archives import as_json, blot, end_of, pack
 from rackless.operations.doctor import examine
 from rackless.operations.lab_registry import require_lab, require_root
 from rackless.ports.drivers import Drivers
 from rackless.protocol import messages as say
 from rackless.protocol.client import ControlClient
 from rackless.run.paths import LabPaths, Roots
-
-LONGEST = 20 << 20
-"""Of a log, the last so many bytes."""
 
 QUESTIONS: dict[str, Sequence[str]] = {
     "links.txt": ("ip", "-details", "address"),
@@ -52,20 +46,20 @@ async def gather(name: str, output: Path, roots: Roots, drivers: Drivers) -> dic
     secrets = list(_secrets(paths))
     files: dict[str, bytes] = {}
     for path in _files(paths):
-        files[str(path.relative_to(paths.state))] = _blot(_end_of(path), secrets)
+        files[str(path.relative_to(paths.state))] = blot(end_of(path), secrets)
     files["version.txt"] = f"{__version__}\n".encode()
-    files["doctor.json"] = _json([asdict(check) for check in await examine(roots, drivers)])
+    files["doctor.json"] = as_json([asdict(check) for check in await examine(roots, drivers)])
     with suppress(RacklessError):
-        files["status.json"] = _blot(_json(encode(await operations.status(name, roots))), secrets)
-        files["hosts.json"] = _blot(_json(await host_operations.hosts(name, roots)), secrets)
-        files["observed.json"] = _json(asdict(await operations.observe(paths, drivers)))
+        files["status.json"] = blot(as_json(encode(await operations.status(name, roots))), secrets)
+        files["hosts.json"] = blot(as_json(await host_operations.hosts(name, roots)), secrets)
+        files["observed.json"] = as_json(asdict(await operations.observe(paths, drivers)))
         objects = await ControlClient(paths.socket).look(say.OBJECTS)
-        files["objects.json"] = _blot(_json(encode(objects)), secrets)
+        files["objects.json"] = blot(as_json(encode(objects)), secrets)
     with suppress(RacklessError):
         for file, question in QUESTIONS.items():
             done = await drivers.processes.run(inside_command(name, question, roots, drivers), check=False, within=20)
-            files[f"inside/{file}"] = _blot((done.stdout + done.stderr).encode(), secrets)
-    _pack(output, f"rackless-{name}", files)
+            files[f"inside/{file}"] = blot((done.stdout + done.stderr).encode(), secrets)
+    pack(output, f"rackless-{name}", files)
     return {"file": str(output), "files": len(files), "bytes": output.stat().st_size}
 
 
@@ -83,36 +77,3 @@ def _secrets(paths: LabPaths) -> Iterator[bytes]:
         for line in path.read_bytes().splitlines():
             if len(line) >= 8 and not line.startswith(b"-----"):
                 yield line.strip()
-
-
-def _blot(data: bytes, secrets: Sequence[bytes]) -> bytes:
-    for secret in secrets:
-        if secret in data:
-            data = data.replace(secret, b"(secret)")
-    return data
-
-
-def _end_of(path: Path) -> bytes:
-    with path.open("rb") as file:
-        size = path.stat().st_size
-        file.seek(max(size - LONGEST, 0))
-        return file.read(LONGEST)
-
-
-def _json(value: Any) -> bytes:
-    return json.dumps(value, indent=1, default=_plain).encode() + b"\n"
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, frozenset | set):
-        return sorted(value)
-    return value.model_dump(mode="json") if hasattr(value, "model_dump") else str(value)
-
-
-def _pack(output: Path, folder: str, files: dict[str, bytes]) -> None:
-    with tarfile.open(output, "w:gz") as archive:
-        for name, data in sorted(files.items()):
-            member = tarfile.TarInfo(f"{folder}/{name}")
-            member.size, member.mtime, member.mode = len(data), int(time.time()), 0o644
-            archive.addfile(member, io.BytesIO(data))
-    output.chmod(0o600)

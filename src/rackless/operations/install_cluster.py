@@ -92,7 +92,7 @@ async def create_cluster(folder: Path, lab: str | None, roots: Roots, bus: Bus, 
             _refuse_other_lab(found, plan, paths)
             step.detail = found.infrastructure
         await _offer_release(supplies, paths, bus)
-        async with _api(found, paths, drivers) as api:
+        async with open_api(found, paths, drivers) as api:
             cluster = ClusterFollowing(api, drivers.clock, bus)
             if not await cluster.has_bootstrapped():
                 with bus.step("bootstrap machine"):
@@ -113,7 +113,7 @@ async def await_bootstrap(folder: Path, lab: str | None, roots: Roots, bus: Bus,
     require_root("reach the cluster's API", drivers.computer)
     found = load_folder(folder)
     paths = require_lab(lab or found.cluster, roots)
-    async with _api(found, paths, drivers) as api:
+    async with open_api(found, paths, drivers) as api:
         console = BootstrapConsole(paths.console(vm.name_of(found.infrastructure)))
         following = Following(console, api, drivers.clock, bus)
         await following.await_api()
@@ -124,7 +124,7 @@ async def await_install(folder: Path, lab: str | None, roots: Roots, bus: Bus, d
     """Wait until the cluster looks after its hosts and its workers have joined; nothing is made."""
     require_root("reach the cluster's API", drivers.computer)
     found = load_folder(folder)
-    async with _api(found, require_lab(lab or found.cluster, roots), drivers) as api:
+    async with open_api(found, require_lab(lab or found.cluster, roots), drivers) as api:
         await ClusterFollowing(api, drivers.clock, bus).await_complete()
 
 
@@ -288,7 +288,7 @@ async def _inside(setting: VmSetting, paths: LabPaths, drivers: Drivers) -> dict
 
 
 @asynccontextmanager
-async def _api(found: InstallFolder, paths: LabPaths, drivers: Drivers) -> AsyncIterator[ApiConnection]:
+async def open_api(found: InstallFolder, paths: LabPaths, drivers: Drivers) -> AsyncIterator[ApiConnection]:
     """The cluster's API as its administrator, through the lab's door on the hypervisor's loopback."""
     url = host_url(paths.cluster_port)
     if url is None:

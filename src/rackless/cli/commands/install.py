@@ -167,6 +167,40 @@ def wait_for_install(folder: Path, name: str | None, as_json: bool) -> None:
         asyncio.run(await_install(folder, name, Roots.from_environment(), bus, this_computer()))
 
 
+@install.group(name="gather")
+def gather_group() -> None:
+    """Gather what tells why an install did not come to its end."""
+
+
+@gather_group.command(name="bootstrap")
+@_dir
+@click.option("--name", help="The lab it is in; without it, the one of the cluster's name.")
+@click.option(
+    "--key", type=click.Path(path_type=Path, exists=True, dir_okay=False), help="A private key for ssh [the lab's]."
+)
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="The archive [log-bundle-TIME.tar.gz].")
+@json_option()
+def gather_bootstrap(folder: Path, name: str | None, key: Path | None, output: Path | None, as_json: bool) -> None:
+    """Consoles, and as far as the bootstrap machine answers its journal, Ironic's log and the objects of its API."""
+    import asyncio
+    import time
+
+    from rackless.operations.install_gather import gather_bootstrap as gather
+    from rackless.operations.this_computer import this_computer
+    from rackless.run.paths import Roots
+
+    target = output or folder / f"log-bundle-{time.strftime('%Y%m%d%H%M%S')}.tar.gz"
+    found = asyncio.run(gather(folder, name, target, key, Roots.from_environment(), this_computer()))
+    if as_json:
+        print_json(found)
+        return
+    for what, why in found["absent"].items():
+        click.echo(f"{what}: {why}", err=True)
+    click.echo(
+        f"{found['file']}: {found['files']} files, {found['bytes'] >> 10} KiB; look through it before giving it away"
+    )
+
+
 @install.group(name="destroy")
 def destroy_group() -> None:
     """Take away what an install made."""

@@ -1,0 +1,47 @@
+"""Archives to give away: files under one folder, without what is secret, for their owner only."""
+
+from __future__ import annotations
+
+import io
+import json
+import tarfile
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+LONGEST = 20 << 20
+"""Of a log, the last so many bytes."""
+
+
+def blot(data: bytes, secrets: Sequence[bytes]) -> bytes:
+    for secret in secrets:
+        if secret in data:
+            data = data.replace(secret, b"(secret)")
+    return data
+
+
+def end_of(path: Path) -> bytes:
+    with path.open("rb") as file:
+        size = path.stat().st_size
+        file.seek(max(size - LONGEST, 0))
+        return file.read(LONGEST)
+
+
+def as_json(value: Any) -> bytes:
+    return json.dumps(value, indent=1, default=_plain).encode() + b"\n"
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, frozenset | set):
+        return sorted(value)
+    return value.model_dump(mode="json") if hasattr(value, "model_dump") else str(value)
+
+
+def pack(output: Path, folder: str, files: Mapping[str, bytes]) -> None:
+    with tarfile.open(output, "w:gz") as archive:
+        for name, data in sorted(files.items()):
+            member = tarfile.TarInfo(f"{folder}/{name}")
+            member.size, member.mtime, member.mode = len(data), int(time.time()), 0o644
+            archive.addfile(member, io.BytesIO(data))
+    output.chmod(0o600)
