@@ -79,8 +79,8 @@ class Machine:
         """(verb, service) of what systemd was asked since the last time."""
         lines = self.asked.read_text().splitlines()
         for line in lines[self._heard :]:
-            words = [word for word in line.split() if not word.startswith("--")]
-            yield words[0], words[-1].removesuffix(".service")
+            verb, *names = [word for word in line.split() if not word.startswith("--")]
+            yield from ((verb, name.removesuffix(".service")) for name in names)
         self._heard = len(lines)
 
     @property

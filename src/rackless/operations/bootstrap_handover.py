@@ -94,12 +94,13 @@ async def join(cluster: str, domain: str, vip: Ip, tell: Tell, place: Place | No
         _place_files(taking_over.files(new, keys, others), place)
         wanted = taking_over.units(new, keys)
         _place_units(wanted, place)
-        await processes.run([*_SYSTEMCTL, "daemon-reload"])
-        await _start(processes, "etcd.service")
+        names = [each["name"] for each in wanted]
+        await processes.run([*_SYSTEMCTL, "enable", "--no-reload", *names])
+        await processes.run([*_SYSTEMCTL, "daemon-reload"])  # once for all: it takes seconds on an emulated machine
+        await _start(processes, names[0])
         await await_voter(etcd, new.peer, clock)
     tell({"phase": "votes in etcd", "node": new.name})
-    for each in wanted[1:]:  # etcd runs
-        await _start(processes, each["name"])
+    await _start(processes, *names[1:])  # etcd runs
     write_secret(marker, json.dumps({"address": str(address)}) + "\n")
     tell({"phase": "control plane", "node": new.name})
 
@@ -156,10 +157,9 @@ async def _patient(work: Any, clock: Clock, what: str) -> str:
     return found[0]
 
 
-async def _start(processes: LocalProcesses, service: str) -> None:
+async def _start(processes: LocalProcesses, *names: str) -> None:
     """Not waited for: a member that learns is started before it is ready."""
-    await processes.run([*_SYSTEMCTL, "enable", service])
-    await processes.run([*_SYSTEMCTL, "restart", "--no-block", service])
+    await processes.run([*_SYSTEMCTL, "restart", "--no-block", *names])
 
 
 def _place_files(files: Sequence[Mapping[str, Any]], place: Place) -> None:
