@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import logging
 import os
 import subprocess
@@ -12,6 +13,7 @@ from unittest.mock import patch
 
 import pytest
 
+import rackless
 from rackless.drivers.fake.script import Call, Script
 from rackless.plan.actions import Verb
 from rackless.simulation.__main__ import load_everything
@@ -21,6 +23,8 @@ from rackless.simulation.person import Person
 from rackless.simulation.shrink import shrink
 from rackless.simulation.story import Scenario, compose, live_through
 from rackless.simulation.world import make_world
+
+CLOCKS = ("time.time", "time.monotonic", "time.perf_counter")
 
 
 def simulate(*words: str, hash_seed: str = "0") -> subprocess.CompletedProcess[str]:
@@ -81,6 +85,17 @@ def test_every_call_that_a_fault_waits_for_is_one_that_stories_make(tmp_path: Pa
     assert wrong == []
     patterns = {pattern for pattern, _ in WHEN} | {pattern for kind in KINDS.values() for pattern in kind.only}
     assert {pattern for pattern in patterns if not any(fnmatchcase(call, pattern) for call in seen)} == set()
+
+
+def test_nobody_holds_on_to_a_clock_that_the_simulator_replaces() -> None:
+    """A default value is taken once, at the import: it would be the real clock, and a story on a busy computer another one."""
+    held = []
+    for path in sorted(Path(rackless.__file__).parent.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.arguments):
+                defaults = [*node.defaults, *(one for one in node.kw_defaults if one is not None)]
+                held += [f"{path.name}:{one.lineno}" for one in defaults if ast.unparse(one) in CLOCKS]
+    assert held == []
 
 
 def test_a_failing_story_shrinks_to_the_fault_that_matters() -> None:
