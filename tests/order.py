@@ -9,8 +9,8 @@ import pytest
 
 GUESTS = ("tests/real/test_cluster.py", "tests/real/test_provisioning.py", "tests/real/test_network_boot.py")
 """Their servers install a system, which keeps both processors busy: one after the other, beside files that mostly wait."""
-EARLY: tuple[str, ...] = ()
-"""Other files that take minutes, the longest first."""
+EARLY = ("tests/simulation/test_simulator.py",)
+"""Others that take long beside their like, the longest first."""
 
 
 def longest_first(items: list[pytest.Item]) -> None:
