@@ -20,9 +20,9 @@ import pytest
 from rackless.api.process import ApiServer, ApiSettings
 from rackless.trust.authority import BOTH_USES, Authority, Use, subject_name
 from rackless.trust.keys import key_pem, make_key
+from tests import kept
 
 ROOT = Path(__file__).parents[2]
-CACHE = Path.home() / ".cache" / "rackless-tests"
 Json = dict[str, Any]
 
 HOSTS = "/apis/metal3.io/v1alpha1/namespaces/default/baremetalhosts"
@@ -192,18 +192,19 @@ def debian_program(package: str, program: str) -> Path | None:
     found = shutil.which(program.rpartition("/")[2])
     if package != "kubernetes-client" and found:
         return Path(found)
-    target = CACHE / package
+    target = kept.CACHE / package
     path = target / program
-    if path.exists():
-        return path
-    target.mkdir(parents=True, exist_ok=True)
-    try:
-        subprocess.run(["apt-get", "download", package], cwd=target, check=True, capture_output=True)
-        archive = next(target.glob("*.deb"))
-        subprocess.run(["dpkg", "-x", archive, target], check=True, capture_output=True)
-    except (OSError, subprocess.CalledProcessError, StopIteration):
-        return None
-    return path if path.exists() else None
+    with kept.alone(package):
+        if path.exists():
+            return path
+        target.mkdir(parents=True, exist_ok=True)
+        try:
+            subprocess.run(["apt-get", "download", package], cwd=target, check=True, capture_output=True)
+            archive = next(target.glob("*.deb"))
+            subprocess.run(["dpkg", "-x", archive, target], check=True, capture_output=True)
+        except (OSError, subprocess.CalledProcessError, StopIteration):
+            return None
+        return path if path.exists() else None
 
 
 def free_ports(count: int) -> list[int]:

@@ -14,7 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from .conftest import CACHE, Running, widget
+from tests.kept import CACHE
+
+from .conftest import Running, widget
 from .test_clients import _define, _python
 
 pytestmark = pytest.mark.real

@@ -22,6 +22,7 @@ import pytest
 
 from rackless.drivers import namespaces
 from rackless.drivers.process import identity
+from tests.real import caretaker
 from tests.real.spaces import hold
 
 ROOT = Path(__file__).parents[2]
@@ -159,17 +160,30 @@ def leaked_secrets(state: Path, *more: str) -> list[str]:
 def pretend_host(folder: Path) -> Iterator[PretendHost]:
     """Whose labs are ended with it."""
     holder = hold("--net", "--mount", "--propagation", "private", seconds=4 * 3600)
+    waiting = caretaker.launch(holder.pid, folder)
     host = PretendHost(holder.pid, folder)
     try:
         host.run("ip", "link", "set", "lo", "up")
         yield host
     finally:
-        for lab in ("lab", "other", "ostest", "site"):
-            with suppress(subprocess.TimeoutExpired):
-                host.rackless("destroy", "--yes", "--name", lab, check=False, timeout=300)
-            kill(*(pid for pid, _ in host.inhabitants(lab)))
+        take_down(host)
         holder.kill()
         holder.wait()
+        caretaker.dismiss(waiting)
+
+
+def take_down(host: PretendHost) -> None:
+    for lab in labs_of(host):
+        with suppress(subprocess.TimeoutExpired):
+            host.rackless("destroy", "--yes", "--name", lab, check=False, timeout=300)
+        kill(*(pid for pid, _ in host.inhabitants(lab)))
+
+
+def labs_of(host: PretendHost) -> list[str]:
+    """The labs of which something is left: a ledger, or a folder."""
+    state, run = host.seen(host.folder / "state"), host.seen(host.folder / "run")
+    ledgers = {path.stem for path in state.glob("*.ledger")}
+    return sorted(ledgers | {path.name for folder in (state, run) for path in folder.glob("*") if path.is_dir()})
 
 
 @pytest.fixture

@@ -11,20 +11,22 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-CACHE = Path.home() / ".cache" / "rackless-tests"
+from tests import kept
+
 ANSIBLE = ("ansible==12.3.0", "kubernetes>=31")
 UTILITIES = ("redfish_utilities==3.5.2",)
 
 
 def environment(name: str, packages: tuple[str, ...]) -> Path:
     """The folder of its programs."""
-    folder = CACHE / name
+    folder = kept.CACHE / name
     done = folder / f"made-{'_'.join(packages).replace('=', '').replace('>', '')}"
-    if not done.exists():
-        shutil.rmtree(folder, ignore_errors=True)
-        subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
-        subprocess.run([str(folder / "bin/pip"), "install", "-q", *packages], check=True)
-        done.touch()
+    with kept.alone(name):
+        if not done.exists():
+            shutil.rmtree(folder, ignore_errors=True)
+            subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
+            subprocess.run([str(folder / "bin/pip"), "install", "-q", *packages], check=True)
+            done.touch()
     return folder / "bin"
 
 

@@ -25,7 +25,7 @@ from rackless.drivers.libvirt.binding import libvirt
 from tests.real import bootable
 from tests.real.private_libvirtd import private_libvirtd
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.alone]  # a server has eight seconds to start before the next one's turn
 
 COUNT, LIMIT = 5, 2
 AUTH = "Basic " + b64encode(b"admin:real").decode()

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from tests.api.conftest import Running, running  # noqa: F401 - a fixture
-from tests.real.strangers import ANSIBLE, CACHE, environment
+from tests.kept import CACHE
+from tests.real.strangers import ANSIBLE, environment
 
 pytestmark = pytest.mark.real
 

@@ -13,6 +13,7 @@ from rackless.events import Event, StepFinished, StepStarted
 from rackless.operations.lab_events import host_timeline, lab_events
 from rackless.protocol.event_log import Missed, Numbered, last_number, read_events
 from rackless.protocol.event_stream import EventsWanted
+from rackless.run.ledger import Ledger
 from tests.simulation.person import Person
 
 
@@ -105,5 +106,70 @@ def test_where_there_is_no_lab_nothing_is_left_of_an_up_that_failed(person: Pers
         with pytest.raises(RacklessError):
             await person.up()
         assert not person.paths.state.exists()
+
+    person.live(story)
+
+
+def test_what_down_does_is_in_the_log_and_what_was_left_when_the_daemon_ended_too(person: Person) -> None:
+    async def story() -> None:
+        await person.up("lab")
+        before = len(person.seen)
+        await person.down()
+        await person.down()
+        told = logged(person)
+        begun = [event for event in told if isinstance(event, StepStarted)]
+        phases = [event.phase for event in begun]
+        own = [
+            phase
+            for phase in phases[phases.index("stop lab") :]
+            if phase in ("stop lab", "servers", "daemon and networks")
+        ]
+        assert own == ["stop lab", "servers", "daemon and networks", "stop lab"]
+        assert {event.step for event in begun} == {event.step for event in told if isinstance(event, StepFinished)}
+        assert all(told.count(event) == 1 for event in person.seen[before:]), "what was shown, and nothing twice"
+        await person.up("lab")
+        numbers = [one.seq for one in read_events(person.paths.events, 0, ["*"]) if isinstance(one, Numbered)]
+        assert numbers == list(range(1, len(numbers) + 1)), "the daemon goes on from there"
+
+    person.live(story)
+
+
+def test_the_steps_of_a_down_whose_daemon_was_killed_are_not_lost(person: Person) -> None:
+    async def story() -> None:
+        await person.up("lab")
+        for name in ("rackless.holder.main", "rackless.labd.main"):
+            for process in person.world.processes.named(name):
+                person.world.processes.kill(process)
+        await person.down()
+        phases = [event.phase for event in logged(person) if isinstance(event, StepStarted)]
+        assert phases[-2:] == ["stop lab", "daemon and networks"]
+
+    person.live(story)
+
+
+def test_who_follows_hears_that_a_lab_is_destroyed_and_a_destroy_that_fails_is_in_what_is_left_of_the_log(
+    person: Person,
+) -> None:
+    async def story() -> None:
+        await person.up("lab")
+        heard: list[Numbered | Missed] = []
+
+        async def follow() -> None:
+            async with aclosing(lab_events(person.paths, EventsWanted())) as stream:
+                async for one in stream:
+                    heard.append(one)
+
+        following = asyncio.ensure_future(person.run("follow", follow()))
+        await person.world.drivers().clock.sleep(1)
+        Ledger(person.paths.ledger).own("moon", "of a newer version")
+        with pytest.raises(RacklessError, match="does not know"):
+            await person.destroy()
+        await person.world.drivers().clock.sleep(1)
+        following.cancel()
+        await asyncio.gather(following, return_exceptions=True)
+        begun = [one.event for one in heard if isinstance(one, Numbered) and isinstance(one.event, StepStarted)]
+        assert "destroy lab" in [event.phase for event in begun]
+        failed = [event for event in logged(person) if isinstance(event, StepFinished) and event.outcome == "failed"]
+        assert [event.cause for event in failed] == ["LabError", "LabError"], "the entry's and the whole"
 
     person.live(story)

@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
+import ast
+import logging
 import os
 import subprocess
 import sys
+from fnmatch import fnmatchcase
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 
+import rackless
+from rackless.drivers.fake.script import Call, Script
 from rackless.plan.actions import Verb
-from rackless.simulation.campaign import StoryTold
+from rackless.simulation.__main__ import load_everything
+from rackless.simulation.campaign import StoryTold, side_by_side
+from rackless.simulation.faults import KINDS, WHEN
 from rackless.simulation.person import Person
 from rackless.simulation.shrink import shrink
-from rackless.simulation.story import compose
+from rackless.simulation.story import Scenario, compose, live_through
 from rackless.simulation.world import make_world
+
+CLOCKS = ("time.time", "time.monotonic", "time.perf_counter")
 
 
 def simulate(*words: str, hash_seed: str = "0") -> subprocess.CompletedProcess[str]:
@@ -52,6 +62,40 @@ def test_with_the_api_itself_a_lab_that_is_up_has_nothing_left_to_do(tmp_path: P
 def test_seeds_compose_different_stories_and_one_seed_always_the_same() -> None:
     assert compose(3) == compose(3)
     assert len({compose(seed).faults for seed in range(40)}) > 30
+
+
+def test_every_call_that_a_fault_waits_for_is_one_that_stories_make(tmp_path: Path) -> None:
+    lab = "name: lab\nservers: {ctrl: {role: control-plane, count: 1}, spare: {role: spare, count: 1}, worker: {count: 1}}"
+    calm = Scenario(0, lab, ("up", "scale up", "wait", "scale down", "wait"), ())
+
+    def live() -> tuple[list[str], set[str]]:
+        logging.disable()
+        load_everything()
+        seen: set[str] = set()
+        note = Script._note
+
+        def noted(script: Script, call: Call) -> None:
+            seen.add(str(call))
+            note(script, call)
+
+        with patch.object(Script, "_note", noted):
+            return live_through(calm, tmp_path).wrong, seen
+
+    wrong, seen = next(side_by_side([live], 1))
+    assert wrong == []
+    patterns = {pattern for pattern, _ in WHEN} | {pattern for kind in KINDS.values() for pattern in kind.only}
+    assert {pattern for pattern in patterns if not any(fnmatchcase(call, pattern) for call in seen)} == set()
+
+
+def test_nobody_holds_on_to_a_clock_that_the_simulator_replaces() -> None:
+    """A default value is taken once, at the import: it would be the real clock, and a story on a busy computer another one."""
+    held = []
+    for path in sorted(Path(rackless.__file__).parent.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.arguments):
+                defaults = [*node.defaults, *(one for one in node.kw_defaults if one is not None)]
+                held += [f"{path.name}:{one.lineno}" for one in defaults if ast.unparse(one) in CLOCKS]
+    assert held == []
 
 
 def test_a_failing_story_shrinks_to_the_fault_that_matters() -> None:

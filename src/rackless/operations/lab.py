@@ -170,18 +170,21 @@ async def down(name: str, roots: Roots, bus: Bus, *, force: bool = False, driver
     drivers = drivers or open_drivers()
     require_root("stop a lab", drivers.computer)
     paths = require_lab(name, roots)
-    with locked(paths, drivers.processes), bus.step(f"stop {name}") as outer:
-        client = ControlClient(paths.socket)
-        if await client.alive():
-            with bus.step("servers") as step:
-                resting = await client.work(say.REST, say.RestServers(force), bus, step=step.id)
-                step.detail = ", ".join(resting.servers) or "all were off"
-        elif not paths.netns.exists():
-            outer.unchanged("it is stopped")
-            return
-        with bus.step("daemon and networks"):
-            await teardown.stop_daemon(paths, bus, drivers)
-            await teardown.retire_namespace(paths, drivers)
+    with locked(paths, drivers.processes):
+        async with own_events(bus, paths, drivers) as own:
+            with own.bus.step(f"stop {name}") as outer:
+                client = ControlClient(paths.socket)
+                if await client.alive():
+                    with own.bus.step("servers") as step:
+                        asked = say.RestServers(force)
+                        resting = await client.work(say.REST, asked, bus, step=step.id, told=own.take())
+                        step.detail = ", ".join(resting.servers) or "all were off"
+                elif not paths.netns.exists():
+                    outer.unchanged("it is stopped")
+                    return
+                with own.bus.step("daemon and networks"):
+                    await teardown.stop_daemon(paths, bus, drivers, told=own.take)
+                    await teardown.retire_namespace(paths, drivers)
 
 
 async def list_labs(roots: Roots, drivers: Drivers | None = None) -> list[dict[str, Any]]:
@@ -238,25 +241,28 @@ async def destroy(name: str, roots: Roots, bus: Bus, drivers: Drivers | None = N
     if not Ledger(paths.ledger).exists:
         return False
     with locked(paths, drivers.processes):
-        with bus.step(f"destroy {name}"):
-            await _forget_nodes(paths, bus)
-            for orphan in await orphans.orphans_of(paths, drivers):  # of a lab whose ledger or pin somebody damaged
-                await orphans.end_orphan(orphan, bus, drivers)
-            await teardown.teardown(paths, bus, drivers)
+        async with own_events(bus, paths, drivers) as own:  # if this fails they are in the log of what is left
+            with own.bus.step(f"destroy {name}"):
+                await own.tell(paths)
+                await _forget_nodes(paths, own, bus)
+                for orphan in await orphans.orphans_of(paths, drivers):  # of a lab whose ledger or pin somebody damaged
+                    await orphans.end_orphan(orphan, own.bus, drivers)
+                await teardown.teardown(paths, own.bus, drivers)
     return True
 
 
-async def _forget_nodes(paths: LabPaths, bus: Bus) -> None:
+async def _forget_nodes(paths: LabPaths, own: OwnEvents, bus: Bus) -> None:
     """Delete the lab's nodes from an Ironic that is not its own; if that does not answer, a note says that they stay."""
     try:
         spec = recorded_spec(paths)
         if spec is None or spec.provisioner is None or not await ControlClient(paths.socket).alive():
             return
-        with bus.step("nodes in the provisioner") as step:
-            gone = await ControlClient(paths.socket).work(say.FORGET_NODES, Nothing(), bus, step=step.id)
+        with own.bus.step("nodes in the provisioner") as step:
+            client = ControlClient(paths.socket)
+            gone = await client.work(say.FORGET_NODES, Nothing(), bus, step=step.id, told=own.take())
             step.detail = ", ".join(gone.nodes) or "none"
     except RacklessError as error:
-        bus.tell("nodes-left-behind", why=str(error))
+        own.bus.tell("nodes-left-behind", why=str(error))
 
 
 async def find_orphans(roots: Roots, drivers: Drivers | None = None) -> list[dict[str, Any]]:
@@ -343,8 +349,8 @@ async def _remove(actions: Sequence[Action], paths: LabPaths, bus: Bus, own: Own
         return
     with own.bus.step("what is replaced"):
         if any(loss.subject == f"lab/{paths.name}" for loss in losses):
-            await _forget_nodes(paths, bus)
-            await teardown.teardown(paths, bus, drivers)
+            await _forget_nodes(paths, own, bus)
+            await teardown.teardown(paths, own.bus, drivers)
             return
         past = recorded_spec(paths)
         assert past is not None

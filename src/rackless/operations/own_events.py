@@ -1,4 +1,4 @@
-"""What a command does by itself, in the log of the lab that it does it for: preparing the computer, starting the daemon.
+"""What a command does by itself, in the log of the lab that it does it for: preparing the computer, starting and ending the daemon.
 
 labd numbers the events of a lab and alone writes them while it runs. A command keeps its own until it asks labd for something, and
 hands them over with the request. What is left when the command ends is handed over then; when no labd runs and none is about to,
@@ -7,18 +7,23 @@ the command writes it into the log itself: it has the lab's lock.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 
 from rackless.errors import RacklessError
 from rackless.events import Bus, Event
+from rackless.operations.teardown import END_WITHIN
 from rackless.ports.drivers import Drivers
 from rackless.protocol.client import ControlClient
 from rackless.protocol.event_log import EventLog
 from rackless.protocol.exchange import Nothing
 from rackless.protocol.messages import TELL
 from rackless.run.paths import LabPaths
+
+ANSWER_WITHIN = 2.0
+"""Seconds for a labd that is about to be ended to write down why: one that hangs does not hold up `destroy`."""
 
 
 @dataclass
@@ -31,6 +36,14 @@ class OwnEvents:
         """What labd has not been told yet."""
         told, self.kept[:] = tuple(self.kept), []
         return told
+
+    async def tell(self, paths: LabPaths) -> None:
+        """Tell a labd that answers now, and wait for no other."""
+        with suppress(RacklessError, OSError, TimeoutError):
+            async with asyncio.timeout(ANSWER_WITHIN):
+                client = ControlClient(paths.socket)
+                if await client.alive():
+                    await client.work(TELL, Nothing(), Bus(), told=self.take())
 
 
 @asynccontextmanager
@@ -50,10 +63,13 @@ async def own_events(shown: Bus, paths: LabPaths, drivers: Drivers) -> AsyncIter
 async def _hand_over(own: OwnEvents, paths: LabPaths, drivers: Drivers) -> None:
     if not own.kept or not paths.state.exists():
         return
-    client = ControlClient(paths.socket)
-    if await client.alive():
-        await client.work(TELL, Nothing(), Bus(), told=own.take())
-    elif drivers.processes.find(paths.holder_pid) is None:
-        log = EventLog(paths.events)
-        for event in own.take():
-            log.append(event)
+    if drivers.processes.find(paths.holder_pid) is not None:
+        client = ControlClient(paths.socket)
+        if await client.alive():
+            await client.work(TELL, Nothing(), Bus(), told=own.take())
+        return
+    if (labd := drivers.processes.find(paths.labd_pid)) is not None:  # without its holder it ends within seconds
+        await drivers.processes.end(labd, within=END_WITHIN)
+    log = EventLog(paths.events)
+    for event in own.take():
+        log.append(event)

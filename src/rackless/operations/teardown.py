@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from rackless.errors import LabError, RacklessError
-from rackless.events import Bus
+from rackless.events import Bus, Event
 from rackless.operations import uplink
 from rackless.ports.drivers import Drivers
 from rackless.protocol.client import ControlClient
@@ -53,13 +53,16 @@ async def teardown(paths: LabPaths, bus: Bus, drivers: Drivers) -> None:
     ledger.close()
 
 
-async def stop_daemon(paths: LabPaths, bus: Bus, drivers: Drivers) -> None:
-    """Let labd end what it keeps, when it can be asked; whatever does not end then is ended by force."""
+async def stop_daemon(
+    paths: LabPaths, bus: Bus, drivers: Drivers, *, told: Callable[[], Sequence[Event]] = tuple
+) -> None:
+    """Let labd end what it keeps, when it can be asked; whatever does not end then is ended by force. `told` gives events of our
+    own, which labd writes into the lab's log first."""
     client = ControlClient(paths.socket)
     with suppress(RacklessError, TimeoutError):
         async with asyncio.timeout(20):
             if await client.alive():
-                await client.work(STOP, Nothing(), bus)
+                await client.work(STOP, Nothing(), bus, told=told())
     await end_daemon(paths, drivers)
 
 

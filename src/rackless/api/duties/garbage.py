@@ -14,7 +14,7 @@ from rackless.api.encoding import decode
 from rackless.api.objects.operations import Objects, ObjectTarget, now
 from rackless.api.objects.writes import Context, WriteOutcome
 from rackless.api.status import Json, RequestRefused
-from rackless.api.stores.port import StoredChange, StoreUnreachable
+from rackless.api.stores.port import StoredChange
 
 _MARK = b'"ownerReferences":['
 
@@ -48,19 +48,7 @@ class Collector:
         while True:
             key = await self._queue.get()
             self._waiting.discard(key)
-            try:
-                await self._settle(key)
-            except RequestRefused as error:
-                if error.code == 409 or error.code >= 500:
-                    self.retries.failed(key, error, expected=True)
-                continue
-            except StoreUnreachable as error:
-                self.retries.failed(key, error, expected=True)
-                continue
-            except Exception as error:  # one object's trouble is not the others'
-                self.retries.failed(key, error)
-                continue
-            self.retries.succeeded(key)
+            await self.retries.attempt(key, self._settle(key))
 
     def _look(self, key: str, data: bytes) -> None:
         try:

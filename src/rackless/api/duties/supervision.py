@@ -12,6 +12,9 @@ import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
+from rackless.api.status import RequestRefused
+from rackless.api.stores.port import StoreUnreachable
+
 log = logging.getLogger(__name__)
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 60.0
@@ -83,6 +86,21 @@ class Retries:
         self._failures: dict[str, tuple[int, str]] = {}
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self.count = 0
+
+    async def attempt(self, key: str, work: Awaitable[None]) -> None:
+        """Do an object's work; one that fails is tried again later, unless the object refuses it for good. Nothing is raised: an
+        object's trouble is its own."""
+        try:
+            await work
+        except RequestRefused as error:
+            if error.code == 409 or error.code >= 500:
+                self.failed(key, error, expected=True)
+        except StoreUnreachable as error:
+            self.failed(key, error, expected=True)
+        except Exception as error:
+            self.failed(key, error)
+        else:
+            self.succeeded(key)
 
     def failed(self, key: str, error: Exception, *, expected: bool = False) -> None:
         """Try it later; what is not expected is told."""

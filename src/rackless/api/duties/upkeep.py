@@ -103,21 +103,10 @@ class Upkeep:
             if entry is None:
                 self.retries.succeeded(key)
                 continue
-            try:
-                await self._work_on(key, decode(entry.data))
-            except RequestRefused as error:
-                if error.code >= 500 or error.code == 409:
-                    self.retries.failed(key, error, expected=True)
-                continue
-            except StoreUnreachable as error:
-                self.retries.failed(key, error, expected=True)
-                continue
-            except Exception as error:  # one object's trouble is not the others'
-                self.retries.failed(key, error)
-                continue
-            self.retries.succeeded(key)
+            await self.retries.attempt(key, self._work_on(key, entry.data))
 
-    async def _work_on(self, key: str, obj: Json) -> None:
+    async def _work_on(self, key: str, data: bytes) -> None:
+        obj = decode(data)
         if key.startswith(NAMESPACE.bucket + "/"):
             await self._keep_namespace(obj)
         elif key.startswith(CRD.bucket + "/"):

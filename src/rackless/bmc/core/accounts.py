@@ -83,7 +83,7 @@ class Accounts:
         file: JsonFile | None = None,
         session_timeout: float = 1800.0,
         session_limit: int = 64,
-        now: Callable[[], float] = time.monotonic,
+        now: Callable[[], float] = lambda: time.monotonic(),
     ) -> None:
         self.by_id: dict[str, Account] = {str(number): account for number, account in enumerate(accounts, 1)}
         self._configured = _digest(repr([astuple(account) for account in self.by_id.values()])).hex()

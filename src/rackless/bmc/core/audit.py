@@ -52,7 +52,7 @@ class Audit:
     """What strangers are refused is written down only so often, and a file that got large makes room for a new one: nobody
     fills the disk by knocking."""
 
-    def __init__(self, file: Path | None, bus: Bus, *, now: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, file: Path | None, bus: Bus, *, now: Callable[[], float] = lambda: time.monotonic()) -> None:
         self._bus = bus
         self._file = file
         self._now = now

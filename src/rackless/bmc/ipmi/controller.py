@@ -81,8 +81,8 @@ class ManagementController:
         consoles: Consoles | None = None,
         faults: Faults | None = None,
         audit: Audit | None = None,
-        now: Callable[[], float] = time.monotonic,
-        wall: Callable[[], float] = time.time,
+        now: Callable[[], float] = lambda: time.monotonic(),
+        wall: Callable[[], float] = lambda: time.time(),
     ) -> None:
         self.chassis = chassis
         self.accounts = accounts

@@ -40,7 +40,7 @@ def _event(entry: LogEntry) -> Event:
 
 
 class SystemEventLog:
-    def __init__(self, log: Log, wall: Callable[[], float] = time.time) -> None:
+    def __init__(self, log: Log, wall: Callable[[], float] = lambda: time.time()) -> None:
         self._log = log
         self._wall = wall
         self._raw: dict[int, bytes] = {}

@@ -41,7 +41,7 @@ class Port(asyncio.DatagramProtocol):
         *,
         suites: tuple[int, ...] = SAFE,
         table: Table = TABLE,
-        now: Callable[[], float] = time.monotonic,
+        now: Callable[[], float] = lambda: time.monotonic(),
         random: Callable[[int], bytes] = os.urandom,
     ) -> None:
         self.controller = controller
