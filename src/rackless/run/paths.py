@@ -44,6 +44,11 @@ class Roots:
         """Which labs use what of the cache, also labs whose state is kept elsewhere."""
         return self.cache / "uses"
 
+    @property
+    def durations(self) -> Path:
+        """How long steps took on this computer: `diagnosis/estimates.py`."""
+        return self.cache / "durations.json"
+
     def labs(self) -> list[str]:
         """The labs that own something on this computer."""
         return sorted(path.stem for path in self.state.glob("*.ledger"))
