@@ -42,7 +42,10 @@ def test_a_script_gets_findings(tmp_path: Path) -> None:
     done = CliRunner().invoke(cli, ["why", "--installer-dir", str(failed_run(tmp_path)), "--json"])
     (found,) = json.loads(done.output)["findings"]
     assert done.exit_code == FINDINGS
-    assert set(found) == {"subject", "rule", "message", "evidence", "remedy"} and found["subject"] == "bootstrap/iso"
+    assert (
+        set(found) == {"subject", "rule", "message", "evidence", "remedy", "fix"}
+        and found["subject"] == "bootstrap/iso"
+    )
 
 
 def test_nothing_wrong_is_said_and_how_much_was_looked_at(tmp_path: Path) -> None:

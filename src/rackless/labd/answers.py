@@ -80,6 +80,9 @@ def _works(lab: RunningLab, stop: Callable[[], Awaitable[None]]) -> list[Served]
     async def scale(asked: say.ScaleWorkers) -> say.Scaled:
         return await lab.machines.scale(asked.wanted)
 
+    async def remedy(asked: say.ApplyRemedy) -> say.RemedyOutcome:
+        return await lab.remedies.apply(asked.rule, asked.subject)
+
     async def tell(_: Nothing) -> Nothing:
         return Nothing()
 
@@ -96,6 +99,7 @@ def _works(lab: RunningLab, stop: Callable[[], Awaitable[None]]) -> list[Served]
         say.REMOVE.by(remove),
         say.POWER.by(power),
         say.SCALE.by(scale),
+        say.REMEDY.by(remedy),
         say.TELL.by(tell),
         say.STOP.by(end),
     ]

@@ -132,6 +132,11 @@ class LabPaths:
         return self.state / "owner"
 
     @property
+    def remedies(self) -> Path:
+        """What was tried by itself or by `why --fix`, a line each: `diagnosis/remedy.py`."""
+        return self.state / "remedies.jsonl"
+
+    @property
     def upstream(self) -> Path:
         """The host's name servers, which a lab with an uplink asks for what it does not know."""
         return self.state / "upstream"

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from rackless.diagnosis.blackouts import FULL
 from rackless.diagnosis.lab_evidence import LabEvidence
+from rackless.diagnosis.remedy import Cure
 from rackless.diagnosis.rule import CauseRule, Depth, Evidence, RootCause
 
 SCARCE_MEMORY = 128 << 20
@@ -32,8 +33,17 @@ def _no_memory(seen: LabEvidence) -> Iterator[RootCause]:
         )
 
 
+def _daemon_restarts(seen: LabEvidence) -> Iterator[RootCause]:
+    if seen.daemon == "not running" and seen.kept:
+        yield RootCause(
+            "lab/labd", "the lab's daemon ended, and is being started again",
+            (Evidence("control socket", "nobody answers"), Evidence("holder", "it runs, and keeps the daemon running")),
+            "ask again in a few seconds; if it ends whenever it starts, `rackless logs labd` says why",
+        )  # fmt: skip
+
+
 def _daemon_gone(seen: LabEvidence) -> Iterator[RootCause]:
-    if seen.daemon == "not running":
+    if seen.daemon == "not running" and not seen.kept:
         last = (Evidence("journal", f"the last `up` was cut off at: {seen.interrupted}"),) if seen.interrupted else ()
         yield RootCause(
             "lab/labd",
@@ -70,6 +80,14 @@ def _part_down(seen: LabEvidence) -> Iterator[RootCause]:
             )  # fmt: skip
 
 
+def _other_version(seen: LabEvidence) -> Iterator[RootCause]:
+    if seen.build:
+        yield RootCause(
+            "lab/labd", "the lab's daemon is of another version than this command",
+            (Evidence("control socket", seen.build),), "`rackless up` starts it anew; servers run on meanwhile",
+        )  # fmt: skip
+
+
 def _fault_asked_for(seen: LabEvidence) -> Iterator[RootCause]:
     for fault in seen.status.faults if seen.status else ():
         if fault.happened:
@@ -82,9 +100,23 @@ def _fault_asked_for(seen: LabEvidence) -> Iterator[RootCause]:
 RULES: tuple[CauseRule[LabEvidence], ...] = (
     CauseRule("lab/no-room", "servers stop, writes fail", Depth.HYPERVISOR, _no_room),
     CauseRule("lab/no-memory", "servers are killed", Depth.HYPERVISOR, _no_memory),
-    CauseRule("lab/daemon-gone", "commands say that the daemon does not run", Depth.DAEMON, _daemon_gone),
-    CauseRule("lab/part-down", "libvirtd, dnsmasq, Ironic or the API does not answer", Depth.DAEMON, _part_down),
+    CauseRule("lab/daemon-restarts", "commands say that the daemon does not run", Depth.DAEMON, _daemon_restarts),
+    CauseRule(
+        "lab/daemon-gone",
+        "commands say that the daemon does not run",
+        Depth.DAEMON,
+        _daemon_gone,
+        cure=Cure.START_DAEMON,
+    ),
+    CauseRule(
+        "lab/part-down",
+        "libvirtd, dnsmasq, Ironic or the API does not answer",
+        Depth.DAEMON,
+        _part_down,
+        cure=Cure.START_PARTS,
+    ),
     CauseRule("lab/fault-asked-for", "a BMC misbehaves", Depth.BMC, _fault_asked_for),
+    CauseRule("lab/other-version", "commands misunderstand the daemon", Depth.PERSON, _other_version),
     CauseRule("lab/up-cut-off", "something is missing", Depth.PERSON, _cut_off),
     CauseRule("lab/stopped", "nothing runs", Depth.PERSON, _stopped),
 )
