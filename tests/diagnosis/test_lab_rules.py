@@ -121,6 +121,10 @@ PLANTED: dict[str, LabEvidence] = {
     "lab/part-down": replace(
         WELL, status=replace(STATUS, parts=(Part("ironic", False, None, 3, "it ended with 1", "/log"),))
     ),
+    "lab/part-dies-again": replace(
+        WELL, status=replace(STATUS, parts=(Part("ironic", True, 7, 3, "ended with 1: no configuration", "/log", 4.0),))
+    ),
+    "lab/certificates-over": replace(WELL, expired=[("tls/ironic.crt", "2026-01-01T00:00:00Z")]),
     "lab/fault-asked-for": replace(WELL, status=replace(STATUS, faults=(replace(FAULT, happened=2),))),
     "lab/up-cut-off": replace(WELL, status=replace(STATUS, cut_off=("create server/ctrl-0",))),
     "cluster/no-quorum": replace(
@@ -147,8 +151,8 @@ PLANTED: dict[str, LabEvidence] = {
         in_our_words("HTTP GET https://b/redfish/v1/Systems/1 returned code 401"), "registration error"
     ),
     "host/bmc-silent": host_error(in_our_words("Redfish connection failed for node x"), "registration error"),
-    "host/bmc-refused": host_error(in_our_words(UNABLE.format("[Errno 111] Connection refused")), "registration error"),
-    "host/bmc-no-route": host_error(in_our_words(UNABLE.format("[Errno 113] No route to host")), "registration error"),
+    "host/bmc-refused": host_error((DATA / "error-bmc-refused.txt").read_text(), "registration error"),
+    "host/bmc-no-route": host_error((DATA / "error-bmc-no-route.txt").read_text(), "registration error"),
     "host/bmc-certificate": host_error(
         in_our_words(UNABLE.format("certificate verify failed: self-signed certificate")), "registration error"
     ),
@@ -282,3 +286,19 @@ def test_the_other_firmware_says_it_in_other_words_and_a_dnsmasq_that_serves_say
     assert found.rule == "host/no-kernel", "what DHCP did well is not accused"
     others = planted("pool-empty", "02:00:00:00:00:01")
     assert others.offered == "192.0.2.50" and others.refused == "", "what was refused to another is not ours"
+
+
+def test_a_program_that_was_started_again_and_runs_is_no_finding_but_is_told() -> None:
+    kept = tuple(
+        Part(name, True, 7, many, "ended with -9: noise", "", up)
+        for name, many, up in (("ironic", 1, 2.0), ("api", 5, 900.0))
+    )
+    seen = replace(
+        WELL, status=replace(STATUS, parts=(*kept, Part("dnsmasq of cluster", True, 3, 4, "was not running", "")))
+    )
+    assert explain(LAB_RULES, seen) == []
+    assert seen.healed()[:2] == [
+        "ironic was started again once: it ended with -9",
+        "api was started again 5 times: it ended with -9",
+    ]
+    assert seen.summary() == "the daemon, 3 programs, 3 servers, 3 hosts, 3 nodes, etcd, the API VIP"

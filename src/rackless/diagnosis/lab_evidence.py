@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from rackless.events import count
 from rackless.protocol.messages import LabStatus, Record
+from rackless.run.parts import Part
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +25,8 @@ class LabEvidence:
     free_bytes: int | None = None
     """For the servers' disks, on this computer."""
     memory_available: int | None = None
+    expired: Sequence[tuple[str, str]] = ()
+    """Certificates of the lab that are over: the file in its folder of secrets, and when it ended."""
     build: str = ""
     """How the daemon that answers is not of the version that asks; empty when it is."""
     kept: bool = False
@@ -44,13 +47,14 @@ class LabEvidence:
     def healed(self) -> list[str]:
         """Programs that ended and were started again, and run."""
         parts = self.status.parts if self.status is not None else ()
-        return [
-            f"{part.name} was started again {'once' if part.restarts == 1 else f'{part.restarts} times'}: {part.reason}"
-            for part in parts
-            if part.running and part.restarts
-        ]
+        return [_started_again(part) for part in parts if part.running and part.restarts]
 
     @property
     def stands(self) -> bool:
         """Whether there is a cluster that should answer."""
         return self.status is not None and self.status.reached == "cluster"
+
+
+def _started_again(part: Part) -> str:
+    times = "once" if part.restarts == 1 else f"{part.restarts} times"
+    return f"{part.name} was started again {times}: it {part.reason.partition(': ')[0]}"

@@ -28,7 +28,7 @@ class Cure(StrEnum):
 
 OFFERS: dict[Cure, str] = {
     Cure.START_DAEMON: "start the lab's daemon",
-    Cure.START_PARTS: "start it now",
+    Cure.START_PARTS: "start {name} now",
     Cure.RESTART_SERVER: "switch {name} off and try its host again",
     Cure.RETRY_HOST: "try the host {name} again",
     Cure.APPROVE_REQUEST: "approve the request {name}",

@@ -73,7 +73,7 @@ class NetworkWatch:
                 if now > known.since + STEADY:
                     known.pause = 0.0
                 return
-            known.reason = "it was not running"
+            known.reason = "was not running"
         except LabError as error:
             known.running, known.reason = False, error.why or error.what
         known.restarts += 1

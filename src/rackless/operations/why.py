@@ -7,6 +7,7 @@ import tarfile
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from rackless.protocol import messages as say
 from rackless.protocol.client import ControlClient
 from rackless.run.journal import Journal
 from rackless.run.paths import LabPaths, Roots
+from rackless.trust.expiry import expired
 
 _LARGEST_MEMBER = 64 << 20
 
@@ -60,13 +62,14 @@ async def why_lab(name: str, roots: Roots, drivers: Drivers, subject: str = "") 
 async def _look(name: str, paths: LabPaths, roots: Roots, drivers: Drivers) -> LabEvidence:
     found = await status(name, roots)
     free = drivers.computer.free_bytes(paths.disks)
+    over = [(file, ended.strftime("%Y-%m-%dT%H:%M:%SZ")) for file, ended in expired(paths.secrets, datetime.now(UTC))]
     memory = drivers.computer.memory().available
     if isinstance(found, AbsentLab):
         told = Journal(paths.journal, paths.goal).read().cut_off
         cut_off = ", ".join(f"{action.verb} {action.subject}" for action in told)
         kept = drivers.processes.find(paths.holder_pid) is not None
         return LabEvidence(
-            name, found.daemon, kept=kept, free_bytes=free, memory_available=memory, interrupted=cut_off
+            name, found.daemon, kept=kept, free_bytes=free, memory_available=memory, expired=over, interrupted=cut_off
         )  # fmt: skip
     client = ControlClient(paths.socket)
     records, objects = (await client.look(say.HOSTS)).hosts, say.LabObjects()
@@ -85,6 +88,7 @@ async def _look(name: str, paths: LabPaths, roots: Roots, drivers: Drivers) -> L
         requests=objects.requests,
         free_bytes=free,
         memory_available=memory,
+        expired=over,
         build=build,
     )
 

@@ -52,6 +52,7 @@ class Keeper:
         self._watch: asyncio.Task[None] | None = None
         self._given_up = asyncio.Event()
         self._hurried = asyncio.Event()
+        self._started = 0.0
 
     @property
     def running(self) -> bool:
@@ -105,7 +106,8 @@ class Keeper:
 
     def describe(self) -> Part:
         """For the lab's status: is it up, and if it was not always, why."""
-        return Part(self.name, self.running, self.pid or None, self.restarts, self.reason, str(self.log))
+        up = asyncio.get_running_loop().time() - self._started if self.running else None
+        return Part(self.name, self.running, self.pid or None, self.restarts, self.reason, str(self.log), up)
 
     def check(self) -> None:
         """Raise when it does not stay up: for those who wait until it is ready."""
@@ -114,6 +116,7 @@ class Keeper:
 
     async def _spawn(self) -> None:
         self._child = await self._processes.start(self._argv, log=self.log, env=self._env)
+        self._started = asyncio.get_running_loop().time()
         write(self._pidfile, self._processes.identity(self._child.pid))
 
     async def _keep(self) -> None:

@@ -8,7 +8,11 @@ from rackless.diagnosis.blackouts import FULL
 from rackless.diagnosis.lab_evidence import LabEvidence
 from rackless.diagnosis.remedy import Cure
 from rackless.diagnosis.rule import CauseRule, Depth, Evidence, RootCause
+from rackless.events import count
+from rackless.run.supervise import HOPELESS
 
+STEADY_SECONDS = 60.0
+"""A program that has been started three times and runs for less may be about to end again."""
 SCARCE_MEMORY = 128 << 20
 """Bytes; below it the kernel is about to end a process, and a QEMU is the largest."""
 
@@ -80,6 +84,27 @@ def _part_down(seen: LabEvidence) -> Iterator[RootCause]:
             )  # fmt: skip
 
 
+def _part_dies_again(seen: LabEvidence) -> Iterator[RootCause]:
+    for part in seen.status.parts if seen.status else ():
+        young = part.up_seconds is not None and part.up_seconds < STEADY_SECONDS
+        if part.running and young and part.restarts >= HOPELESS:
+            log = (Evidence("log", part.log),) if part.log else ()
+            yield RootCause(
+                f"part/{part.name}", f"{part.name} does not stay up: it was started {part.restarts} times, and {part.reason}",
+                (Evidence("labd", f"it runs for {part.up_seconds:.0f} s now"), *log),
+                f"its log says why: `rackless logs {part.name}`",
+            )  # fmt: skip
+
+
+def _certificates_over(seen: LabEvidence) -> Iterator[RootCause]:
+    if seen.expired:
+        yield RootCause(
+            "lab/certificates", f"{count(len(seen.expired), 'certificate')} of the lab ended: whoever asks for them is refused",
+            tuple(Evidence(f"secrets/{file}", "it is no longer valid", ended) for file, ended in seen.expired),
+            "`rackless up` makes those of the lab's own programs anew; a node renews its own when it runs and the clock is right",
+        )  # fmt: skip
+
+
 def _other_version(seen: LabEvidence) -> Iterator[RootCause]:
     if seen.build:
         yield RootCause(
@@ -115,6 +140,8 @@ RULES: tuple[CauseRule[LabEvidence], ...] = (
         _part_down,
         cure=Cure.START_PARTS,
     ),
+    CauseRule("lab/part-dies-again", "a program answers now and then", Depth.DAEMON, _part_dies_again),
+    CauseRule("lab/certificates-over", "TLS is refused after a long stop", Depth.DAEMON, _certificates_over),
     CauseRule("lab/fault-asked-for", "a BMC misbehaves", Depth.BMC, _fault_asked_for),
     CauseRule("lab/other-version", "commands misunderstand the daemon", Depth.PERSON, _other_version),
     CauseRule("lab/up-cut-off", "something is missing", Depth.PERSON, _cut_off),
