@@ -4,8 +4,9 @@ from rich.console import Console
 
 from rackless.cli.failure import show
 from rackless.cli.progress import ProgressPrinter
+from rackless.diagnosis.estimates import Usual
 from rackless.errors import LabError, Problem, SpecError
-from rackless.events import Bus
+from rackless.events import Bus, StepFinished, StepStarted
 
 
 def lines(output: io.StringIO) -> list[str]:
@@ -60,3 +61,17 @@ def test_all_problems_of_a_spec_are_listed_with_their_lines() -> None:
     )
     text = output.getvalue()
     assert "lab.yaml:3: name: bad (better)" in text and "lab.yaml: servers: worse" in text
+
+
+def test_what_runs_is_shown_with_what_is_usual_and_what_was_slow_is_said_to_be() -> None:
+    output = io.StringIO()
+    console = Console(file=output, width=120, highlight=False)
+    printer = ProgressPrinter(console, lambda event: Usual(100, 100, 100, 5) if event.phase == "inspecting" else None)
+    printer(StepStarted("d1", None, "host/ctrl-0", "inspecting", 0.0))
+    console.print(printer)
+    assert "ctrl-0: inspecting" in output.getvalue() and "usually 1 min 40 s here" in output.getvalue()
+    printer(StepFinished("d1", "done", 120.0, "", 120.0))
+    assert lines(output)[-1] == "✓ ctrl-0: inspecting  2 min 00 s"
+    printer(StepStarted("d2", None, "host/ctrl-1", "inspecting", 0.0))
+    printer(StepFinished("d2", "done", 300.0, "", 300.0))
+    assert lines(output)[-1] == "✓ ctrl-1: inspecting  5 min 00 s (usually 1 min 40 s here)"

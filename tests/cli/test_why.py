@@ -4,12 +4,20 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
 
+from rackless.cli.commands import why as command
 from rackless.cli.main import cli
-from rackless.errors import FINDINGS
+from rackless.diagnosis.lab_rules import LAB_RULES
+from rackless.diagnosis.remedy import Remedy
+from rackless.diagnosis.rule import explain
+from rackless.errors import FINDINGS, LabError
+from rackless.operations.why import WhyAnswer
+from rackless.protocol.messages import RemedyOutcome
+from tests.diagnosis.test_lab_rules import PLANTED
 
 
 def failed_run(folder: Path) -> Path:
@@ -42,7 +50,10 @@ def test_a_script_gets_findings(tmp_path: Path) -> None:
     done = CliRunner().invoke(cli, ["why", "--installer-dir", str(failed_run(tmp_path)), "--json"])
     (found,) = json.loads(done.output)["findings"]
     assert done.exit_code == FINDINGS
-    assert set(found) == {"subject", "rule", "message", "evidence", "remedy"} and found["subject"] == "bootstrap/iso"
+    assert (
+        set(found) == {"subject", "rule", "message", "evidence", "remedy", "fix"}
+        and found["subject"] == "bootstrap/iso"
+    )
 
 
 def test_nothing_wrong_is_said_and_how_much_was_looked_at(tmp_path: Path) -> None:
@@ -72,3 +83,46 @@ def test_a_wrong_question_is_answered_with_what_is_wrong(
     places = {"FILE": str(tmp_path / "no.tar.gz"), "FOLDER": str(tmp_path)}
     done = CliRunner().invoke(cli, ["why", *(places.get(word, word) for word in words)])
     assert done.exit_code in (1, 2, 4) and said in (done.output + str(done.exception))
+
+
+@pytest.fixture
+def tried(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """A lab whose Ironic ended and whose host has a wrong checksum, and what is done about it."""
+    done: list[str] = []
+    sick = PLANTED["lab/part-down"]
+    seen = [*explain(LAB_RULES, sick), *explain(LAB_RULES, PLANTED["host/checksum"])]
+
+    async def look(*_: Any) -> WhyAnswer:
+        return WhyAnswer("lab lab", seen, len(LAB_RULES))
+
+    async def apply(lab: str, remedy: Remedy, *_: Any) -> RemedyOutcome:
+        done.append(f"{lab} {remedy.cure} {remedy.name}")
+        if len(done) > 1:
+            raise LabError("it did not work")
+        return RemedyOutcome(True, remedy.offer)
+
+    monkeypatch.setattr(command, "why_lab", look)
+    monkeypatch.setattr(command, "apply", apply)
+    return done
+
+
+def test_a_person_is_asked_before_anything_is_done(tried: list[str]) -> None:
+    shown = CliRunner().invoke(cli, ["why", "--name", "lab"])
+    assert "or: `rackless why --fix`: start ironic now" in shown.output and tried == []
+    no = CliRunner().invoke(cli, ["why", "--name", "lab", "--fix"], input="n\n")
+    assert "start ironic now?" in no.output and tried == [] and no.exit_code == FINDINGS
+    yes = CliRunner().invoke(cli, ["why", "--name", "lab", "--fix"], input="y\n")
+    assert "done: start ironic now" in yes.output and tried == ["lab start-parts ironic"]
+
+
+def test_a_program_gets_what_was_done_and_what_failed(tried: list[str]) -> None:
+    for applied, why in ((True, "start ironic now"), (False, "it did not work")):
+        done = CliRunner().invoke(cli, ["why", "--name", "lab", "--fix", "--json"])
+        (fixed,) = json.loads(done.output)["fixed"]
+        assert done.exit_code == FINDINGS and fixed["applied"] is applied and why in fixed["why"]
+    assert "not work" in CliRunner().invoke(cli, ["why", "--name", "lab", "--fix", "--yes"]).output
+
+
+def test_an_archive_is_not_repaired(tmp_path: Path) -> None:
+    done = CliRunner().invoke(cli, ["why", "--installer-dir", str(failed_run(tmp_path)), "--fix"])
+    assert done.exit_code != 0 and "only read" in str(done.exception)

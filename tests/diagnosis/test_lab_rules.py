@@ -4,21 +4,27 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric import ec
 
-from rackless.diagnosis.evidence import BootChain
+from rackless.controllers.nodes.judging import BOOTSTRAPPERS_OF_ONE, CLIENT, SERVING
+from rackless.diagnosis.evidence import BootChain, read_console
 from rackless.diagnosis.lab_evidence import LabEvidence
+from rackless.diagnosis.lab_rules import LAB_RULES
 from rackless.diagnosis.rule import explain
 from rackless.diagnosis.rules.provisioning import PATTERNS
 from rackless.drivers.ironic.reasons import REASONS
 from rackless.drivers.ironic.reasons import explain as in_our_words
-from rackless.lab.network_boot import Answered
-from rackless.operations.why import LAB_RULES
+from rackless.lab.network_boot import Answered, read_log
 from rackless.protocol.messages import EtcdMember, EtcdStatus, FaultStatus, LabStatus, Record, ServerStatus, VipStatus
 from rackless.run.parts import Part
+from rackless.trust.requests import make_request
 
+DATA = Path(__file__).parent / "data"
+KEY = ec.generate_private_key(ec.SECP256R1())
 NAMES = ("ctrl-0", "ctrl-1", "ctrl-2")
 
 
@@ -78,14 +84,47 @@ def boot(**more: Any) -> str:
     return in_our_words("timeout reached while inspecting the node") + "\n" + BootChain(**seen).describe()
 
 
+UNABLE = (
+    "Redfish connection failed for node x: Unable to connect to https://192.168.112.20/redfish/v1/. Error: "
+    "HTTPSConnectionPool(host='192.168.112.20', port=443): Max retries exceeded with url: /redfish/v1/ (Caused by {})"
+)
+"""Ironic's words and sushy's, around those of the system or of TLS."""
+
+
+def planted(name: str, mac: str) -> Answered:
+    """What dnsmasq's log says, recorded by `tests/real/long/test_why.py`."""
+    return read_log((DATA / f"dnsmasq-{name}.log").read_text().splitlines(), mac, "192.0.2.20")
+
+
+def firmware(name: str) -> list[str]:
+    """The last lines of a console, recorded there too."""
+    return read_console(DATA / f"console-{name}.log")
+
+
+def asked_by(server: str, user: str | None = None, signer: str = SERVING, subject: str | None = None) -> Record:
+    request = make_request(KEY, f"system:node:{subject or server}", ["system:nodes"])
+    spec = {
+        "username": user or f"system:node:{server}",
+        "signerName": signer,
+        "request": request,
+        "groups": ["system:nodes"],
+    }
+    return {"metadata": {"name": f"csr-{server}"}, "spec": spec, "status": {}}
+
+
 PLANTED: dict[str, LabEvidence] = {
     "lab/no-room": replace(WELL, free_bytes=1 << 20),
     "lab/no-memory": replace(WELL, memory_available=1 << 20),
     "lab/daemon-gone": LabEvidence("lab", "not running", interrupted="create network/cluster"),
+    "lab/daemon-restarts": LabEvidence("lab", "not running", kept=True),
     "lab/stopped": LabEvidence("lab", "stopped"),
     "lab/part-down": replace(
         WELL, status=replace(STATUS, parts=(Part("ironic", False, None, 3, "it ended with 1", "/log"),))
     ),
+    "lab/part-dies-again": replace(
+        WELL, status=replace(STATUS, parts=(Part("ironic", True, 7, 3, "ended with 1: no configuration", "/log", 4.0),))
+    ),
+    "lab/certificates-over": replace(WELL, expired=[("tls/ironic.crt", "2026-01-01T00:00:00Z")]),
     "lab/fault-asked-for": replace(WELL, status=replace(STATUS, faults=(replace(FAULT, happened=2),))),
     "lab/up-cut-off": replace(WELL, status=replace(STATUS, cut_off=("create server/ctrl-0",))),
     "cluster/no-quorum": replace(
@@ -98,6 +137,8 @@ PLANTED: dict[str, LabEvidence] = {
     "cluster/node-not-ready": replace(
         WELL, nodes=[record("ctrl-0", conditions=[condition("Ready", "Unknown", "NodeStatusUnknown", "it is silent")])]
     ),
+    "lab/other-version": replace(WELL, build="it is of another version than this command"),
+    "cluster/csr-ours": replace(WELL, requests=[asked_by("ctrl-0")]),
     "cluster/csr-pending": replace(WELL, requests=[record("csr-1")]),
     "machine/no-host": replace(
         WELL, machines=[record("w", conditions=[condition("HostClaimed", "False", "NoHostAvailable", "all are taken")])]
@@ -110,6 +151,12 @@ PLANTED: dict[str, LabEvidence] = {
         in_our_words("HTTP GET https://b/redfish/v1/Systems/1 returned code 401"), "registration error"
     ),
     "host/bmc-silent": host_error(in_our_words("Redfish connection failed for node x"), "registration error"),
+    "host/bmc-refused": host_error((DATA / "error-bmc-refused.txt").read_text(), "registration error"),
+    "host/bmc-no-route": host_error((DATA / "error-bmc-no-route.txt").read_text(), "registration error"),
+    "host/bmc-certificate": host_error(
+        in_our_words(UNABLE.format("certificate verify failed: self-signed certificate")), "registration error"
+    ),
+    "host/bmc-ipmi": host_error(in_our_words("IPMI call failed: power status."), "power management error"),
     "host/media-refused": host_error(in_our_words("inserting virtual media: no")),
     "host/bmc-error": host_error(in_our_words("HTTP GET https://b/redfish/v1/Systems/1 returned code 503")),
     "host/power": host_error(in_our_words("Failed to set node power state to power on."), "power management error"),
@@ -120,6 +167,11 @@ PLANTED: dict[str, LabEvidence] = {
     "host/image-format": host_error(in_our_words("Image is not in qcow2 format"), "provisioning error"),
     "host/image-fetch": host_error(in_our_words("Download of image x failed"), "provisioning error"),
     "host/dhcp-nothing-to-offer": host_error(boot(boot=Answered(asked=True, offered=None, sent=()))),
+    "host/dhcp-no-address": host_error(boot(boot=planted("pool-empty", "02:00:00:00:00:02"))),
+    "host/dhcp-wrong-network": host_error(boot(boot=planted("wrong-network", "02:00:00:00:00:02"))),
+    "host/dhcp-leased-to-another": host_error(boot(boot=planted("leased-to-another", "02:00:00:00:00:02"))),
+    "host/secure-boot": host_error(boot(console=firmware("secure-boot"))),
+    "host/not-bootable": host_error(boot(console=firmware("uefi-bios-image"))),
     "host/dhcp-not-asked": host_error(boot(boot=Answered(asked=False, offered=None, sent=()))),
     "host/no-kernel": host_error(boot()),
     "host/agent-silent": host_error(boot(kernel=True, leased="192.0.2.9")),
@@ -168,4 +220,85 @@ def test_every_meaning_that_ironics_words_are_given_has_a_rule() -> None:
     for reason in REASONS:
         if any(words in reason.meaning for words in (live_iso, checksum_file, timeout)):
             continue  # told as the host's own words: each has one message only, or needs the boot chain
-        assert any(re.search(pattern, reason.meaning) for _, _, pattern, _, _ in PATTERNS), reason.meaning
+        assert any(re.search(one.pattern, reason.meaning) for one in PATTERNS), reason.meaning
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        asked_by("ctrl-0", user="kubernetes-admin"),
+        asked_by("ctrl-0", signer="kubernetes.io/kube-apiserver-client"),
+        asked_by("ctrl-0", subject="ctrl-1"),
+        asked_by("stranger"),
+    ],
+    ids=["somebody else asks", "for another purpose", "for another's name", "no server of ours"],
+)
+def test_only_a_server_that_asks_for_itself_may_be_approved(request_: Record) -> None:
+    (found,) = explain(LAB_RULES, replace(WELL, requests=[request_]))
+    assert found.rule == "cluster/csr-pending" and found.fix is None
+
+
+def test_a_node_that_asks_with_the_token_made_for_it_is_ours() -> None:
+    request: dict[str, Any] = dict(asked_by("ctrl-1", user="system:bootstrap:x", signer=CLIENT))
+    request["spec"] = request["spec"] | {"groups": ["system:bootstrappers", BOOTSTRAPPERS_OF_ONE + "ctrl-1"]}
+    (found,) = explain(LAB_RULES, replace(WELL, requests=[request]))
+    assert (
+        found.rule == "cluster/csr-ours"
+        and found.fix is not None
+        and found.fix.offer == "approve the request csr-ctrl-1"
+    )
+    request["spec"] = request["spec"] | {"groups": [BOOTSTRAPPERS_OF_ONE + "ctrl-2"]}
+    assert explain(LAB_RULES, replace(WELL, requests=[request]))[0].rule == "cluster/csr-pending"
+
+
+def test_a_host_is_offered_to_be_tried_again_only_when_its_cause_may_be_gone() -> None:
+    full = PLANTED["host/no-room"]
+    (found,) = explain(LAB_RULES, full)
+    assert found.fix is not None and found.as_json()["fix"] == "retry-host"
+    still = explain(LAB_RULES, replace(full, free_bytes=0))
+    assert [one.fix for one in still if one.rule == "host/no-room"] == [None]
+    silent = PLANTED["host/bmc-silent"]
+    faulty = replace(silent, status=replace(STATUS, faults=(replace(FAULT, server="worker-0"),)))
+    assert explain(LAB_RULES, silent)[0].fix is not None and explain(LAB_RULES, faulty)[0].fix is None
+
+
+def test_a_cure_is_tried_on_the_same_until_something_about_the_host_changes() -> None:
+    def remedy(message: str, **more: Any) -> Any:
+        host: dict[str, Any] = dict(host_error(message).hosts[-1])
+        host["metadata"] = host["metadata"] | more
+        (found,) = explain(LAB_RULES, replace(WELL, hosts=[host]))
+        return found.fix
+
+    first = remedy(boot(kernel=True, agent="heartbeat at 10:00:00"), generation=1)
+    assert first == remedy(boot(kernel=True, agent="heartbeat at 11:30:00"), generation=1), "another time is no change"
+    assert first != remedy(boot(kernel=True, agent="heartbeat at 10:00:00"), generation=2), "another description is"
+    assert first != remedy(boot(), generation=1), "another cause is"
+
+
+def test_the_other_firmware_says_it_in_other_words_and_a_dnsmasq_that_serves_says_nothing() -> None:
+    (found,) = explain(LAB_RULES, host_error(boot(console=firmware("bios-uefi-image"))))
+    assert found.rule == "host/not-bootable"
+    well = planted("well", "02:00:00:00:00:02")
+    assert (
+        well == Answered(True, "192.0.2.20", (), "") and read_log([], "02:00:00:00:00:02", "192.0.2.20") == Answered()
+    )
+    (found,) = explain(LAB_RULES, host_error(boot(boot=well)))
+    assert found.rule == "host/no-kernel", "what DHCP did well is not accused"
+    others = planted("pool-empty", "02:00:00:00:00:01")
+    assert others.offered == "192.0.2.50" and others.refused == "", "what was refused to another is not ours"
+
+
+def test_a_program_that_was_started_again_and_runs_is_no_finding_but_is_told() -> None:
+    kept = tuple(
+        Part(name, True, 7, many, "ended with -9: noise", "", up)
+        for name, many, up in (("ironic", 1, 2.0), ("api", 5, 900.0))
+    )
+    seen = replace(
+        WELL, status=replace(STATUS, parts=(*kept, Part("dnsmasq of cluster", True, 3, 4, "was not running", "")))
+    )
+    assert explain(LAB_RULES, seen) == []
+    assert seen.healed()[:2] == [
+        "ironic was started again once: it ended with -9",
+        "api was started again 5 times: it ended with -9",
+    ]
+    assert seen.summary() == "the daemon, 3 programs, 3 servers, 3 hosts, 3 nodes, etcd, the API VIP"

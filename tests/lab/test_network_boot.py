@@ -47,7 +47,7 @@ dnsmasq-dhcp[7]: DHCPDISCOVER(provisioning) 06:00:00:00:00:01 no address availab
     [
         (MAC, "172.22.0.20", Answered(True, "172.22.0.20", ("snponly.efi",))),
         (OTHER, "172.22.0.21", Answered()),
-        ("06:00:00:00:00:01", "172.22.0.22", Answered(asked=True)),
+        ("06:00:00:00:00:01", "172.22.0.22", Answered(asked=True, refused="no address available")),
     ],
 )
 def test_the_log_tells_what_each_server_asked_for_and_got(mac: str, address: str, answered: Answered) -> None:

@@ -72,3 +72,20 @@ async def test_one_that_keeps_dying_is_started_less_and_less_often() -> None:
     watching.cancel()
     await asyncio.gather(watching, return_exceptions=True)
     assert 8 < networks.revived < 20, "every two seconds it would be three hundred times"
+
+
+async def test_who_asks_for_one_that_could_not_be_started_does_not_wait_for_its_turn() -> None:
+    networks, clock = FakeNetworks(), VirtualClock()
+    watch = NetworkWatch(networks, ["cluster"], clock, Bus())
+
+    async def life() -> None:
+        watching = asyncio.create_task(watch.watch())
+        networks.broken = True
+        await clock.sleep(100)
+        assert not watch.describe()[0].running
+        networks.broken, networks.dead = False, True
+        await watch.hurry()
+        assert watch.describe()[0].running and networks.revived == 1
+        watching.cancel()
+
+    await clock.run(life())

@@ -9,6 +9,7 @@ import pytest
 from rackless.drivers.process import LocalProcesses, identity
 from rackless.errors import LabError
 from rackless.events import Bus
+from rackless.run import supervise
 from rackless.run.supervise import Keeper
 
 
@@ -90,3 +91,19 @@ async def test_a_stranger_that_has_the_number_of_a_predecessor_is_left_alone(tmp
     await kept.stop()
     stranger.kill()
     await stranger.wait()
+
+
+async def test_who_asks_for_a_program_does_not_wait_for_its_turn(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(supervise, "FIRST_PAUSE", 3600.0)
+    monkeypatch.setattr(supervise, "LONGEST_PAUSE", 3600.0)
+    kept = keeper(tmp_path, "sleep", "60")
+    await kept.start()
+    assert (kept.describe().up_seconds or 0.0) >= 0.0
+    os.kill(kept.pid, signal.SIGKILL)
+    await eventually(lambda: kept.restarts == 1)
+    assert not kept.running and kept.describe().up_seconds is None
+    kept.hurry()
+    await eventually(lambda: kept.running)
+    await kept.stop()

@@ -39,6 +39,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "kubeconfig": (f"{_HERE}.kubeconfig:kubeconfig", "Print what kubectl needs to see the lab's hosts."),
     "logs": (f"{_HERE}.logs:logs", "Show the logs of the lab's parts."),
     "events": (f"{_HERE}.events:events", "Show what happened to the lab."),
+    "compare": (f"{_HERE}.compare:compare", "Say what was slower in one run than in another."),
     "gather": (f"{_HERE}.gather:gather", "Make an archive for a bug report, without secrets."),
     "down": (f"{_HERE}.down:down", "Stop the lab and keep everything."),
     "destroy": (f"{_HERE}.destroy:destroy", "Remove the lab and leave nothing behind."),

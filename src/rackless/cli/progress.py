@@ -14,11 +14,16 @@ from rich.live import Live
 from rich.text import Text
 
 from rackless.cli import words
+from rackless.cli.durations import spent, usually
 from rackless.cli.words import title
+from rackless.diagnosis.estimates import Usual
 from rackless.errors import Interrupted
 from rackless.events import Bus, Event, Note, StepFinished, StepStarted
 
 _MARKS = {"done": ("✓", "green"), "unchanged": ("·", "dim"), "failed": ("✗", "bold red"), "cancelled": ("–", "yellow")}
+
+WORTH_TELLING = 3.0
+"""Seconds; nobody wonders how long less will take."""
 
 
 @dataclass
@@ -26,6 +31,7 @@ class _Running:
     title: str
     depth: int
     started: float
+    usual: Usual | None = None
     note: str = ""
     announced: bool = False
 
@@ -35,6 +41,8 @@ class ProgressPrinter:
     """Prints every finished step below the one it belongs to; on a terminal, what runs now is drawn beneath."""
 
     console: Console
+    usual: Callable[[StepStarted], Usual | None] = lambda _: None
+    """How long a step usually takes on this computer, where that is known."""
     running: dict[str, _Running] = field(default_factory=dict)
     parents: dict[str, str | None] = field(default_factory=dict)
     live: Live | None = None
@@ -46,7 +54,7 @@ class ProgressPrinter:
                 parent = event.parent if event.parent in self.running else self._outermost()
                 depth = self.running[parent].depth + 1 if parent else 0
                 self.parents[event.step] = parent
-                self.running[event.step] = _Running(title(event), depth, event.at)
+                self.running[event.step] = _Running(title(event), depth, event.at, self.usual(event))
             case Note(level="progress"):
                 if event.step in self.running:
                     self.running[event.step].note = words.message(event)
@@ -65,13 +73,14 @@ class ProgressPrinter:
         for step in leaves:
             run = self.running[step]
             indent = "  " * run.depth
+            usual = f", {usually(run.usual)}" if run.usual is not None and run.usual.median >= WORTH_TELLING else ""
             note = f"  {run.note}" if run.note else ""
             lines.append(
                 Text.assemble(
                     indent,
                     ("▸ ", "cyan"),
                     run.title,
-                    (f"  {now - run.started:.0f} s", "dim"),
+                    (f"  {now - run.started:.0f} s{usual}", "dim"),
                     (note, "dim"),
                     overflow="ellipsis",
                     no_wrap=True,
@@ -95,14 +104,16 @@ class ProgressPrinter:
         if run.announced and event.outcome == "unchanged":
             event = replace(event, outcome="done")
         mark, style = _MARKS[event.outcome]
-        spent = "" if event.outcome == "unchanged" else f"  {_seconds(event.seconds)}"
+        took = "" if event.outcome == "unchanged" else f"  {spent(event.seconds)}"
+        slow = f" ({usually(run.usual)})" if run.usual is not None and _slow(event, run.usual) else ""
         detail = f"  {event.detail}" if event.detail else ""
         self._print(
             Text.assemble(
                 "  " * run.depth,
                 (f"{mark} ", style),
                 (run.title, "bold" if run.depth == 0 else ""),
-                (spent, "dim"),
+                (took, "dim"),
+                (slow, "yellow"),
                 (detail, "dim" if event.outcome != "failed" else "red"),
             )
         )
@@ -126,14 +137,20 @@ class ProgressPrinter:
             self.live.update(self)
 
 
-def _seconds(value: float) -> str:
-    minutes, rest = divmod(round(value), 60)
-    return f"{value:.1f} s" if value < 60 else f"{minutes} min {rest:02d} s"
+def _slow(event: StepFinished, usual: Usual) -> bool:
+    """Far from what it was before, and long enough to be noticed."""
+    return event.outcome == "done" and event.seconds > 2 * usual.high and event.seconds > usual.high + WORTH_TELLING
 
 
 @contextmanager
-def shown(bus: Bus, *, as_json: bool = False, quiet: bool = False) -> Iterator[None]:
-    """Show the bus while the work runs."""
+def shown(
+    bus: Bus,
+    *,
+    as_json: bool = False,
+    quiet: bool = False,
+    usual: Callable[[StepStarted], Usual | None] = lambda _: None,
+) -> Iterator[None]:
+    """Show the bus while the work runs; `usual` knows how long its steps took before."""
     if as_json:
         unsubscribe = bus.subscribe(lambda event: click_echo(json.dumps(words.to_json(event))))
         try:
@@ -145,7 +162,7 @@ def shown(bus: Bus, *, as_json: bool = False, quiet: bool = False) -> Iterator[N
         yield
         return
     console = Console(highlight=False)
-    progress = ProgressPrinter(console)
+    progress = ProgressPrinter(console, usual)
     unsubscribe = bus.subscribe(progress)
     try:
         if console.is_terminal:

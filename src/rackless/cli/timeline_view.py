@@ -1,4 +1,4 @@
-"""The timeline as a table: a row for each host, a column for each phase."""
+"""The timeline as a table: a row for each host, a column for each phase, and what is usual on this computer."""
 
 from __future__ import annotations
 
@@ -7,10 +7,13 @@ import time
 from rich.table import Table
 from rich.text import Text
 
+from rackless.cli.durations import rounded, usually
+from rackless.diagnosis.estimates import Estimates, Usual, phase_key
 from rackless.diagnosis.timeline import Phase
 
 
-def render(found: dict[str, list[Phase]]) -> Table:
+def render(found: dict[str, list[Phase]], known: Estimates | None = None) -> Table:
+    known = known or Estimates()
     names = list(dict.fromkeys(phase.name for phases in found.values() for phase in phases))
     table = Table(box=None, pad_edge=False, collapse_padding=True, header_style="dim")
     table.add_column("HOST", no_wrap=True)
@@ -21,7 +24,28 @@ def render(found: dict[str, list[Phase]]) -> Table:
         last = {phase.name: phase for phase in phases}
         whole = Text(_seconds(_end(phases[-1]) - phases[0].began), "bold") if phases else Text("-", "dim")
         table.add_row(Text(host, "bold"), *(_cell(last.get(name)) for name in names), whole)
+    usual = [known.usual(phase_key(name)) for name in names]
+    if any(usual):
+        table.add_row(Text("usually here", "dim"), *map(_usual_cell, usual), "")
     return table
+
+
+def waits(found: dict[str, list[Phase]], known: Estimates) -> list[str]:
+    """A line for each host that is at something: for what, and how long that usually takes."""
+    lines = []
+    for host, phases in found.items():
+        if phases and phases[-1].seconds is None:
+            last = phases[-1]
+            usual = known.usual(phase_key(last.name))
+            told = [last.name, last.waits, usually(usual) if usual is not None else ""]
+            lines.append(f"{host}: {', '.join(part for part in told if part)}")
+    return lines
+
+
+def _usual_cell(usual: Usual | None) -> Text:
+    if usual is None:
+        return Text("-", "dim")
+    return Text(rounded(usual.median), "dim")
 
 
 def _cell(phase: Phase | None) -> Text:

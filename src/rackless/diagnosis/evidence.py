@@ -61,11 +61,13 @@ class BootChain:
         if self.boot is None:
             return [f"virtual media {self.media}" if self.media else "no virtual media"]
         if not self.boot.asked:
-            return ["on the provisioning network DHCP was not asked"]
+            why = self.boot.refused
+            return [f"on the provisioning network {why}" if why else "on the provisioning network DHCP was not asked"]
+        refused = f": {self.boot.refused}" if self.boot.refused else ""
         if self.boot.offered is None:
-            return ["on the provisioning network DHCP was asked and had nothing to offer"]
+            return [f"on the provisioning network DHCP was asked and had nothing to offer{refused}"]
         sent = f"TFTP sent {', '.join(self.boot.sent)}" if self.boot.sent else "nothing fetched by TFTP"
-        return [f"on the provisioning network DHCP offered {self.boot.offered}", sent]
+        return [f"on the provisioning network DHCP offered {self.boot.offered}{refused}", sent]
 
 
 def read_console(path: Path, lines: int = LINES) -> list[str]:

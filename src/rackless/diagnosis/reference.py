@@ -5,15 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from rackless.diagnosis.remedy import OFFERS
 from rackless.diagnosis.rule import CauseRule
 from rackless.diagnosis.rules import cluster, installer, lab, provisioning
 
-_TOP = """# What `rackless why` knows
+_TOP = (
+    """# What `rackless why` knows
 
 Generated from the rules. A rule is silent unless its evidence is there; what is nearest to the root is told first.
 *Untried* says why a fault was never planted: its words come from reading, not from seeing it.
 
+What has a cure is offered by `rackless why --fix`, and done by the lab itself with `remediation: auto` in lab.yaml; it is
+written down before it is begun, told as an event, and not done again before something has changed:
+
 """
+    + "".join(f"- `{cure}`: {offer.format(name='NAME')}\n" for cure, offer in OFFERS.items())
+    + "\n"
+)
 FAMILIES: tuple[tuple[str, tuple[CauseRule[Any], ...]], ...] = (
     ("The lab's own parts", lab.RULES),
     ("Hosts", provisioning.RULES),
@@ -27,7 +35,15 @@ def reference() -> str:
 
 
 def _table(rules: Iterable[CauseRule[Any]]) -> str:
-    rows = [f"| `{rule.name}` | {rule.symptom} | {rule.depth.name.lower()} | {rule.untried} |" for rule in rules]
+    rows = [
+        f"| `{rule.name}` | {rule.symptom} | {rule.depth.name.lower()} | {rule.cure or ''} | {rule.untried} |"
+        for rule in rules
+    ]
     return "\n".join(
-        ["| rule | what a person notices | told as a matter of | untried |", "|---|---|---|---|", *rows, ""]
+        [
+            "| rule | what a person notices | told as a matter of | `--fix` | untried |",
+            "|---|---|---|---|---|",
+            *rows,
+            "",
+        ]
     )

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, Generic, TypeVar
 
+from rackless.diagnosis.remedy import Cure, Remedy
+
 Seen = TypeVar("Seen")
 """The kind of evidence that rules of a family are about."""
 
@@ -45,6 +47,10 @@ class RootCause:
     message: str
     evidence: tuple[Evidence, ...]
     remedy: str
+    change: str = ""
+    """What must be different before a cure is tried again; the message, where nothing better is known."""
+    curable: bool = True
+    """False where this time the rule's cure would be in vain, or is not ours to take."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +63,8 @@ class CauseRule(Generic[Seen]):
     find: Callable[[Seen], Iterable[RootCause]]
     untried: str = ""
     """Why the fault was never planted here, where it was not."""
+    cure: Cure | None = None
+    """What the lab can do about it by itself, where that is safe."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +72,14 @@ class Diagnosis:
     rule: str
     depth: Depth
     cause: RootCause
+    cure: Cure | None = None
+
+    @property
+    def fix(self) -> Remedy | None:
+        """What we can do about it."""
+        if self.cure is None or not self.cause.curable:
+            return None
+        return Remedy(self.rule, self.cause.subject, self.cure, self.cause.change or self.cause.message)
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -75,11 +91,12 @@ class Diagnosis:
                 for one in self.cause.evidence
             ],
             "remedy": self.cause.remedy,
+            "fix": self.fix.cure.value if self.fix is not None else None,
         }
 
 
 def explain(rules: Sequence[CauseRule[Seen]], seen: Seen, subject: str = "") -> list[Diagnosis]:
     """Every cause that is there, the deepest first; of one subject when it is named (`host/ctrl-0`, or `ctrl-0`)."""
-    found = [Diagnosis(rule.name, rule.depth, cause) for rule in rules for cause in rule.find(seen)]
+    found = [Diagnosis(rule.name, rule.depth, cause, rule.cure) for rule in rules for cause in rule.find(seen)]
     found = [one for one in found if not subject or subject in (one.cause.subject, one.cause.subject.partition("/")[2])]
     return sorted(found, key=lambda one: one.depth)

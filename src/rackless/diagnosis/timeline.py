@@ -10,7 +10,9 @@ from collections.abc import Collection, Iterable
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from rackless.events import Event, StepFinished, StepStarted
+from rackless.codec import encode
+from rackless.diagnosis.estimates import Estimates, phase_key
+from rackless.events import Event, Note, StepFinished, StepStarted
 
 
 @dataclass(slots=True)
@@ -22,6 +24,8 @@ class Phase:
     """None while it goes on."""
     outcome: str = "running"
     tries: int = 1
+    waits: str = ""
+    """What it said last of what it waits for."""
 
 
 def timeline(told: Iterable[Event], hosts: Collection[str]) -> dict[str, list[Phase]]:
@@ -33,6 +37,8 @@ def timeline(told: Iterable[Event], hosts: Collection[str]) -> dict[str, list[Ph
                 kind, _, host = event.subject.partition("/")
                 if kind == "host" and host in found:
                     open_steps[event.step] = _begin(found[host], event.phase, event.at)
+            case Note(level="progress") if event.step in open_steps:
+                open_steps[event.step].waits = event.message
             case StepFinished() if event.step in open_steps:
                 phase = open_steps.pop(event.step)
                 phase.seconds, phase.outcome = event.at - phase.began, event.outcome
@@ -50,5 +56,9 @@ def _begin(phases: list[Phase], name: str, at: float) -> Phase:
     return phases[-1]
 
 
-def to_json(found: dict[str, list[Phase]]) -> dict[str, list[dict[str, Any]]]:
-    return {host: [asdict(phase) for phase in phases] for host, phases in found.items()}
+def to_json(found: dict[str, list[Phase]], known: Estimates) -> dict[str, list[dict[str, Any]]]:
+    """Every phase with what is usual for it on this computer (`usual`), or null."""
+    return {
+        host: [asdict(phase) | {"usual": encode(known.usual(phase_key(phase.name)))} for phase in phases]
+        for host, phases in found.items()
+    }

@@ -88,22 +88,36 @@ class Answered:
     offered: str | None = None
     sent: tuple[str, ...] = ()
     """The files it fetched by TFTP, in the order it first did."""
+    refused: str = ""
+    """Why DHCP had no address for it, if it said so."""
 
 
 _DHCP = re.compile(r"DHCP(DISCOVER|OFFER|REQUEST|ACK)\(\S+\) (?:(\d[\d.]+) )?([0-9a-f:]{17})")
+_REFUSED = re.compile(r"DHCPDISCOVER\(\S+\) ([0-9a-f:]{17}) (no address available)")
+_NO_RANGE = re.compile(r"no address range available for DHCP request via \S+")
+_LEASED = re.compile(r"not using configured address (\S+) because it is leased to ([0-9a-f:]{17})")
 _TFTP = re.compile(r"sent (\S+) to (\S+)")
 
 
 def read_log(lines: Iterable[str], mac: str, address: str) -> Answered:
     """Out of dnsmasq's log; what it did for others is passed over."""
-    asked, offered, sent = False, None, dict[str, None]()
+    asked, offered, sent, refused = False, None, dict[str, None](), ""
+    no_range = False
     for line in lines:
-        if (dhcp := _DHCP.search(line)) and dhcp[3] == mac:
+        if (found := _REFUSED.search(line)) and found[1] == mac:
+            asked, refused = True, refused or found[2]
+        elif (found := _LEASED.search(line)) and found[1] == address:
+            refused = f"its address {address} is leased to {found[2]}"
+        elif _NO_RANGE.search(line):  # the MAC is not told
+            no_range = True
+        elif (dhcp := _DHCP.search(line)) and dhcp[3] == mac:
             asked = True
             offered = dhcp[2] if dhcp[1] in ("OFFER", "ACK") else offered
         elif (tftp := _TFTP.search(line)) and tftp[2] == address:
             sent[Path(tftp[1]).name] = None
-    return Answered(asked, offered, tuple(sent))
+    if no_range and not asked:
+        refused = "DHCP had no range for the network that it was asked on"
+    return Answered(asked, offered, tuple(sent), refused)
 
 
 class NetworkBoot:

@@ -84,6 +84,9 @@ def _works(lab: RunningLab, stop: Callable[[], Awaitable[None]]) -> list[Served]
         await lab.serve_release()
         return Nothing()
 
+    async def remedy(asked: say.ApplyRemedy) -> say.RemedyOutcome:
+        return await lab.remedies.apply(asked.rule, asked.subject)
+
     async def tell(_: Nothing) -> Nothing:
         return Nothing()
 
@@ -101,6 +104,7 @@ def _works(lab: RunningLab, stop: Callable[[], Awaitable[None]]) -> list[Served]
         say.POWER.by(power),
         say.SCALE.by(scale),
         say.SERVE_RELEASE.by(serve_release),
+        say.REMEDY.by(remedy),
         say.TELL.by(tell),
         say.STOP.by(end),
     ]

@@ -42,6 +42,10 @@ class LabApi:
         """For the lab's status."""
         return [self._kept.describe()] if self._kept is not None else []
 
+    def hurry(self) -> None:
+        if self._kept is not None:
+            self._kept.hurry()
+
     def open(self, patience: float) -> ApiConnection:
         """The lab's records; who opens them closes them. They may be opened before the API is started."""
         pki = self._paths.api_pki

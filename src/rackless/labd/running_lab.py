@@ -32,6 +32,8 @@ from rackless.labd.bmcs import LabBmcs
 from rackless.labd.hosts import LabHosts
 from rackless.labd.machines import LabMachines
 from rackless.labd.migration import migrate_records
+from rackless.labd.remedies import LabRemedies
+from rackless.labd.repairs import LabRepairs
 from rackless.labd.report import describe_power, describe_quorum, describe_servers, describe_vip
 from rackless.plan.actions import Action, Observed
 from rackless.plan.addressing import plan_lab
@@ -118,6 +120,17 @@ class RunningLab:
         self.journal = Journal(paths.journal, paths.goal)
         self.runner = Runner(spec, stages(self), self.journal, bus, base)
         self._busy = asyncio.Lock()
+        hands = LabRepairs(
+            self.status,
+            self._room,
+            self.hosts,
+            self.machines,
+            self.hypervisor,
+            self.processes,
+            self.api,
+            self.network_watch,
+        )
+        self.remedies = LabRemedies(hands, spec.remediation, paths.remedies, self.clock, bus)
 
     async def run_stage(self, goal: str) -> None:
         """Carry out the stages of one goal; those before it have been."""
@@ -154,6 +167,7 @@ class RunningLab:
             self._watching = [
                 asyncio.create_task(self.power_memory.watch(), name="power memory"),
                 asyncio.create_task(self.network_watch.watch(), name="networks"),
+                asyncio.create_task(self.remedies.watch(), name="remedies"),
             ]
 
     def _room(self) -> int:

@@ -69,7 +69,7 @@ async def observe_daemon(paths: LabPaths, drivers: Drivers, wanted: LabSpec | No
         daemon is not None,
         networks=frozenset({"uplink"} if uplink else ()),
         differing={"network/uplink": moved} if moved else {},
-        outdated=_outdated(daemon) if daemon is not None else "",
+        outdated=outdated(daemon) if daemon is not None else "",
     )
 
 
@@ -154,7 +154,7 @@ def _folders(spec: LabSpec, paths: LabPaths) -> list[Path]:
     return [paths.state, *disks, paths.run]
 
 
-def _outdated(daemon: Daemon) -> str:
+def outdated(daemon: Daemon) -> str:
     """Why a daemon that answers cannot stay; empty when it can."""
     if daemon.build != fingerprint():
         return "it is of another version than this command"

@@ -13,6 +13,7 @@ from typing import Any
 
 from rackless import __version__
 from rackless.codec import encode
+from rackless.diagnosis.timeline_svg import timeline_svg
 from rackless.errors import RacklessError
 from rackless.operations import hosts as host_operations
 from rackless.operations import lab as operations
@@ -20,6 +21,7 @@ from rackless.operations.access import inside_command
 from rackless.operations.archives import as_json, blot, end_of, pack
 from rackless.operations.doctor import examine
 from rackless.operations.lab_registry import require_lab, require_root
+from rackless.operations.runs import lab_runs
 from rackless.ports.drivers import Drivers
 from rackless.protocol import messages as say
 from rackless.protocol.client import ControlClient
@@ -55,6 +57,9 @@ async def gather(name: str, output: Path, roots: Roots, drivers: Drivers) -> dic
         files["observed.json"] = as_json(asdict(await operations.observe(paths, drivers)))
         objects = await ControlClient(paths.socket).look(say.OBJECTS)
         files["objects.json"] = blot(as_json(encode(objects)), secrets)
+    with suppress(RacklessError):
+        if runs := await lab_runs(name, roots):
+            files["timeline.svg"] = _blot(timeline_svg(name, runs[-1], time.time()).encode(), secrets)
     with suppress(RacklessError):
         for file, question in QUESTIONS.items():
             done = await drivers.processes.run(inside_command(name, question, roots, drivers), check=False, within=20)

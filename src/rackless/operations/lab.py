@@ -14,6 +14,7 @@ from rackless.lab.libvirtd import TPM_PACKAGES
 from rackless.lab.user_images import UserImages, check_readable
 from rackless.operations import orphans, prepare, teardown
 from rackless.operations.daemon_life import ensure_labd, host_stages, observe_daemon, refuse_taken
+from rackless.operations.estimates import learning
 from rackless.operations.images import register_use
 from rackless.operations.lab_registry import locked, recorded_spec, require_lab, require_root
 from rackless.operations.own_events import OwnEvents, own_events
@@ -53,7 +54,7 @@ async def up(
     require_root("make a lab", drivers.computer)
     paths = LabPaths(roots, spec.name)
     goal = _own_goal(goal, spec, paths)
-    with locked(paths, drivers.processes):
+    with locked(paths, drivers.processes), learning(bus, roots, len(plan_lab(spec).servers)):
         async with own_events(bus, paths, drivers) as own:  # what is done here, and not by labd
             stages = upto(goal)
             actions = await plan(spec, roots, goal=goal, drivers=drivers, costly=False)

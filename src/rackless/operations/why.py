@@ -7,15 +7,18 @@ import tarfile
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from rackless.codec import BadValue, decode
 from rackless.diagnosis.installer_run import read_run
 from rackless.diagnosis.lab_evidence import LabEvidence
+from rackless.diagnosis.lab_rules import LAB_RULES
 from rackless.diagnosis.rule import Diagnosis, explain
-from rackless.diagnosis.rules import cluster, installer, lab, provisioning
+from rackless.diagnosis.rules import installer
 from rackless.errors import InputError, RacklessError
+from rackless.operations.daemon_life import outdated
 from rackless.operations.lab import AbsentLab, status
 from rackless.operations.lab_registry import require_lab
 from rackless.ports.drivers import Drivers
@@ -23,8 +26,8 @@ from rackless.protocol import messages as say
 from rackless.protocol.client import ControlClient
 from rackless.run.journal import Journal
 from rackless.run.paths import LabPaths, Roots
+from rackless.trust.expiry import expired
 
-LAB_RULES = (*lab.RULES, *provisioning.RULES, *cluster.RULES)
 _LARGEST_MEMBER = 64 << 20
 
 
@@ -34,33 +37,60 @@ class WhyAnswer:
     """What was looked at, for a person."""
     findings: Sequence[Diagnosis]
     rules: int
+    looked_at: str = ""
+    """`the daemon, 4 programs, 1 server`, for a person."""
+    healed: Sequence[str] = ()
+    """What the lab did about itself, and is no longer wrong."""
 
     def as_json(self) -> dict[str, Any]:
-        return {"about": self.about, "rules": self.rules, "findings": [one.as_json() for one in self.findings]}
+        return {
+            "about": self.about,
+            "rules": self.rules,
+            "looked_at": self.looked_at,
+            "healed": list(self.healed),
+            "findings": [one.as_json() for one in self.findings],
+        }
 
 
 async def why_lab(name: str, roots: Roots, drivers: Drivers, subject: str = "") -> WhyAnswer:
     """What is stuck or wrong with a lab now, the deepest cause first."""
     paths = require_lab(name, roots)
     seen = await _look(name, paths, roots, drivers)
-    return WhyAnswer(f"lab {name}", explain(LAB_RULES, seen, subject), len(LAB_RULES))
+    return _answer(f"lab {name}", seen, subject)
 
 
 async def _look(name: str, paths: LabPaths, roots: Roots, drivers: Drivers) -> LabEvidence:
     found = await status(name, roots)
     free = drivers.computer.free_bytes(paths.disks)
+    over = [(file, ended.strftime("%Y-%m-%dT%H:%M:%SZ")) for file, ended in expired(paths.secrets, datetime.now(UTC))]
     memory = drivers.computer.memory().available
     if isinstance(found, AbsentLab):
         told = Journal(paths.journal, paths.goal).read().cut_off
         cut_off = ", ".join(f"{action.verb} {action.subject}" for action in told)
-        return LabEvidence(name, found.daemon, free_bytes=free, memory_available=memory, interrupted=cut_off)
+        kept = drivers.processes.find(paths.holder_pid) is not None
+        return LabEvidence(
+            name, found.daemon, kept=kept, free_bytes=free, memory_available=memory, expired=over, interrupted=cut_off
+        )  # fmt: skip
     client = ControlClient(paths.socket)
     records, objects = (await client.look(say.HOSTS)).hosts, say.LabObjects()
     with suppress(RacklessError):  # a daemon of an earlier version does not know this question
         objects = await client.look(say.OBJECTS)
+    answering = await client.daemon()
+    build = outdated(answering) if answering is not None else ""
     return LabEvidence(
-        name, "running", found, records, objects.machines, objects.nodes, objects.requests, free, memory
-    )  # fmt: skip
+        lab=name,
+        daemon="running",
+        kept=True,
+        status=found,
+        hosts=records,
+        machines=objects.machines,
+        nodes=objects.nodes,
+        requests=objects.requests,
+        free_bytes=free,
+        memory_available=memory,
+        expired=over,
+        build=build,
+    )
 
 
 def why_archive(archive: Path, subject: str = "") -> WhyAnswer:
@@ -76,9 +106,19 @@ def why_archive(archive: Path, subject: str = "") -> WhyAnswer:
         raise InputError(f"{archive} cannot be read as an archive of `rackless gather`", why=str(error)) from error
     daemon = "running" if known else recorded.get("daemon", "not running")
     seen = LabEvidence(
-        recorded.get("lab", name), daemon, known, records, objects.machines, objects.nodes, objects.requests
-    )  # fmt: skip
-    return WhyAnswer(f"the archive {name}", explain(LAB_RULES, seen, subject), len(LAB_RULES))
+        lab=recorded.get("lab", name),
+        daemon=daemon,
+        status=known,
+        hosts=records,
+        machines=objects.machines,
+        nodes=objects.nodes,
+        requests=objects.requests,
+    )
+    return _answer(f"the archive {name}", seen, subject)
+
+
+def _answer(about: str, seen: LabEvidence, subject: str) -> WhyAnswer:
+    return WhyAnswer(about, explain(LAB_RULES, seen, subject), len(LAB_RULES), seen.summary(), seen.healed())
 
 
 def _unpack(archive: Path) -> dict[str, bytes]:

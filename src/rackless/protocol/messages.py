@@ -247,6 +247,24 @@ class Scaled:
     """Hosts that no Machine has."""
 
 
+# remedies
+
+
+@dataclass(frozen=True, slots=True)
+class ApplyRemedy:
+    """What `rackless why` found and a person wants done: labd looks again, and does it if it still finds the same."""
+
+    rule: str
+    subject: str
+
+
+@dataclass(frozen=True, slots=True)
+class RemedyOutcome:
+    applied: bool
+    why: str
+    """What was done, or why nothing was."""
+
+
 # faults at BMCs
 
 
@@ -294,6 +312,7 @@ REST = Exchange("rest", RestServers, ServerList, works=True, bare="servers")
 REMOVE = Exchange("remove", CarryOutLosses, Nothing, works=True)
 POWER = Exchange("power", PressPower, PowerState, works=True)
 SCALE = Exchange("scale", ScaleWorkers, Scaled, works=True)
+REMEDY = Exchange("remedy", ApplyRemedy, RemedyOutcome, works=True)
 ADD_FAULT = Exchange("add-fault", FaultWish, FaultStatus, works=True)
 CLEAR_FAULTS = Exchange("clear-faults", ClearFaults, ClearedFaults, works=True, bare="cleared")
 SERVE_RELEASE = Exchange("serve-release", Nothing, Nothing, works=True)

@@ -14,3 +14,5 @@ class Part:
     reason: str
     """Why it was started again, or is not running."""
     log: str
+    up_seconds: float | None = None
+    """For how long it runs since it was last started; None when it does not, or nobody knows."""

@@ -44,6 +44,11 @@ class Roots:
         """Which labs use what of the cache, also labs whose state is kept elsewhere."""
         return self.cache / "uses"
 
+    @property
+    def durations(self) -> Path:
+        """How long steps took on this computer: `diagnosis/estimates.py`."""
+        return self.cache / "durations.json"
+
     def labs(self) -> list[str]:
         """The labs that own something on this computer."""
         return sorted(path.stem for path in self.state.glob("*.ledger"))
@@ -125,6 +130,11 @@ class LabPaths:
     def owner(self) -> Path:
         """The user who asked for the lab through sudo: besides root, the one who may talk to its daemon."""
         return self.state / "owner"
+
+    @property
+    def remedies(self) -> Path:
+        """What was tried by itself or by `why --fix`, a line each: `diagnosis/remedy.py`."""
+        return self.state / "remedies.jsonl"
 
     @property
     def upstream(self) -> Path:

@@ -51,6 +51,8 @@ class Keeper:
         self._child: Child | None = None
         self._watch: asyncio.Task[None] | None = None
         self._given_up = asyncio.Event()
+        self._hurried = asyncio.Event()
+        self._started = 0.0
 
     @property
     def running(self) -> bool:
@@ -98,9 +100,14 @@ class Keeper:
         self._pidfile.unlink(missing_ok=True)
         return code
 
+    def hurry(self) -> None:
+        """Somebody asks for it: when it is not running, it is started without waiting for its turn."""
+        self._hurried.set()
+
     def describe(self) -> Part:
         """For the lab's status: is it up, and if it was not always, why."""
-        return Part(self.name, self.running, self.pid or None, self.restarts, self.reason, str(self.log))
+        up = asyncio.get_running_loop().time() - self._started if self.running else None
+        return Part(self.name, self.running, self.pid or None, self.restarts, self.reason, str(self.log), up)
 
     def check(self) -> None:
         """Raise when it does not stay up: for those who wait until it is ready."""
@@ -109,6 +116,7 @@ class Keeper:
 
     async def _spawn(self) -> None:
         self._child = await self._processes.start(self._argv, log=self.log, env=self._env)
+        self._started = asyncio.get_running_loop().time()
         write(self._pidfile, self._processes.identity(self._child.pid))
 
     async def _keep(self) -> None:
@@ -125,7 +133,9 @@ class Keeper:
             last = self._last_words().rpartition("\n")[2]
             self.reason = f"ended with {code}" + (f": {last}" if last else "")
             self._bus.tell("part-ended", name=self.name, status=code, pause_seconds=pause, log=str(self.log))
-            await asyncio.sleep(pause)
+            self._hurried.clear()
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._hurried.wait(), pause)
             await self._spawn()
 
     async def _end_predecessor(self) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import PlainSerializer, model_validator
+from pydantic import PlainSerializer, field_validator, model_validator
 
 from rackless.spec.change import Change, setting
 from rackless.spec.cluster import ClusterSpec
@@ -17,6 +17,7 @@ from rackless.spec.images import ImageSpec
 from rackless.spec.networks import NetworksSpec, Provisioning
 from rackless.spec.profiles import PROFILES, Profile
 from rackless.spec.provisioner import ProvisionerSpec
+from rackless.spec.remediation import Remediation
 from rackless.spec.servers import GIB, MIB, BmcScheme, Role, ServerGroup
 from rackless.spec.units import DomainName, GroupName, LabName
 from rackless.spec.value import Value
@@ -65,7 +66,20 @@ class LabSpec(Value):
         default=None,
     )
     disk: DiskSpec = setting("How disks are kept.", Change.RESTART, default=DiskSpec())
+    remediation: Remediation = setting(
+        "Whether the lab does by itself what is safe and somebody would do by hand (a server whose agent was never heard of is "
+        "restarted once, programs that ended are started, a host is tried again, a node's certificate approved): `auto`, `ask` "
+        "(only `rackless why --fix`), or `off`. What it did is in `rackless events`.",
+        Change.LIVE,
+        default=Remediation.ASK,
+    )
     memory_overcommit: bool = setting("Allow servers more memory than the computer has.", Change.LIVE, default=False)
+
+    @field_validator("remediation", mode="before")
+    @classmethod
+    def _read_off(cls, given: Any) -> Any:
+        """YAML reads a bare `off` as false."""
+        return Remediation.OFF if given is False else given
 
     @model_validator(mode="before")
     @classmethod

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import time
 from collections import deque
+from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -23,12 +27,39 @@ _BEFORE = 2000
 """Events read before those that are shown, where the titles of their steps are."""
 
 
+@dataclass(frozen=True, slots=True)
+class Moment:
+    at: float
+    """Seconds since the epoch."""
+
+
+class Since(click.ParamType[int | Moment]):
+    """The number of an event, or a moment: some time ago, or by the clock of this computer."""
+
+    name = "since"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int | Moment:
+        if isinstance(value, int | Moment):
+            return value
+        if value.isdigit():
+            return int(value)
+        if (ago := re.fullmatch(r"(\d+(?:\.\d+)?)([smhd])", value)) is not None:
+            return Moment(time.time() - float(ago[1]) * {"s": 1, "m": 60, "h": 3600, "d": 86400}[ago[2]])
+        try:
+            return Moment(datetime.fromisoformat(value).timestamp())
+        except ValueError:
+            self.fail(f"{value!r} is neither a number, nor a time like 10m or 2026-01-31T12:00", param, ctx)
+
+
 @click.command()
 @lab_options
 @click.option("--follow", "following", is_flag=True, help="Go on with what happens from now on; Ctrl-C ends it.")
 @click.option("-n", "--lines", default=200, show_default=True, help="How many of the last events.")
 @click.option(
-    "--since", type=click.IntRange(0), metavar="SEQ", help="All events after the one with this number instead."
+    "--since",
+    type=Since(),
+    metavar="SEQ|AGO|TIME",
+    help="All events after the one with this number instead; or since then: 90s, 10m, 2h, 3d, or 2026-01-31T12:00.",
 )
 @click.option(
     "--hear", multiple=True, metavar="SUBJECT", help="Only about this: host/ctrl-0, host/*, server/*; repeat it."
@@ -39,7 +70,7 @@ def events(
     name: str | None,
     following: bool,
     lines: int,
-    since: int | None,
+    since: int | Moment | None,
     hear: tuple[str, ...],
     as_json: bool,
 ) -> None:
@@ -53,16 +84,19 @@ def events(
 
 
 async def _show(
-    paths: LabPaths, following: bool, lines: int, since: int | None, hear: tuple[str, ...], as_json: bool
+    paths: LabPaths, following: bool, lines: int, since: int | Moment | None, hear: tuple[str, ...], as_json: bool
 ) -> None:
     shown = _Shown(as_json)
-    everything = since is None and "*" not in hear  # the last ones of a subject may be anywhere
-    start = since if since is not None else 0 if everything else -(lines + _BEFORE)
+    moment = since.at if isinstance(since, Moment) else 0.0
+    everything = (since is None and "*" not in hear) or isinstance(since, Moment)  # they may be anywhere
+    start = 0 if everything else since if isinstance(since, int) else -(lines + _BEFORE)
     told: deque[str] = deque(maxlen=lines if since is None else None)
     last = start
     async for one in lab_events(paths, EventsWanted(start, hear, follow=False)):
         last = one.seq if isinstance(one, Numbered) else one.before - 1
-        if (line := shown.line(one)) is not None and (since is not None or isinstance(one, Numbered)):
+        if (line := shown.line(one)) is None:
+            continue
+        if (isinstance(one, Numbered) and one.event.at >= moment) or isinstance(since, int):
             told.append(line)
     for line in told:
         click.echo(line)

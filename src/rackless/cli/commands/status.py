@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 from pathlib import Path
+from typing import Any
 
 import click
 from rich.console import Console
@@ -14,10 +16,14 @@ from rich.text import Text
 from rackless.cli import timeline_view
 from rackless.cli.options import json_option, lab_name, lab_options, print_json
 from rackless.codec import encode
+from rackless.diagnosis.chrome_trace import chrome_trace as trace_of
 from rackless.diagnosis.timeline import to_json
+from rackless.diagnosis.timeline_svg import timeline_svg
 from rackless.operations import lab as operations
+from rackless.operations.estimates import known_estimates
 from rackless.operations.lab import AbsentLab
 from rackless.operations.lab_events import host_timeline
+from rackless.operations.runs import choose, lab_runs
 from rackless.protocol.messages import LabStatus
 from rackless.run.paths import Roots
 
@@ -27,11 +33,48 @@ WATCH_EVERY = 2.0
 @click.command()
 @lab_options
 @click.option("--watch", is_flag=True, help="Show it again every two seconds; Ctrl-C ends it.")
-@click.option("--timeline", "as_timeline", is_flag=True, help="Show how long each phase of each host took.")
+@click.option(
+    "--timeline",
+    "as_timeline",
+    is_flag=True,
+    help="Show how long each phase of each host took, and what is usual here.",
+)
+@click.option(
+    "--chrome-trace",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Write every step of the last run as a trace that ui.perfetto.dev opens.",
+)
+@click.option(
+    "--svg",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Write every step of the last run as a picture.",
+)
+@click.option(
+    "--run", "number", default=-1, show_default=True, help="Another run than the last: `rackless compare --list`."
+)
 @json_option("One JSON object; with --watch, one a line.")
-def status(file: Path | None, name: str | None, watch: bool, as_timeline: bool, as_json: bool) -> None:
+def status(
+    file: Path | None,
+    name: str | None,
+    watch: bool,
+    as_timeline: bool,
+    chrome_trace: Path | None,
+    svg: Path | None,
+    number: int,
+    as_json: bool,
+) -> None:
     """Show what is there now."""
     lab, roots, console = lab_name(file, name), Roots.from_environment(), Console(highlight=False)
+    if chrome_trace is not None or svg is not None:
+        written = _write_run(lab, roots, number, chrome_trace, svg)
+        if as_json:
+            print_json(written)
+        else:
+            for place in written["files"]:
+                click.echo(f"{place}: {written['steps']} steps of run {written['run']}")
+        return
     show = _show_timeline if as_timeline else _show_status
     while True:
         show(lab, roots, console, clear=watch and console.is_terminal and not as_json, as_json=as_json)
@@ -51,13 +94,27 @@ def _show_status(lab: str, roots: Roots, console: Console, *, clear: bool, as_js
 
 
 def _show_timeline(lab: str, roots: Roots, console: Console, *, clear: bool, as_json: bool) -> None:
-    found = asyncio.run(host_timeline(lab, roots))
+    found, known = asyncio.run(host_timeline(lab, roots)), known_estimates(roots)
     if clear:
         console.clear()
     if as_json:
-        print_json(to_json(found))
-    else:
-        console.print(timeline_view.render(found))
+        print_json(to_json(found, known))
+        return
+    console.print(timeline_view.render(found, known))
+    for line in timeline_view.waits(found, known):
+        console.print(Text.assemble(("▸ ", "cyan"), line))
+
+
+def _write_run(lab: str, roots: Roots, number: int, chrome_trace: Path | None, svg: Path | None) -> dict[str, Any]:
+    run = choose(asyncio.run(lab_runs(lab, roots)), number, f"the lab {lab}")
+    written = []
+    if chrome_trace is not None:
+        chrome_trace.write_text(json.dumps(trace_of(lab, run, time.time())))
+        written.append(str(chrome_trace))
+    if svg is not None:
+        svg.write_text(timeline_svg(lab, run, time.time()))
+        written.append(str(svg))
+    return {"run": run.number, "steps": len(run.spans), "files": written}
 
 
 def render(found: LabStatus | AbsentLab, console: Console) -> None:

@@ -11,8 +11,10 @@ from rich.console import Console
 from rackless.cli import timeline_view
 from rackless.cli.options import lab_options, load_spec
 from rackless.cli.progress import interruptible, shown
+from rackless.diagnosis.estimates import step_key
 from rackless.events import Bus
 from rackless.operations import lab as operations
+from rackless.operations.estimates import known_estimates
 from rackless.operations.lab_events import host_timeline
 from rackless.plan.stages import GOALS
 from rackless.run.paths import Roots
@@ -42,9 +44,10 @@ def up(
     spec = load_spec(file, name)
     bus = Bus()
     roots = Roots.from_environment()
+    estimates, servers = known_estimates(roots), sum(group.count for group in spec.servers.values())
     with (
         interruptible(lambda: operations.describe_left(spec.name, roots), spec.name),
-        shown(bus, as_json=as_json, quiet=quiet),
+        shown(bus, as_json=as_json, quiet=quiet, usual=lambda event: estimates.usual(step_key(event, servers))),
     ):
         asyncio.run(operations.up(spec, roots, bus, goal=goal, install=not no_install, replace=replace))
         if spec.cluster.method is Method.IPI and goal == GOALS[-1]:
@@ -53,4 +56,4 @@ def up(
             asyncio.run(install_lab(spec, roots, bus))
     provisioned = spec.cluster.method is Method.DIRECT and GOALS.index(goal) >= GOALS.index("hosts")
     if provisioned and not as_json and not quiet:
-        Console(highlight=False).print(timeline_view.render(asyncio.run(host_timeline(spec.name, roots))))
+        Console(highlight=False).print(timeline_view.render(asyncio.run(host_timeline(spec.name, roots)), estimates))

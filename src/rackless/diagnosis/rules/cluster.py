@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from rackless.controllers.nodes.judging import BOOTSTRAPPERS_OF_ONE, CLIENT, NODE, NODES, SERVING
 from rackless.diagnosis.lab_evidence import LabEvidence
+from rackless.diagnosis.remedy import Cure
 from rackless.diagnosis.rule import CauseRule, Depth, Evidence, RootCause
 from rackless.protocol.messages import Record
+from rackless.trust.requests import read_request
 
 
 def _vip_two(seen: LabEvidence) -> Iterator[RootCause]:
@@ -99,12 +102,47 @@ def _node_not_ready(seen: LabEvidence) -> Iterator[RootCause]:
         )  # fmt: skip
 
 
-def _pending_request(seen: LabEvidence) -> Iterator[RootCause]:
+def _pending(seen: LabEvidence) -> Iterator[tuple[Record, dict[str, Any], str]]:
+    """(request, its spec, the server of this lab that asks by its own name, if it is one) of those that nobody decided."""
+    servers = {server.name for server in seen.status.servers} if seen.status else set()
     for request in seen.requests:
         status: Any = request.get("status") or {}
-        if status.get("conditions") or status.get("certificate"):
+        if not status.get("conditions") and not status.get("certificate"):
+            spec: Any = request.get("spec") or {}
+            name = _asked_for(spec)
+            yield request, spec, name if name in servers and _is_its_own(spec, name) else ""
+
+
+def _asked_for(spec: dict[str, Any]) -> str:
+    try:
+        asked = read_request(str(spec.get("request") or ""))
+    except ValueError:
+        return ""
+    return asked.name.removeprefix(NODE) if asked.name.startswith(NODE) and asked.organizations == (NODES,) else ""
+
+
+def _is_its_own(spec: dict[str, Any], name: str) -> bool:
+    """Who asks proved to the API to be this node: by a certificate of before, or by the token that was made for it alone."""
+    if spec.get("signerName") not in (CLIENT, SERVING):
+        return False
+    return spec.get("username") == NODE + name or BOOTSTRAPPERS_OF_ONE + name in (spec.get("groups") or ())
+
+
+def _own_request(seen: LabEvidence) -> Iterator[RootCause]:
+    for request, spec, server in _pending(seen):
+        if server:
+            yield RootCause(
+                f"csr/{_name(request)}", f"nobody approves a certificate of {server}, which is a server of this lab",
+                (Evidence("CertificateSigningRequest", f"{spec.get('username')} asks {spec.get('signerName')}"),),
+                f"`kubectl describe csr {_name(request)}` says why; `kubectl certificate approve {_name(request)}`",
+                str(spec.get("request")),
+            )  # fmt: skip
+
+
+def _strange_request(seen: LabEvidence) -> Iterator[RootCause]:
+    for request, spec, server in _pending(seen):
+        if server:
             continue
-        spec: Any = request.get("spec") or {}
         asked = f"{spec.get('username')} asks {spec.get('signerName')}"
         yield RootCause(
             f"csr/{_name(request)}", f"nobody approves a certificate: {asked}, and is no Machine of this cluster",
@@ -133,6 +171,9 @@ RULES: tuple[CauseRule[LabEvidence], ...] = (
     CauseRule("cluster/vip-not-ready", "the API's address refuses", Depth.CLUSTER, _vip_not_ready),
     CauseRule("cluster/etcd-member", "one control plane is missing", Depth.CLUSTER, _member_down),
     CauseRule("cluster/node-not-ready", "`kubectl get nodes` says NotReady", Depth.CLUSTER, _node_not_ready),
-    CauseRule("cluster/csr-pending", "a node does not join", Depth.MACHINE, _pending_request),
+    CauseRule(
+        "cluster/csr-ours", "a node of the lab does not join", Depth.MACHINE, _own_request, cure=Cure.APPROVE_REQUEST
+    ),
+    CauseRule("cluster/csr-pending", "a stranger does not join", Depth.MACHINE, _strange_request),
     CauseRule("machine/no-host", "a MachineSet does not grow", Depth.MACHINE, _no_host),
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from rackless.diagnosis.installer_run import InstallerLine, InstallerRun
 from rackless.diagnosis.rule import CauseRule, Depth, Evidence, RootCause
@@ -19,56 +20,57 @@ def _said(run: InstallerRun, *lines: InstallerLine) -> tuple[Evidence, ...]:
     return tuple(Evidence(run.source, line.message, line.at) for line in lines)
 
 
-def _api_never_up(run: InstallerRun, fits: str, message: str, remedy: str) -> Iterator[RootCause]:
-    if (ended := run.last(_NO_API, "error")) and re.search(fits, ended[1]["why"]):
-        line, found = ended
-        address = re.search(r"dial tcp (?:lookup )?(\S+?):?(?:\d+)?:? ", found["why"] + " ")
-        words = {"name": found["name"], "address": address[1] if address else "its address"}
-        waited = run.last("for the Kubernetes API at")
-        lines = (*((waited[0],) if waited else ()), line)
-        yield RootCause("cluster/api", message.format(**words), _said(run, *lines), remedy.format(**words))
+@dataclass(frozen=True, slots=True)
+class ApiFailure:
+    """How the API's address answered when the installer gave up waiting for it."""
+
+    rule: str
+    symptom: str
+    depth: Depth
+    pattern: str
+    """In the words of Go's dialler."""
+    sentence: str
+    """`{name}` is the API's name, `{address}` its address."""
+    remedy: str
+    untried: str = ""
 
 
-def _vip_nobody(run: InstallerRun) -> Iterator[RootCause]:
-    yield from _api_never_up(
-        run, "no route to host",
-        "the API never came up: nobody answers for {address} on the network, so no bootstrap machine has taken the API VIP",
-        "look at the bootstrap machine's console (`virsh console`): did it boot, get an address in the machine network, and start "
-        "keepalived? Is the bridge that the installer was given the machine network's?",
-    )  # fmt: skip
-
-
-def _api_refused(run: InstallerRun) -> Iterator[RootCause]:
-    yield from _api_never_up(
-        run, "connection refused",
-        "the API never came up: {address} is held by a machine on which no API server listens",
-        "on the bootstrap machine: `journalctl -b -u bootkube -u release-image`; a failed image pull is the usual cause. If it "
-        "is not the bootstrap machine that holds {address}, another machine does: compare its MAC (`ip neigh show {address}`)",
-    )  # fmt: skip
-
-
-def _api_silent(run: InstallerRun) -> Iterator[RootCause]:
-    yield from _api_never_up(
-        run, r"i/o timeout|deadline exceeded|Client\.Timeout",
-        "the API never came up: {address} does not answer at all",
-        "a firewall between this computer and {address} drops port 6443, or a route leads elsewhere: `ip route get {address}`",
-    )  # fmt: skip
-
-
-def _api_unknown_name(run: InstallerRun) -> Iterator[RootCause]:
-    yield from _api_never_up(
-        run, "no such host",
+API_FAILURES: tuple[ApiFailure, ...] = (
+    ApiFailure("installer/api-name-unknown", "the API's name does not resolve", Depth.NETWORK, "no such host",
         "the name {name} does not resolve on this computer",
         "add an A record for {name} with the API VIP to the DNS server of this computer, then wait again",
-    )  # fmt: skip
-
-
-def _api_certificate(run: InstallerRun) -> Iterator[RootCause]:
-    yield from _api_never_up(
-        run, "x509|certificate",
+        "written from the words of Go's resolver"),
+    ApiFailure("installer/api-vip-nobody", "no route to the API VIP", Depth.NETWORK, "no route to host",
+        "the API never came up: nobody answers for {address} on the network, so no bootstrap machine has taken the API VIP",
+        "look at the bootstrap machine's console (`virsh console`): did it boot, get an address in the machine network, and start "
+        "keepalived? Is the bridge that the installer was given the machine network's?"),
+    ApiFailure("installer/api-silent", "the API VIP does not answer", Depth.NETWORK,
+        r"i/o timeout|deadline exceeded|Client\.Timeout",
+        "the API never came up: {address} does not answer at all",
+        "a firewall between this computer and {address} drops port 6443, or a route leads elsewhere: `ip route get {address}`",
+        "written from the words of Go's dialler"),
+    ApiFailure("installer/api-refused", "the API's port is closed", Depth.CLUSTER, "connection refused",
+        "the API never came up: {address} is held by a machine on which no API server listens",
+        "on the bootstrap machine: `journalctl -b -u bootkube -u release-image`; a failed image pull is the usual cause. If it "
+        "is not the bootstrap machine that holds {address}, another machine does: compare its MAC (`ip neigh show {address}`)"),
+    ApiFailure("installer/api-certificate", "another certificate at the API VIP", Depth.NETWORK, "x509|certificate",
         "another server answers at {name}: its certificate is not this cluster's",
         "the API VIP is in use by another cluster or machine, or clocks differ by more than the certificate's validity",
-    )  # fmt: skip
+        "written from the words of Go's TLS"),
+)  # fmt: skip
+
+
+def _api_rule(one: ApiFailure) -> CauseRule[InstallerRun]:
+    def find(run: InstallerRun) -> Iterator[RootCause]:
+        if (ended := run.last(_NO_API, "error")) and re.search(one.pattern, ended[1]["why"]):
+            line, found = ended
+            address = re.search(r"dial tcp (?:lookup )?(\S+?):?(?:\d+)?:? ", found["why"] + " ")
+            words = {"name": found["name"], "address": address[1] if address else "its address"}
+            waited = run.last("for the Kubernetes API at")
+            lines = (*((waited[0],) if waited else ()), line)
+            yield RootCause("cluster/api", one.sentence.format(**words), _said(run, *lines), one.remedy.format(**words))
+
+    return CauseRule(one.rule, one.symptom, one.depth, find, one.untried)
 
 
 def _hosts_in_error(run: InstallerRun) -> Iterator[RootCause]:
@@ -141,66 +143,69 @@ def _operators(run: InstallerRun) -> Iterator[RootCause]:
     )
 
 
-def _bootstrap_failed(run: InstallerRun, fits: str, subject: str, message: str, remedy: str) -> Iterator[RootCause]:
-    if (ended := run.last(_BOOTSTRAP, "error", "fatal")) and (found := re.search(fits, ended[1]["why"])):
-        words = {"found": found[0], **{name: value or "" for name, value in found.groupdict().items()}}
-        yield RootCause(subject, message.format(**words), _said(run, ended[0]), remedy)
+@dataclass(frozen=True, slots=True)
+class BootstrapFailure:
+    """Why the bootstrap machine could not be made: libvirt's words, or the download's."""
+
+    rule: str
+    symptom: str
+    depth: Depth
+    pattern: str
+    subject: str
+    sentence: str
+    """`{found}` is what fits, beside the groups of the pattern."""
+    remedy: str
+    before: str = ""
+    """A line of the log that belongs to it, where there is one."""
+    untried: str = ""
 
 
-def _iso_not_found(run: InstallerRun) -> Iterator[RootCause]:
-    yield from _bootstrap_failed(
-        run, r"bad status: (?P<code>\d{3})", "bootstrap/iso",
+BOOTSTRAP_FAILURES: tuple[BootstrapFailure, ...] = (
+    BootstrapFailure("installer/no-kvm", "the bootstrap machine does not start", Depth.HYPERVISOR,
+        "host-passthrough", "bootstrap/hypervisor",
+        "the bootstrap machine needs KVM, and this hypervisor has none that works",
+        "check /dev/kvm (`rackless doctor` tries it with a small guest) and nested virtualisation; without it the installer cannot "
+        "make its bootstrap machine"),
+    BootstrapFailure("installer/iso-not-found", "the live ISO's server says no", Depth.NETWORK,
+        r"bad status: (?P<code>\d{3})", "bootstrap/iso",
         "the server of the bootstrap's live ISO answered {code}",
-        "check OPENSHIFT_INSTALL_OS_IMAGE_OVERRIDE, or the mirror that serves the image",
-    )  # fmt: skip
-
-
-def _iso_not_fetched(run: InstallerRun) -> Iterator[RootCause]:
-    refused = run.last("Failed to extract base ISO from release payload")
-    for cause in _bootstrap_failed(
-        run, r"failed to download base ISO image (?P<url>\S+?):? ", "bootstrap/iso",
+        "check OPENSHIFT_INSTALL_OS_IMAGE_OVERRIDE, or the mirror that serves the image"),
+    BootstrapFailure("installer/iso-not-fetched", "the live ISO cannot be downloaded", Depth.NETWORK,
+        r"failed to download base ISO image (?P<url>\S+?):? ", "bootstrap/iso",
         "the bootstrap's live ISO could not be fetched from {url}",
         "this computer must reach the address, or the image must come from the release payload, for which `oc` on the PATH and a "
         "pull secret that the registry takes are needed",
-    ):  # fmt: skip
-        before = _said(run, refused[0]) if refused else ()
-        yield RootCause(cause.subject, cause.message, before + cause.evidence, cause.remedy)
-
-
-def _iso_not_an_installers(run: InstallerRun) -> Iterator[RootCause]:
-    yield from _bootstrap_failed(
-        run, "COREOS_KARG_EMBED_AREA", "bootstrap/iso",
+        before="Failed to extract base ISO from release payload"),
+    BootstrapFailure("installer/iso-unsuitable", "the live ISO cannot be prepared", Depth.NETWORK,
+        "COREOS_KARG_EMBED_AREA", "bootstrap/iso",
         "the live ISO has no room for the installer's kernel arguments: it is no CoreOS live ISO, or one that was changed",
-        "take the live ISO of the release as it is",
-    )  # fmt: skip
-
-
-def _no_kvm(run: InstallerRun) -> Iterator[RootCause]:
-    yield from _bootstrap_failed(
-        run, "host-passthrough", "bootstrap/hypervisor",
-        "the bootstrap machine needs KVM, and this hypervisor has none that works",
-        "check /dev/kvm (`rackless doctor` tries it with a small guest) and nested virtualisation; without it the installer cannot "
-        "make its bootstrap machine",
-    )  # fmt: skip
-
-
-def _bootstrap_other(run: InstallerRun) -> Iterator[RootCause]:
-    known = (_iso_not_found, _iso_not_fetched, _iso_not_an_installers, _no_kvm, _domain_gone)
-    if any(list(rule(run)) for rule in known):
-        return
-    yield from _bootstrap_failed(
-        run, r".+", "bootstrap/machine",
+        "take the live ISO of the release as it is"),
+    BootstrapFailure("installer/bootstrap-gone", "`destroy bootstrap` finds nothing", Depth.PERSON,
+        r"Domain not found: no domain with matching name '(?P<name>[^']+)'", "bootstrap/machine",
+        "there is no bootstrap machine {name} to destroy: it was never made, or is gone already",
+        "nothing is left to do for it; a storage pool of the same name may remain: `virsh pool-list --all`"),
+    BootstrapFailure("installer/bootstrap-not-made", "libvirt refuses the bootstrap machine", Depth.HYPERVISOR,
+        r".+", "bootstrap/machine",
         "the bootstrap machine could not be made: {found}",
         "these are libvirt's words: look at its log, its pools and its bridges (`virsh pool-list`, `virsh net-list`)",
-    )  # fmt: skip
+        untried="only refusals of other rules were recorded"),
+)  # fmt: skip
+"""The first that fits is the cause."""
 
 
-def _domain_gone(run: InstallerRun) -> Iterator[RootCause]:
-    yield from _bootstrap_failed(
-        run, r"Domain not found: no domain with matching name '(?P<name>[^']+)'", "bootstrap/machine",
-        "there is no bootstrap machine {name} to destroy: it was never made, or is gone already",
-        "nothing is left to do for it; a storage pool of the same name may remain: `virsh pool-list --all`",
-    )  # fmt: skip
+def _bootstrap_rule(one: BootstrapFailure) -> CauseRule[InstallerRun]:
+    def find(run: InstallerRun) -> Iterator[RootCause]:
+        if (ended := run.last(_BOOTSTRAP, "error", "fatal")) is None:
+            return
+        fits = ((other, re.search(other.pattern, ended[1]["why"])) for other in BOOTSTRAP_FAILURES)
+        first, found = next(((other, match) for other, match in fits if match is not None), (None, None))
+        if first is one and found is not None:
+            words = {"found": found[0], **{name: value or "" for name, value in found.groupdict().items()}}
+            before = run.last(one.before) if one.before else None
+            lines = (*((before[0],) if before else ()), ended[0])
+            yield RootCause(one.subject, one.sentence.format(**words), _said(run, *lines), one.remedy)
+
+    return CauseRule(one.rule, one.symptom, one.depth, find, one.untried)
 
 
 def _empty_folder(run: InstallerRun) -> Iterator[RootCause]:
@@ -239,26 +244,13 @@ def _no_console(run: InstallerRun) -> Iterator[RootCause]:
 
 
 RULES: tuple[CauseRule[InstallerRun], ...] = (
-    CauseRule("installer/no-kvm", "the bootstrap machine does not start", Depth.HYPERVISOR, _no_kvm),
-    CauseRule("installer/bootstrap-not-made", "libvirt refuses the bootstrap machine", Depth.HYPERVISOR, _bootstrap_other,
-         untried="only refusals of other rules were recorded"),
-    CauseRule("installer/iso-not-found", "the live ISO's server says no", Depth.NETWORK, _iso_not_found),
-    CauseRule("installer/iso-not-fetched", "the live ISO cannot be downloaded", Depth.NETWORK, _iso_not_fetched),
-    CauseRule("installer/iso-unsuitable", "the live ISO cannot be prepared", Depth.NETWORK, _iso_not_an_installers),
-    CauseRule("installer/api-name-unknown", "the API's name does not resolve", Depth.NETWORK, _api_unknown_name,
-         untried="written from the words of Go's resolver"),
-    CauseRule("installer/api-vip-nobody", "no route to the API VIP", Depth.NETWORK, _vip_nobody),
-    CauseRule("installer/api-silent", "the API VIP does not answer", Depth.NETWORK, _api_silent,
-         untried="written from the words of Go's dialler"),
-    CauseRule("installer/api-refused", "the API's port is closed", Depth.CLUSTER, _api_refused),
-    CauseRule("installer/api-certificate", "another certificate at the API VIP", Depth.NETWORK, _api_certificate,
-         untried="written from the words of Go's TLS"),
+    *map(_bootstrap_rule, BOOTSTRAP_FAILURES),
+    *map(_api_rule, API_FAILURES),
     CauseRule("installer/host-error", "a control plane's host is in error", Depth.HOST, _hosts_in_error),
     CauseRule("installer/hosts-slow", "the control plane takes longer than the installer waits", Depth.HOST, _hosts_too_slow,
          untried="no run was recorded in which hosts were merely slow"),
     CauseRule("installer/bootstrap-incomplete", "bootstrapping does not end", Depth.CLUSTER, _bootstrap_stuck),
     CauseRule("installer/operators", "operators are not available", Depth.CLUSTER, _operators),
-    CauseRule("installer/bootstrap-gone", "`destroy bootstrap` finds nothing", Depth.PERSON, _domain_gone),
     CauseRule("installer/folder-empty", "a verb finds no cluster in its folder", Depth.PERSON, _empty_folder),
     CauseRule("installer/no-console", "a warning at the end", Depth.PERSON, _no_console),
     CauseRule("installer/interrupted", "the run was stopped", Depth.PERSON, _interrupted),

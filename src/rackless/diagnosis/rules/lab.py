@@ -6,8 +6,13 @@ from collections.abc import Iterator
 
 from rackless.diagnosis.blackouts import FULL
 from rackless.diagnosis.lab_evidence import LabEvidence
+from rackless.diagnosis.remedy import Cure
 from rackless.diagnosis.rule import CauseRule, Depth, Evidence, RootCause
+from rackless.events import count
+from rackless.run.supervise import HOPELESS
 
+STEADY_SECONDS = 60.0
+"""A program that has been started three times and runs for less may be about to end again."""
 SCARCE_MEMORY = 128 << 20
 """Bytes; below it the kernel is about to end a process, and a QEMU is the largest."""
 
@@ -32,8 +37,17 @@ def _no_memory(seen: LabEvidence) -> Iterator[RootCause]:
         )
 
 
+def _daemon_restarts(seen: LabEvidence) -> Iterator[RootCause]:
+    if seen.daemon == "not running" and seen.kept:
+        yield RootCause(
+            "lab/labd", "the lab's daemon ended, and is being started again",
+            (Evidence("control socket", "nobody answers"), Evidence("holder", "it runs, and keeps the daemon running")),
+            "ask again in a few seconds; if it ends whenever it starts, `rackless logs labd` says why",
+        )  # fmt: skip
+
+
 def _daemon_gone(seen: LabEvidence) -> Iterator[RootCause]:
-    if seen.daemon == "not running":
+    if seen.daemon == "not running" and not seen.kept:
         last = (Evidence("journal", f"the last `up` was cut off at: {seen.interrupted}"),) if seen.interrupted else ()
         yield RootCause(
             "lab/labd",
@@ -70,6 +84,35 @@ def _part_down(seen: LabEvidence) -> Iterator[RootCause]:
             )  # fmt: skip
 
 
+def _part_dies_again(seen: LabEvidence) -> Iterator[RootCause]:
+    for part in seen.status.parts if seen.status else ():
+        young = part.up_seconds is not None and part.up_seconds < STEADY_SECONDS
+        if part.running and young and part.restarts >= HOPELESS:
+            log = (Evidence("log", part.log),) if part.log else ()
+            yield RootCause(
+                f"part/{part.name}", f"{part.name} does not stay up: it was started {part.restarts} times, and {part.reason}",
+                (Evidence("labd", f"it runs for {part.up_seconds:.0f} s now"), *log),
+                f"its log says why: `rackless logs {part.name}`",
+            )  # fmt: skip
+
+
+def _certificates_over(seen: LabEvidence) -> Iterator[RootCause]:
+    if seen.expired:
+        yield RootCause(
+            "lab/certificates", f"{count(len(seen.expired), 'certificate')} of the lab ended: whoever asks for them is refused",
+            tuple(Evidence(f"secrets/{file}", "it is no longer valid", ended) for file, ended in seen.expired),
+            "`rackless up` makes those of the lab's own programs anew; a node renews its own when it runs and the clock is right",
+        )  # fmt: skip
+
+
+def _other_version(seen: LabEvidence) -> Iterator[RootCause]:
+    if seen.build:
+        yield RootCause(
+            "lab/labd", "the lab's daemon is of another version than this command",
+            (Evidence("control socket", seen.build),), "`rackless up` starts it anew; servers run on meanwhile",
+        )  # fmt: skip
+
+
 def _fault_asked_for(seen: LabEvidence) -> Iterator[RootCause]:
     for fault in seen.status.faults if seen.status else ():
         if fault.happened:
@@ -82,9 +125,25 @@ def _fault_asked_for(seen: LabEvidence) -> Iterator[RootCause]:
 RULES: tuple[CauseRule[LabEvidence], ...] = (
     CauseRule("lab/no-room", "servers stop, writes fail", Depth.HYPERVISOR, _no_room),
     CauseRule("lab/no-memory", "servers are killed", Depth.HYPERVISOR, _no_memory),
-    CauseRule("lab/daemon-gone", "commands say that the daemon does not run", Depth.DAEMON, _daemon_gone),
-    CauseRule("lab/part-down", "libvirtd, dnsmasq, Ironic or the API does not answer", Depth.DAEMON, _part_down),
+    CauseRule("lab/daemon-restarts", "commands say that the daemon does not run", Depth.DAEMON, _daemon_restarts),
+    CauseRule(
+        "lab/daemon-gone",
+        "commands say that the daemon does not run",
+        Depth.DAEMON,
+        _daemon_gone,
+        cure=Cure.START_DAEMON,
+    ),
+    CauseRule(
+        "lab/part-down",
+        "libvirtd, dnsmasq, Ironic or the API does not answer",
+        Depth.DAEMON,
+        _part_down,
+        cure=Cure.START_PARTS,
+    ),
+    CauseRule("lab/part-dies-again", "a program answers now and then", Depth.DAEMON, _part_dies_again),
+    CauseRule("lab/certificates-over", "TLS is refused after a long stop", Depth.DAEMON, _certificates_over),
     CauseRule("lab/fault-asked-for", "a BMC misbehaves", Depth.BMC, _fault_asked_for),
+    CauseRule("lab/other-version", "commands misunderstand the daemon", Depth.PERSON, _other_version),
     CauseRule("lab/up-cut-off", "something is missing", Depth.PERSON, _cut_off),
     CauseRule("lab/stopped", "nothing runs", Depth.PERSON, _stopped),
 )

@@ -8,74 +8,129 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
+from rackless.diagnosis.blackouts import FULL
 from rackless.diagnosis.lab_evidence import LabEvidence
+from rackless.diagnosis.remedy import Cure
 from rackless.diagnosis.rule import CauseRule, Depth, Evidence, RootCause
 
 _CONSOLE = "`rackless console {host}` shows all of it"
+_RETRY = "then `rackless host retry {host}`"
 
-PATTERNS: tuple[tuple[str, Depth, str, str, str], ...] = (
-    ("host/no-room", Depth.HYPERVISOR, r"there is no room left on this computer",
-     "{host} stopped because this computer's disk is full", "make room; it goes on by itself"),
-    ("host/server-off", Depth.HOST, r"the server went off, and stayed off",
-     "{host} was switched off while it was being installed, and stayed off",
-     "`rackless power {host} on`, then `rackless host retry {host}`; `rackless events` says who switched it"),
-    ("host/bmc-login", Depth.BMC, r"the BMC does not let us in",
-     "the BMC of {host} does not take the user name and password in its record",
-     "compare them with the BMC's own (they are in the Secret that the host's record names), then `rackless host retry {host}`"),
-    ("host/bmc-silent", Depth.BMC, r"the BMC does not answer",
-     "the BMC of {host} does not answer",
-     "try its address from inside the lab (`rackless exec -- curl -k ADDRESS`): a missing route and a firewall look the same"),
-    ("host/media-refused", Depth.BMC, r"could not take in the image that the server is to boot from",
-     "the BMC of {host} could not fetch or mount the boot image",
-     "the BMC fetches it itself: it must reach the image's address, and have a free drive"),
-    ("host/bmc-error", Depth.BMC, r"the BMC answers with an error of its own",
-     "the BMC of {host} answers with an error of its own", "its log may say why; many need a moment after a restart"),
-    ("host/power", Depth.BMC, r"did not switch although its BMC was told to",
-     "{host} did not switch although its BMC was told to",
-     "`rackless power {host} on` by hand; `rackless events` shows what it was told"),
-    ("host/checksum", Depth.HOST, r"the image is not the one its checksum says",
-     "the image for {host} is not the one its checksum says", "compute the checksum again over the file that the URL serves"),
-    ("host/image-memory", Depth.HOST, r"not enough memory to take the image in",
-     "{host} has not enough memory to take the image in", "give it more memory, or a raw image, which is written as it arrives"),
-    ("host/disk-small", Depth.HOST, r"disk is too small for the image",
-     "the disk of {host} is too small for the image", "give it a larger disk, or name a larger one with rootDeviceHints"),
-    ("host/no-root-device", Depth.HOST, r"no disk like the one its rootDeviceHints describe",
-     "{host} has no disk like the one its rootDeviceHints describe", "compare them with `rackless host show {host}`"),
-    ("host/image-format", Depth.HOST, r"image cannot be read as what it is said to be",
-     "the image for {host} is not in the format it is said to be", "`qemu-img info` tells what the file is"),
-    ("host/image-fetch", Depth.NETWORK, r"the image could not be fetched|stopped in the middle of it",
-     "the image for {host} could not be fetched", "open its URL from inside the lab (`rackless exec -- curl -I URL`)"),
-    ("host/dhcp-nothing-to-offer", Depth.NETWORK, r"DHCP was asked and had nothing to offer",
-     "{host} asked for an address on the provisioning network, and DHCP had none for it",
-     "the pool is used up or the MAC is not the one in the host's record: compare `bootMACAddress` with the server's"),
-    ("host/dhcp-not-asked", Depth.NETWORK, r"on the provisioning network DHCP was not asked(?=.*no kernel on the console)",
-     "{host} never asked for an address on the provisioning network: it booted from something else",
-     "boot order, or a NIC that is on another network. " + _CONSOLE),
-    ("host/no-kernel", Depth.HOST, r"no kernel on the console",
-     "{host} is on, but no kernel ever started: the firmware did not boot what it was given",
-     "boot mode (UEFI or BIOS), Secure Boot, or an image that is not bootable. " + _CONSOLE),
-    ("host/agent-silent", Depth.HOST, r"a kernel started; the agent never called",
-     "{host} booted a kernel, and its agent never called Ironic",
-     "it has no address, no route to Ironic, or a wrong clock or certificate. " + _CONSOLE),
-    ("host/agent-lost", Depth.HOST, r"a kernel started; the agent last called",
-     "the agent on {host} called, and then was not heard of in time", "the server hangs or is very slow. " + _CONSOLE),
+
+@dataclass(frozen=True, slots=True)
+class ErrorPattern:
+    rule: str
+    depth: Depth
+    pattern: str
+    sentence: str
+    """`{host}`, and the names of groups in the pattern."""
+    remedy: str
+    cure: Cure | None = None
+    untried: str = ""
+
+
+PATTERNS: tuple[ErrorPattern, ...] = (
+    ErrorPattern("host/no-room", Depth.HYPERVISOR, r"there is no room left on this computer",
+        "{host} stopped because this computer's disk is full", "make room; it goes on by itself", Cure.RETRY_HOST),
+    ErrorPattern("host/server-off", Depth.HOST, r"the server went off, and stayed off",
+        "{host} was switched off while it was being installed, and stayed off",
+        "`rackless power {host} on`, " + _RETRY + "; `rackless events` says who switched it"),
+    ErrorPattern("host/bmc-login", Depth.BMC, r"the BMC does not let us in",
+        "the BMC of {host} does not take the user name and password in its record",
+        "compare them with the BMC's own (they are in the Secret that the host's record names), " + _RETRY
+        + "; a BMC may also lock an account for a while after wrong passwords"),
+    ErrorPattern("host/bmc-certificate", Depth.BMC, r"the BMC does not answer(?=.*certificate verify failed)",
+        "the certificate of the BMC of {host} is not believed",
+        "let its record say `disableCertificateVerification: true`, or give the BMC a certificate of the lab's CA",
+        untried="written from the words of Python's TLS"),
+    ErrorPattern("host/bmc-refused", Depth.BMC, r"the BMC does not answer(?=.*Connection refused)",
+        "nothing listens at the address and port of the BMC of {host}",
+        "the address or the port in its record is another machine's, or the BMC's web server is off", Cure.RETRY_HOST),
+    ErrorPattern("host/bmc-no-route", Depth.NETWORK, r"the BMC does not answer(?=.*(No route to host|Network is unreachable))",
+        "there is no way to the BMC of {host}",
+        "nobody at its address, or a route is missing: `rackless exec -- ip route get ADDRESS`", Cure.RETRY_HOST),
+    ErrorPattern("host/bmc-ipmi", Depth.BMC, r"the BMC does not answer by IPMI",
+        "the BMC of {host} does not answer by IPMI, or does not let us in",
+        "try it from inside the lab: `rackless exec -- ipmitool -I lanplus -H ADDRESS -U USER power status`", Cure.RETRY_HOST),
+    ErrorPattern("host/bmc-silent", Depth.BMC, r"the BMC does not answer",
+        "the BMC of {host} does not answer",
+        "try its address from inside the lab (`rackless exec -- curl -k ADDRESS`): a firewall that drops looks the same",
+        Cure.RETRY_HOST),
+    ErrorPattern("host/media-refused", Depth.BMC, r"could not take in the image that the server is to boot from",
+        "the BMC of {host} could not fetch or mount the boot image",
+        "the BMC fetches it itself: it must reach the image's address, and have a free drive", Cure.RETRY_HOST),
+    ErrorPattern("host/bmc-error", Depth.BMC, r"the BMC answers with an error of its own",
+        "the BMC of {host} answers with an error of its own", "its log may say why; many need a moment after a restart",
+        Cure.RETRY_HOST),
+    ErrorPattern("host/power", Depth.BMC, r"did not switch although its BMC was told to",
+        "{host} did not switch although its BMC was told to",
+        "`rackless power {host} on` by hand; `rackless events` shows what it was told", Cure.RETRY_HOST),
+    ErrorPattern("host/checksum", Depth.HOST, r"the image is not the one its checksum says",
+        "the image for {host} is not the one its checksum says", "compute the checksum again over the file that the URL serves"),
+    ErrorPattern("host/image-memory", Depth.HOST, r"not enough memory to take the image in",
+        "{host} has not enough memory to take the image in", "give it more memory, or a raw image, which is written as it arrives"),
+    ErrorPattern("host/disk-small", Depth.HOST, r"disk is too small for the image",
+        "the disk of {host} is too small for the image", "give it a larger disk, or name a larger one with rootDeviceHints"),
+    ErrorPattern("host/no-root-device", Depth.HOST, r"no disk like the one its rootDeviceHints describe",
+        "{host} has no disk like the one its rootDeviceHints describe", "compare them with `rackless host show {host}`"),
+    ErrorPattern("host/image-format", Depth.HOST, r"image cannot be read as what it is said to be",
+        "the image for {host} is not in the format it is said to be", "`qemu-img info` tells what the file is"),
+    ErrorPattern("host/image-fetch", Depth.NETWORK, r"the image could not be fetched|stopped in the middle of it",
+        "the image for {host} could not be fetched", "open its URL from inside the lab (`rackless exec -- curl -I URL`)"),
+    ErrorPattern("host/dhcp-wrong-network", Depth.NETWORK, r"DHCP had no range for the network that it was asked on",
+        "{host} asked for an address, and DHCP has none for the network that it asked on",
+        "its NIC is on another network than its record says, or the DHCP range is: `rackless exec -- ip address`"),
+    ErrorPattern("host/dhcp-leased-to-another", Depth.NETWORK, r"address (?P<address>\S+) is leased to (?P<mac>[0-9a-f:]{17})",
+        "the address {address} that is meant for {host} is leased to {mac}",
+        "whose MAC is that? Give that machine another address, or wait until its lease ends"),
+    ErrorPattern("host/dhcp-no-address", Depth.NETWORK, r"nothing to offer: no address available",
+        "{host} asked for an address on the provisioning network, and DHCP has none free for its MAC",
+        "the pool is used up, or the MAC is not the one in the host's record: compare `bootMACAddress` with the server's"),
+    ErrorPattern("host/dhcp-nothing-to-offer", Depth.NETWORK, r"DHCP was asked and had nothing to offer",
+        "{host} asked for an address on the provisioning network, and DHCP had none for it",
+        "`rackless logs network-boot` has what dnsmasq said"),
+    ErrorPattern("host/secure-boot", Depth.HOST, r"no kernel on the console(?=.*(: Access Denied|Security Violation))",
+        "Secure Boot on {host} denies what it was given to boot: it is not signed by a key that the firmware knows",
+        "boot a signed loader (shim), or switch Secure Boot off for the server. " + _CONSOLE),
+    ErrorPattern("host/not-bootable", Depth.HOST,
+        r"no kernel on the console(?=.*(No bootable option or device was found|No bootable device|Boot failed: not a bootable disk"
+        r"|Could not read from CDROM|Shell> ?$))",
+        "the firmware of {host} found nothing that it can boot",
+        "an image for the other boot mode (UEFI or BIOS) looks like this, and so does an empty drive. " + _CONSOLE),
+    ErrorPattern("host/dhcp-not-asked", Depth.NETWORK,
+        r"on the provisioning network DHCP was not asked(?=.*no kernel on the console)",
+        "{host} never asked for an address on the provisioning network: it booted from something else",
+        "boot order, or a NIC that is on another network. " + _CONSOLE, Cure.RESTART_SERVER),
+    ErrorPattern("host/no-kernel", Depth.HOST, r"no kernel on the console",
+        "{host} is on, but no kernel ever started: the firmware did not boot what it was given",
+        "boot mode (UEFI or BIOS), Secure Boot, or an image that is not bootable. " + _CONSOLE, Cure.RESTART_SERVER),
+    ErrorPattern("host/agent-silent", Depth.HOST, r"a kernel started; the agent never called",
+        "{host} booted a kernel, and its agent never called Ironic",
+        "it has no address, no route to Ironic, or a wrong clock or certificate. " + _CONSOLE, Cure.RESTART_SERVER),
+    ErrorPattern("host/agent-lost", Depth.HOST, r"a kernel started; the agent last called",
+        "the agent on {host} called, and then was not heard of in time", "the server hangs or is very slow. " + _CONSOLE,
+        Cure.RESTART_SERVER),
 )  # fmt: skip
-"""(rule, depth, pattern, sentence, remedy) in the order in which they are tried."""
+"""In the order in which they are tried."""
 
 
 def _errors(seen: LabEvidence) -> Iterator[tuple[str, dict[str, Any], str]]:
-    """(host, status, error) of hosts that are in error."""
+    """(host, record, error) of hosts that are in error."""
     for record in seen.hosts:
         host: dict[str, Any] = dict(record)
         status = host.get("status") or {}
         if status.get("errorType"):
-            yield host["metadata"]["name"], status, str(status.get("errorMessage") or "")
+            yield host["metadata"]["name"], host, str(status.get("errorMessage") or "")
 
 
-def _first(error: str) -> str | None:
-    return next((name for name, _, pattern, _, _ in PATTERNS if re.search(pattern, error, re.DOTALL)), None)
+def _first(error: str) -> tuple[ErrorPattern, re.Match[str]] | None:
+    for one in PATTERNS:
+        if found := re.search(one.pattern, error, re.DOTALL):
+            return one, found
+    return None
 
 
 def _evidence(status: dict[str, Any], error: str) -> tuple[Evidence, ...]:
@@ -85,21 +140,42 @@ def _evidence(status: dict[str, Any], error: str) -> tuple[Evidence, ...]:
     return tuple(Evidence(source, line.strip(), at if number == 0 else "") for number, line in enumerate(lines))
 
 
-def _rule(name: str, depth: Depth, sentence: str, remedy: str) -> CauseRule[LabEvidence]:
-    def find(seen: LabEvidence) -> Iterator[RootCause]:
-        for host, status, error in _errors(seen):
-            if _first(error) == name:
-                yield RootCause(
-                    f"host/{host}", sentence.format(host=host), _evidence(status, error), remedy.format(host=host)
-                )
+def _change(host: dict[str, Any], rule: str) -> str:
+    """What a person, or time, may change about a failed host: its description, its phase, and whether it was well meanwhile."""
+    status = host.get("status") or {}
+    provisioning = status.get("provisioning") or {}
+    history = status.get("operationHistory") or {}
+    ended = [str((history.get(phase) or {}).get("end") or "") for phase in ("register", "inspect", "provision")]
+    return f"{rule} {host['metadata'].get('generation', '')} {provisioning.get('state', '')} {' '.join(ended)}".strip()
 
-    return CauseRule(name, sentence.format(host="a host"), depth, find)
+
+def _gone(rule: str, host: str, seen: LabEvidence) -> bool:
+    """Whether what stopped a host may be over: trying again before that is in vain."""
+    if rule == "host/no-room":
+        return seen.free_bytes is None or seen.free_bytes >= FULL
+    faults = seen.status.faults if seen.status is not None else ()
+    return not any(fault.server in (None, host) for fault in faults)
+
+
+def _rule(one: ErrorPattern) -> CauseRule[LabEvidence]:
+    def find(seen: LabEvidence) -> Iterator[RootCause]:
+        for host, record, error in _errors(seen):
+            if (first := _first(error)) is not None and first[0] is one:
+                words = {"host": host, **first[1].groupdict()}
+                yield RootCause(
+                    f"host/{host}", one.sentence.format(**words), _evidence(record["status"], error),
+                    one.remedy.format(**words), _change(record, one.rule), _gone(one.rule, host, seen),
+                )  # fmt: skip
+
+    symptom = re.sub(r"\{(\w+)\}", lambda found: "a host" if found[1] == "host" else found[1].upper(), one.sentence)
+    return CauseRule(one.rule, symptom, one.depth, find, one.untried, one.cure)
 
 
 def _other(seen: LabEvidence) -> Iterator[RootCause]:
-    for host, status, error in _errors(seen):
+    for host, record, error in _errors(seen):
         if _first(error) is None:
             said = error.splitlines()[0] if error else "no reason was given"
+            status = record["status"]
             yield RootCause(
                 f"host/{host}", f"{host} is in error: {status['errorType']}: {said}", _evidence(status, error),
                 f"`rackless host show {host}`, then `rackless host retry {host}`",
@@ -107,6 +183,6 @@ def _other(seen: LabEvidence) -> Iterator[RootCause]:
 
 
 RULES: tuple[CauseRule[LabEvidence], ...] = (
-    *(_rule(name, depth, sentence, remedy) for name, depth, _, sentence, remedy in PATTERNS),
+    *map(_rule, PATTERNS),
     CauseRule("host/error", "a host is in error", Depth.HOST, _other),
 )

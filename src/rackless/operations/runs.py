@@ -1,0 +1,91 @@
+"""Runs of a lab, wherever their events are: in its log, in an archive of `rackless gather`, in a file of `events --json`."""
+
+from __future__ import annotations
+
+import json
+import tarfile
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from rackless import events
+from rackless.codec import BadValue
+from rackless.diagnosis.comparison import Difference, compare
+from rackless.diagnosis.runs import Run, find_runs
+from rackless.errors import InputError
+from rackless.operations.lab_events import kept_events
+from rackless.operations.lab_registry import require_lab
+from rackless.run.paths import Roots
+
+_ARCHIVED = ("logs/events.1.jsonl", "logs/events.jsonl")
+_LARGEST_LOG = 64 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    before: Run
+    after: Run
+    differences: Sequence[Difference]
+
+
+async def lab_runs(name: str, roots: Roots) -> list[Run]:
+    """Also while the daemon is away."""
+    return find_runs(await kept_events(require_lab(name, roots), ["*"]))
+
+
+async def compare_runs(lab: str, before: str, after: str, roots: Roots) -> Compared:
+    """A run is told by its number in this lab (`1` the first that is kept, `-1` the last), or by a file: its last run, or with
+    `FILE:N` the n-th in it."""
+    first, second = await _resolve(lab, before, roots), await _resolve(lab, after, roots)
+    return Compared(first, second, compare(first, second))
+
+
+async def _resolve(lab: str, told: str, roots: Roots) -> Run:
+    if told.lstrip("-").isdigit():
+        return choose(await lab_runs(lab, roots), int(told), f"the lab {lab}")
+    name, _, number = told.rpartition(":")
+    if name and number.lstrip("-").isdigit() and not Path(told).exists():
+        return choose(file_runs(Path(name)), int(number), name)
+    return choose(file_runs(Path(told)), -1, told)
+
+
+def choose(runs: Sequence[Run], number: int, where: str) -> Run:
+    """Counted from 1, or below zero from the end."""
+    place = number - 1 if number > 0 else len(runs) + number
+    if number == 0 or not 0 <= place < len(runs):
+        kept = f"there are {len(runs)}" if runs else "there is none"
+        raise InputError(
+            f"{where} has no run {number}", why=f"of those that are kept, {kept}", hint="`rackless compare --list`"
+        )
+    return runs[place]
+
+
+def file_runs(path: Path) -> list[Run]:
+    try:
+        lines = b"".join(_archived(path)) if tarfile.is_tarfile(path) else path.read_bytes()
+    except (OSError, tarfile.TarError) as error:
+        raise InputError(
+            f"{path} is no run: it cannot be read",
+            why=str(error),
+            hint="name the number of a run (`rackless compare --list`), an archive of `rackless gather`, or a file of events",
+        ) from error
+    return find_runs(_parsed(lines))
+
+
+def _archived(path: Path) -> Iterator[bytes]:
+    with tarfile.open(path, "r:*") as packed:
+        found = {member.name.partition("/")[2]: member for member in packed if member.isfile()}
+        for name in _ARCHIVED:
+            if (member := found.get(name)) is not None and member.size <= _LARGEST_LOG:
+                if (file := packed.extractfile(member)) is not None:
+                    yield file.read()
+
+
+def _parsed(lines: bytes) -> Iterator[events.Event]:
+    """Lines that are no events, cut short or of a newer version, are passed over."""
+    for line in lines.splitlines():
+        with suppress(ValueError, BadValue):
+            value = json.loads(line)
+            if isinstance(value, dict):
+                yield events.from_json(value)

@@ -1,0 +1,191 @@
+"""Faults planted one at a time, and the evidence that the programs themselves write: dnsmasq's log, the firmware's console.
+
+`python -m tests.real.planting FOLDER` records it; `tests/diagnosis/data` is what it wrote, with addresses of a namespace.
+dnsmasq and its client live in a network namespace that is made for them and goes with them; servers have no network at all.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from rackless.diagnosis.evidence import read_console
+from tests.real import bootable
+
+FIRST, SECOND = "02:00:00:00:00:01", "02:00:00:00:00:02"
+ADDRESS = "192.0.2.20"
+"""What is meant for the second."""
+_CONFIGURATION = "port=0\ninterface=served\nbind-dynamic\nuser=root\npid-file=\nlog-facility=-\nno-ping\n"
+_WITHIN = 20.0
+_BOOT_WITHIN = 180.0
+_OVMF = Path("/usr/share/OVMF")
+
+
+def _frame(message: int, mac: str, address: str = "") -> bytes:
+    """A DHCP message of a client in an Ethernet frame: 1 discovers, 3 requests the address."""
+    hardware = bytes.fromhex(mac.replace(":", ""))
+    options = bytes((53, 1, message))
+    if address:
+        options += b"\x32\x04" + socket.inet_aton(address) + b"\x36\x04" + socket.inet_aton("192.0.2.1")
+    bootp = b"\x01\x01\x06\x00" + os.urandom(4) + b"\0\0\x80\0" + bytes(16) + hardware + bytes(10 + 192)
+    payload = (bootp + b"\x63\x82\x53\x63" + options + b"\xff").ljust(300, b"\0")
+    datagram = struct.pack("!HHHH", 68, 67, 8 + len(payload), 0) + payload
+    header = struct.pack("!BBHHHBBH4s4s", 0x45, 0, 20 + len(datagram), 1, 0, 64, 17, 0, bytes(4), b"\xff" * 4)
+    total = sum(struct.unpack("!10H", header))
+    total = (total >> 16) + (total & 0xFFFF)
+    checksum = ~(total + (total >> 16)) & 0xFFFF
+    header = header[:10] + struct.pack("!H", checksum) + header[12:]
+    return b"\xff" * 6 + hardware + b"\x08\x00" + header + datagram
+
+
+class _Dnsmasq:
+    """One that runs, in the namespace of this process."""
+
+    def __init__(self, folder: Path, configuration: str) -> None:
+        self.log, self._hosts = folder / "log", folder / "hosts"
+        self._hosts.write_text("")
+        file = folder / "dnsmasq.conf"
+        leases = f"dhcp-leasefile={folder / 'leases'}\ndhcp-hostsfile={self._hosts}\n"
+        file.write_text(_CONFIGURATION + leases + configuration)
+        self._process = subprocess.Popen(
+            ["dnsmasq", "--keep-in-foreground", f"--conf-file={file}"],
+            stdout=self.log.open("wb"),
+            stderr=subprocess.STDOUT,
+        )
+        self._client = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
+        self._client.bind(("client", 0))
+        self.await_line("sockets bound")
+
+    def discover(self, mac: str, answer: str) -> None:
+        self._client.send(_frame(1, mac))
+        self.await_line(answer)
+
+    def request(self, mac: str, address: str) -> None:
+        self._client.send(_frame(3, mac, address))
+        self.await_line("DHCPACK")
+
+    def reserve(self, mac: str, address: str) -> None:
+        self._hosts.write_text(f"{mac},{address},second\n")
+        before = self.log.read_text().count("read ")
+        self._process.send_signal(signal.SIGHUP)
+        _await(lambda: self.log.read_text().count("read ") > before, "dnsmasq to read its hosts again")
+
+    def await_line(self, words: str) -> None:
+        _await(lambda: words in self.log.read_text(), f"dnsmasq to say {words!r}")
+
+    def end(self) -> str:
+        self._client.close()
+        self._process.terminate()
+        self._process.wait()
+        return self.log.read_text()
+
+
+def _await(done: Callable[[], bool], what: str, within: float = _WITHIN) -> None:
+    deadline = time.monotonic() + within
+    while not done():
+        if time.monotonic() > deadline:
+            raise TimeoutError(what)
+        time.sleep(0.05)
+
+
+def plant_dhcp(folder: Path) -> None:
+    """Call it in a network namespace of its own: `unshare --net`."""
+    for argv in (
+        ("link", "set", "lo", "up"),
+        ("link", "add", "served", "type", "veth", "peer", "name", "client"),
+        ("address", "add", "192.0.2.1/24", "dev", "served"),
+        ("link", "set", "served", "up"),
+        ("link", "set", "client", "up"),
+    ):
+        subprocess.run(["ip", *argv], check=True)
+    with _dnsmasq("dhcp-range=192.0.2.50,192.0.2.50,1h\n", folder / "dnsmasq-pool-empty.log") as server:
+        server.discover(FIRST, "DHCPOFFER")
+        server.request(FIRST, "192.0.2.50")
+        server.discover(SECOND, "no address available")
+    with _dnsmasq("dhcp-range=198.51.100.0,static,255.255.255.0,1h\n", folder / "dnsmasq-wrong-network.log") as server:
+        server.discover(SECOND, "no address range available")
+    with _dnsmasq("dhcp-range=192.0.2.20,192.0.2.30,1h\n", folder / "dnsmasq-leased-to-another.log") as server:
+        server.discover(FIRST, "DHCPOFFER")
+        server.request(FIRST, ADDRESS)
+        server.reserve(SECOND, ADDRESS)
+        server.discover(SECOND, "is leased to")
+    with _dnsmasq(
+        f"dhcp-range=192.0.2.0,static,1h\ndhcp-host={SECOND},{ADDRESS}\n", folder / "dnsmasq-well.log"
+    ) as server:
+        server.discover(SECOND, "DHCPOFFER")
+        server.request(SECOND, ADDRESS)
+
+
+@contextmanager
+def _dnsmasq(configuration: str, target: Path) -> Iterator[_Dnsmasq]:
+    with tempfile.TemporaryDirectory() as scratch:
+        server = _Dnsmasq(Path(scratch), configuration)
+        try:
+            yield server
+        finally:
+            target.write_text(server.end().replace(scratch, "/run"))
+
+
+def plant_firmware(folder: Path) -> None:
+    """Servers without a network that are given what they cannot boot, or what Secure Boot denies."""
+    with tempfile.TemporaryDirectory() as name:
+        scratch = Path(name)
+        bios, uefi = (bootable.iso(scratch, word, uefi=word == "uefi") for word in ("bios", "uefi"))
+        _boot(scratch, bios, folder / "console-uefi-bios-image.log", _ovmf(scratch, "OVMF_CODE_4M.fd", "OVMF_VARS_4M.fd"),
+              "Shell>")  # fmt: skip
+        signed = _ovmf(scratch, "OVMF_CODE_4M.ms.fd", "OVMF_VARS_4M.ms.fd")
+        secure = ("-machine", "smm=on", "-global", "driver=cfi.pflash01,property=secure,value=on", *signed)
+        _boot(scratch, uefi, folder / "console-secure-boot.log", secure, "No bootable option")
+        _boot(scratch, uefi, folder / "console-bios-uefi-image.log", (), "No bootable device")
+
+
+def _ovmf(scratch: Path, code: str, variables: str) -> tuple[str, ...]:
+    kept = scratch / variables
+    shutil.copy(_OVMF / variables, kept)
+    return (
+        *("-drive", f"if=pflash,format=raw,unit=0,readonly=on,file={_OVMF / code}"),
+        *("-drive", f"if=pflash,format=raw,unit=1,file={kept}"),
+    )
+
+
+def _boot(scratch: Path, iso: Path, target: Path, firmware: Sequence[str], words: str) -> None:
+    console = scratch / "console"
+    console.unlink(missing_ok=True)
+    argv = ["qemu-system-x86_64", "-accel", "tcg", "-M", "q35", "-m", "256", "-display", "none", "-net", "none"]
+    bios = () if firmware else ("-machine", "graphics=off")  # then SeaBIOS speaks on the serial port
+    server = subprocess.Popen([*argv, *firmware, *bios, "-serial", f"file:{console}", "-cdrom", str(iso)])
+    try:
+        _await(lambda: words in _said(console), f"the firmware to say {words!r}", _BOOT_WITHIN)
+    finally:
+        server.terminate()
+        server.wait()
+        target.write_text(console.read_bytes().decode(errors="replace")[-4000:])
+
+
+def _said(console: Path) -> str:
+    """As a person reads it: firmware paints letter by letter."""
+    return "\n".join(read_console(console, 100))
+
+
+def record(folder: Path) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    inside = ["unshare", "--net", sys.executable, "-m", "tests.real.planting", "--dhcp", str(folder)]
+    subprocess.run(inside, check=True, cwd=Path(__file__).parents[2])
+    plant_firmware(folder)
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "--dhcp":
+        plant_dhcp(Path(sys.argv[2]))
+    else:
+        record(Path(sys.argv[1]))
