@@ -25,7 +25,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "why": (f"{_HERE}.why:why", "Say what is stuck or wrong, what shows it, and what to do."),
     "list": (f"{_HERE}.list:list_labs", "List the labs on this computer."),
     "host": (f"{_HERE}.host:host", "List and show hosts; inspect, provision, clean, adopt, retry them."),
-    "bmc": (f"{_HERE}.bmc:bmc", "Serve BMCs for any libvirt domains; make a lab's BMCs fail."),
+    "bmc": (f"{_HERE}.bmc:bmc", "See and use a lab's BMCs; make them fail; serve them for any domains."),
     "scale": (f"{_HERE}.scale:scale", "Say how many workers the cluster should have."),
     "ssh": (f"{_HERE}.ssh:ssh", "Open a shell on a node, or run a command there."),
     "console": (f"{_HERE}.console:console", "Watch a server's serial console, or type at it."),

@@ -18,7 +18,7 @@ def answers(
     lab: RunningLab, folders: Callable[[], FolderWatch], own: int, stop: Callable[[], Awaitable[None]]
 ) -> list[Served]:
     """`own` is labd's process id."""
-    return [*_looks(lab, folders, own), *_works(lab, stop), *_faults(lab)]
+    return [*_looks(lab, folders, own), *_works(lab, stop), *_bmcs(lab), *_faults(lab)]
 
 
 def _looks(lab: RunningLab, folders: Callable[[], FolderWatch], own: int) -> list[Served]:
@@ -98,6 +98,27 @@ def _works(lab: RunningLab, stop: Callable[[], Awaitable[None]]) -> list[Served]
         say.SCALE.by(scale),
         say.TELL.by(tell),
         say.STOP.by(end),
+    ]
+
+
+def _bmcs(lab: RunningLab) -> list[Served]:
+    async def bmcs(_: Nothing) -> say.BmcsSeen:
+        return say.BmcsSeen(lab.bmcs.seen())
+
+    async def insert(asked: say.InsertMedia) -> say.BmcSeen:
+        return await lab.insert_media(asked.server, asked.image)
+
+    async def eject(asked: say.EjectMedia) -> say.BmcSeen:
+        return await lab.bmcs.eject(asked.server)
+
+    async def set_boot(asked: say.SetBoot) -> say.BmcSeen:
+        return await lab.bmcs.set_boot(asked.server, asked.device, once=asked.once)
+
+    return [
+        say.BMCS.by(bmcs),
+        say.INSERT_MEDIA.by(insert),
+        say.EJECT_MEDIA.by(eject),
+        say.SET_BOOT.by(set_boot),
     ]
 
 

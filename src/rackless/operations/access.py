@@ -8,15 +8,12 @@ from pathlib import Path
 from rackless.cluster.reference.keys import Keys
 from rackless.errors import InputError, LabError
 from rackless.lab.api_forward import host_url
-from rackless.operations.lab_registry import require_lab, require_root
-from rackless.plan.addressing import plan_lab
+from rackless.operations.lab_registry import current_plan, require_lab, require_root
 from rackless.plan.model import PlannedServer
 from rackless.ports.api import NAMESPACE
 from rackless.ports.drivers import Drivers
 from rackless.ports.process import ProcessTable
-from rackless.run.ledger import Ledger
 from rackless.run.paths import LabPaths, Roots
-from rackless.spec.lab import LabSpec
 from rackless.trust.kubeconfig import render_kubeconfig
 
 USER = "core"
@@ -64,8 +61,7 @@ def cluster_kubeconfig(lab: str, roots: Roots) -> str:
 
 
 def find_server(lab: str, server: str, paths: LabPaths) -> PlannedServer:
-    plan = plan_lab(LabSpec.model_validate_json(paths.spec.read_text()))
-    plan = plan.grown([entry.id for entry in Ledger(paths.grown).entries()])
+    plan = current_plan(paths)
     found = plan.server(server)
     if found is None:
         known = ", ".join(s.name for s in plan.servers)

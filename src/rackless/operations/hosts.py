@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from rackless.bmc.fault_desk import CONTROL
@@ -10,6 +10,7 @@ from rackless.errors import InputError
 from rackless.events import Bus
 from rackless.lab.user_images import UserImages, read_user_data
 from rackless.operations.lab_registry import require_lab, require_root
+from rackless.operations.several import side_by_side
 from rackless.protocol import messages as say
 from rackless.protocol.client import ControlClient
 from rackless.protocol.messages import FaultStatus, FaultWish, HostDone, HostWish, Record, WishedImage
@@ -36,9 +37,15 @@ async def wish(name: str, asked: HostWish, roots: Roots, bus: Bus) -> HostDone:
     return done
 
 
+async def wish_all(name: str, wishes: Sequence[HostWish], roots: Roots, bus: Bus) -> list[HostDone]:
+    """Ask something of several hosts, side by side."""
+    done = await side_by_side({asked.host: wish(name, asked, roots, bus) for asked in wishes})
+    return [one for _, one in done]
+
+
 async def provision(
     name: str,
-    host: str,
+    hosts: Sequence[str],
     image: ImageSpec,
     roots: Roots,
     bus: Bus,
@@ -46,17 +53,19 @@ async def provision(
     user_data: Path | None,
     replace: bool,
     wait: bool,
-) -> HostDone:
-    """Put an image of one's own on a host; a file is offered to the lab first."""
+) -> list[HostDone]:
+    """Put an image of one's own on hosts; a file is offered to the lab first."""
     text = read_user_data(user_data) if user_data is not None else ""
     given = await _offer(name, image, roots, bus)
-    asked = HostWish("provision", host, wait, image=given, user_data=text, replace=replace)
-    return await wish(name, asked, roots, bus)
+    wishes = [HostWish("provision", host, wait, image=given, user_data=text, replace=replace) for host in hosts]
+    return await wish_all(name, wishes, roots, bus)
 
 
-async def adopt(name: str, host: str, image: ImageSpec | None, roots: Roots, bus: Bus, *, wait: bool) -> HostDone:
+async def adopt(
+    name: str, hosts: Sequence[str], image: ImageSpec | None, roots: Roots, bus: Bus, *, wait: bool
+) -> list[HostDone]:
     given = await _offer(name, image, roots, bus) if image is not None else None
-    return await wish(name, HostWish("adopt", host, wait, image=given), roots, bus)
+    return await wish_all(name, [HostWish("adopt", host, wait, image=given) for host in hosts], roots, bus)
 
 
 async def _offer(name: str, image: ImageSpec, roots: Roots, bus: Bus) -> WishedImage:

@@ -1,4 +1,4 @@
-"""`rackless bmc …`: BMCs for any libvirt domains, and faults in those of a lab."""
+"""`rackless bmc …`: the BMCs of a lab, faults in them, and BMCs for any libvirt domains."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from rackless.cli.commands import bmc_lab
 from rackless.cli.options import json_option, lab_options, load_spec, print_json
 from rackless.cli.words import message
 from rackless.codec import encode
@@ -25,7 +26,11 @@ OPERATIONS = ("read", "login", "power", "boot", "media", "other")
 
 @click.group()
 def bmc() -> None:
-    """BMCs: serve them for any libvirt domains; make them fail on demand."""
+    """BMCs: see and use a lab's; make them fail on demand; serve them for any libvirt domains."""
+
+
+for command in (bmc_lab.list_bmcs, bmc_lab.show, bmc_lab.media, bmc_lab.boot):
+    bmc.add_command(command)
 
 
 @bmc.command()
