@@ -17,6 +17,7 @@ from rackless.bmc.ipmi.sites import Ipmi
 from rackless.errors import InputError, LabError
 from rackless.events import Bus
 from rackless.lab.bmc_network import BmcWiring
+from rackless.plan.exposure import LOOPBACK, bmc_name
 from rackless.plan.model import LabPlan, PlannedServer
 from rackless.ports.clock import Clock
 from rackless.ports.console import Consoles
@@ -142,6 +143,8 @@ class LabBmcs:
     def _make(self) -> Fleet:
         authority = self._identity.authority()
         hosts = dict.fromkeys(str(server.bmc_address) for server in self._plan.places)
+        # who comes from outside the lab comes through the loopback of the hypervisor, or by a name (`rackless expose`)
+        hosts |= dict.fromkeys([LOOPBACK, *(bmc_name(server.name, self._plan) for server in self._plan.places)])
         leaf = authority.ensure_leaf("bmc", list(hosts), uses=(Use.SERVER,))
         tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
         tls.load_cert_chain(leaf.certificate, leaf.key)

@@ -58,7 +58,7 @@ async def screenshot(lab: str, server: str, output: Path | None, roots: Roots, d
     scratch.unlink()
     target = output or Path(f"{server}.png")
     target.write_bytes(data if data.startswith(b"\x89PNG") else ppm_to_png(data))
-    _give_back(target)
+    give_back(target)
     return {"server": server, "file": str(target), "bytes": target.stat().st_size}
 
 
@@ -112,11 +112,11 @@ def capture(
     with suppress(KeyboardInterrupt):
         bridges = [nic.bridge for nic in target.nics]
         record(output, bridges, [nic.mac for nic in target.nics], seconds, lambda now: count.__setitem__(0, now))
-    _give_back(output)
+    give_back(output)
     return {"server": server, "file": str(output), "packets": count[0], "bytes": output.stat().st_size}
 
 
-def _give_back(path: Path) -> None:
+def give_back(path: Path) -> None:
     """What a person asked for belongs to them, not to root."""
     owner, group = os.environ.get("SUDO_UID"), os.environ.get("SUDO_GID")
     if owner and group:
