@@ -185,12 +185,37 @@ def test_an_image_at_a_url_needs_its_checksum(tmp_path: Path, monkeypatch: pytes
     assert isinstance(error, RacklessError) and error.what == "an image at a URL needs its checksum"
 
 
-def test_only_root_changes_hosts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_root_has_the_lab_offer_files_of_the_computer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     (tmp_path / "state").mkdir()
     Ledger(tmp_path / "state/lab.ledger").own("folder", "x")
-    error = run("host", "retry", "ctrl-0").exception
-    assert isinstance(error, RacklessError) and error.what == "only root can change a host"
+    (tmp_path / "a.iso").write_bytes(b"x")
+    for words in (["host", "provision", "ctrl-0", "--image", "a.iso"], ["bmc", "media", "insert", "ctrl-0", "a.iso"]):
+        error = run(*words).exception
+        assert isinstance(error, RacklessError)
+        assert error.what == "only root can have the lab offer a file of this computer"
+
+
+@pytest.mark.parametrize("verb", ["clean", "deprovision"])
+def test_what_erases_a_host_is_asked_first(tmp_path: Path, verb: str) -> None:
+    (tmp_path / "state").mkdir()
+    Ledger(tmp_path / "state/lab.ledger").own("folder", "x")
+    error = run("host", verb, "ctrl-0", "ctrl-1").exception
+    assert isinstance(error, RacklessError) and "ctrl-0, ctrl-1" in error.what and "--yes" in error.hint
+    assert "does not answer" in str(run("host", verb, "ctrl-0", "--yes").exception)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["host", "inspect"], ["host", "inspect", "ctrl-0", "--all"], ["power"], ["power", "--all", "flip"],
+        ["power", "--all", "ctrl-0", "on"], ["expose"], ["unexpose"], ["unexpose", "bmc", "--all"],
+    ],
+)  # fmt: skip
+def test_whom_it_is_about_is_said_once(tmp_path: Path, words: list[str]) -> None:
+    (tmp_path / "state").mkdir()
+    Ledger(tmp_path / "state/lab.ledger").own("folder", "x")
+    assert run(*words).exit_code == 2
 
 
 def test_an_empty_cache_is_an_empty_list_and_nothing_to_prune_or_to_complain_about() -> None:

@@ -158,7 +158,7 @@ def test_faults_are_asked_for_only_where_there_are_bmcs_and_of_servers_that_ther
                 await add(wrong)
         with pytest.raises(InputError, match="no `rackless bmc serve` runs there"):
             await person.run("served", hosts.served_socket(person.folder))
-        assert hosts.lab_socket("lab", person.roots, change=True) == person.paths.socket
+        assert hosts.lab_socket("lab", person.roots) == person.paths.socket
 
     person.live(story)
 
@@ -229,10 +229,6 @@ def test_only_root_changes_what_a_lab_is(person: Person, monkeypatch: pytest.Mon
     async def story() -> None:
         await person.up("lab")
         monkeypatch.setattr(os, "geteuid", lambda: 1000)
-        with pytest.raises(HypervisorError, match="only root can change a host"):
-            await hosts.wish("lab", HostWish("retry", "node-0", wait=False), person.roots, person.bus)
-        with pytest.raises(HypervisorError, match="only root can change how BMCs behave"):
-            hosts.lab_socket("lab", person.roots, change=True)
         with pytest.raises(HypervisorError, match="only root can read the lab's keys"):
             access.host_kubeconfig("lab", person.roots)
         assert hosts.lab_socket("lab", person.roots) == Path(person.paths.socket)

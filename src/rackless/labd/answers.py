@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
 from rackless import __version__
+from rackless.cluster.reference import kubeconfigs
 from rackless.lab.folder_watch import FolderWatch
 from rackless.labd.running_lab import RunningLab
 from rackless.plan.actions import Action, Verb
@@ -77,6 +78,10 @@ def _works(lab: RunningLab, stop: Callable[[], Awaitable[None]]) -> list[Served]
     async def power(asked: say.PressPower) -> say.PowerState:
         return await lab.power(asked.server, asked.action)
 
+    async def kubeconfig(asked: say.WantKubeconfig) -> say.Kubeconfig:
+        make = kubeconfigs.cluster_kubeconfig if asked.cluster else kubeconfigs.lab_kubeconfig
+        return say.Kubeconfig(make(lab.paths))
+
     async def scale(asked: say.ScaleWorkers) -> say.Scaled:
         return await lab.machines.scale(asked.wanted)
 
@@ -95,6 +100,7 @@ def _works(lab: RunningLab, stop: Callable[[], Awaitable[None]]) -> list[Served]
         say.REST.by(rest),
         say.REMOVE.by(remove),
         say.POWER.by(power),
+        say.KUBECONFIG.by(kubeconfig),
         say.SCALE.by(scale),
         say.TELL.by(tell),
         say.STOP.by(end),

@@ -251,6 +251,8 @@ class LabHosts:
     def _image(self, given: WishedImage | None) -> Image | None:
         if given is None:
             return None
+        if "://" in given.checksum and not given.checksum.startswith(("http://", "https://")):
+            raise InputError(f"{given.checksum} is no URL of checksums", hint="give it with http:// or https://")
         return UserImages(self._paths).resolve(ImageSpec.model_validate(encode(given)), self.files.url)
 
     async def retire(self, name: str) -> None:

@@ -26,7 +26,6 @@ async def hosts(name: str, roots: Roots) -> tuple[Record, ...]:
 async def wish(name: str, asked: HostWish, roots: Roots, bus: Bus) -> HostDone:
     """Ask something of one host, and wait for it if that is wished."""
     paths = require_lab(name, roots)
-    require_root("change a host")
     with bus.step(f"{asked.verb} {asked.host}") as step:
         client = ControlClient(paths.socket)
         done = await client.work(say.HOST, asked, bus, step=step.id, hear=[f"host/{asked.host}"])
@@ -70,20 +69,19 @@ async def adopt(
 
 async def _offer(name: str, image: ImageSpec, roots: Roots, bus: Bus) -> WishedImage:
     paths = require_lab(name, roots)
-    require_root("change a host")
+    if image.is_path:
+        require_root("have the lab offer a file of this computer")
     if problems := list(image_problems(image, "image")):
         raise InputError(problems[0].message, hint=problems[0].hint or "give it with --checksum")
-    with bus.step("your image") as step:
-        step.progress("computing its checksum" if image.is_path else "")
-        await UserImages(paths).offer(image)
+    if image.is_path:
+        with bus.step("your image") as step:
+            step.progress("computing its checksum")
+            await UserImages(paths).offer(image)
     return WishedImage(image.url, image.checksum, image.format.value if image.format is not None else None)
 
 
-def lab_socket(name: str, roots: Roots, *, change: bool = False) -> Path:
-    paths = require_lab(name, roots)
-    if change:
-        require_root("change how BMCs behave")
-    return paths.socket
+def lab_socket(name: str, roots: Roots) -> Path:
+    return require_lab(name, roots).socket
 
 
 async def served_socket(folder: Path) -> Path:

@@ -274,6 +274,20 @@ class SetBoot:
     once: bool = True
 
 
+# keys
+
+
+@dataclass(frozen=True, slots=True)
+class WantKubeconfig:
+    cluster: bool = False
+    """For the API of the cluster on the nodes, and not for the lab's own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kubeconfig:
+    text: str = field(repr=False)
+
+
 # workers
 
 
@@ -330,19 +344,20 @@ OBJECTS = Exchange("objects", Nothing, LabObjects)
 FAULTS = Exchange("faults", Nothing, FaultList, bare="faults")
 BMCS = Exchange("bmcs", Nothing, BmcsSeen)
 
-BEGIN = Exchange("begin", BeginUp, LabSeen, works=True)
-STAGE = Exchange("stage", RunStage, Nothing, works=True)
+BEGIN = Exchange("begin", BeginUp, LabSeen, works=True, root=True)
+STAGE = Exchange("stage", RunStage, Nothing, works=True, root=True)
 HOST = Exchange("host", HostWish, HostDone, works=True)
-FORGET_NODES = Exchange("forget-nodes", Nothing, NodeList, works=True, bare="nodes")
-REST = Exchange("rest", RestServers, ServerList, works=True, bare="servers")
-REMOVE = Exchange("remove", CarryOutLosses, Nothing, works=True)
+FORGET_NODES = Exchange("forget-nodes", Nothing, NodeList, works=True, root=True, bare="nodes")
+REST = Exchange("rest", RestServers, ServerList, works=True, root=True, bare="servers")
+REMOVE = Exchange("remove", CarryOutLosses, Nothing, works=True, root=True)
 POWER = Exchange("power", PressPower, PowerState, works=True)
 INSERT_MEDIA = Exchange("insert-media", InsertMedia, BmcSeen, works=True)
 EJECT_MEDIA = Exchange("eject-media", EjectMedia, BmcSeen, works=True)
 SET_BOOT = Exchange("set-boot", SetBoot, BmcSeen, works=True)
+KUBECONFIG = Exchange("kubeconfig", WantKubeconfig, Kubeconfig, works=True)
 SCALE = Exchange("scale", ScaleWorkers, Scaled, works=True)
 ADD_FAULT = Exchange("add-fault", FaultWish, FaultStatus, works=True)
 CLEAR_FAULTS = Exchange("clear-faults", ClearFaults, ClearedFaults, works=True, bare="cleared")
-TELL = Exchange("tell", Nothing, Nothing, works=True)
+TELL = Exchange("tell", Nothing, Nothing, works=True, root=True)
 """Nothing is asked: it brings what the asker did by itself, for the lab's log."""
-STOP = Exchange("stop", Nothing, Nothing, works=True)
+STOP = Exchange("stop", Nothing, Nothing, works=True, root=True)

@@ -108,7 +108,7 @@ class Errands:
         await self.look("adopt", work)
 
     async def fault(self, wish: FaultWish, *, clear: bool = True) -> None:
-        socket = hosts.lab_socket(self.name, self.person.roots, change=True)
+        socket = hosts.lab_socket(self.name, self.person.roots)
         await self.look("fault", hosts.add_fault(socket, wish))
         await self.look("fault", hosts.faults(socket))
         if clear:

@@ -137,12 +137,12 @@ serving_option = click.option(
 )
 
 
-def _socket(file: Path | None, name: str | None, serving: str | None, *, change: bool = False) -> Path:
+def _socket(file: Path | None, name: str | None, serving: str | None) -> Path:
     from rackless.operations import hosts as host_operations
     from rackless.run.paths import Roots
 
     if serving is None:
-        return host_operations.lab_socket(name or load_spec(file, None).name, Roots.from_environment(), change=change)
+        return host_operations.lab_socket(name or load_spec(file, None).name, Roots.from_environment())
     if "/" in serving or Path(serving).is_dir():
         return asyncio.run(host_operations.served_socket(Path(serving)))
     address, _, port = serving.rpartition(":")
@@ -183,7 +183,7 @@ def add(
 
     added = asyncio.run(
         host_operations.add_fault(
-            _socket(file, name, serving, change=True),
+            _socket(file, name, serving),
             FaultWish(trouble, server, operation, probability, count, seconds, status, rate),
         )
     )
@@ -218,7 +218,7 @@ def clear(file: Path | None, name: str | None, serving: str | None, ids: tuple[i
     """Take the faults with these IDS away, or all."""
     from rackless.operations import hosts as host_operations
 
-    gone = asyncio.run(host_operations.clear_faults(_socket(file, name, serving, change=True), ids))
+    gone = asyncio.run(host_operations.clear_faults(_socket(file, name, serving), ids))
     if as_json:
         print_json({"cleared": gone})
     else:
