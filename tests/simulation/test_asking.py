@@ -223,6 +223,29 @@ def test_a_lab_that_cannot_become_what_is_described_is_left_alone(person: Person
     person.live(story)
 
 
+def test_a_lab_that_was_stopped_is_started_as_it_was_described_and_no_further(person: Person) -> None:
+    person.spec = parse(SMALL, "lab.yaml")
+
+    async def start() -> None:
+        work = operations.start("lab", person.roots, person.bus, person.world.drivers())
+        await person.run("start", work)
+
+    async def story() -> None:
+        with pytest.raises(LabError, match="there is no lab named lab"):
+            await start()
+        await person.up("bmc")
+        before = await person.status()
+        await person.down()
+        person.spec = parse(
+            "name: lab\nservers: {other: {count: 3}}", "lab.yaml"
+        )  # what lies in a folder does not count
+        await start()
+        now = await person.status()
+        assert {**now, "parts": []} == {**before, "parts": []}, "but for the numbers of its processes"
+
+    person.live(story)
+
+
 def test_only_root_changes_what_a_lab_is(person: Person, monkeypatch: pytest.MonkeyPatch) -> None:
     person.spec = parse(SMALL, "lab.yaml")
 

@@ -105,7 +105,7 @@ def test_nobody_else_is_told_anything(person: Person) -> None:
             client.work(say.KUBECONFIG, say.WantKubeconfig(), Bus()),
         ):
             with pytest.raises(HypervisorError, match="only root and the lab's owner may talk to it"):
-                await as_user(person, STRANGER, work)  # type: ignore[arg-type]
+                await as_user(person, STRANGER, work)
 
     person.live(story)
 
@@ -126,7 +126,7 @@ def test_labd_reads_no_file_that_the_owner_names(person: Person) -> None:
             not_offered = "is not offered to the lab"
             await refused(LabError, not_offered, say.INSERT_MEDIA, say.InsertMedia("spare-0", named))
             for verb in ("provision", "adopt"):
-                asked = HostWish(verb, "spare-0", wait=False, image=WishedImage(named))  # type: ignore[arg-type]
+                asked = HostWish(verb, "spare-0", wait=False, image=WishedImage(named))
                 await refused(LabError, not_offered, say.HOST, asked)
         asked = HostWish("provision", "spare-0", False, WishedImage("http://192.0.2.1/a.raw", f"file://{secret}"))
         await refused(InputError, "is no URL of checksums", say.HOST, asked)

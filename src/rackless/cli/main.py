@@ -41,6 +41,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "logs": (f"{_HERE}.logs:logs", "Show the logs of the lab's parts."),
     "events": (f"{_HERE}.events:events", "Show what happened to the lab."),
     "gather": (f"{_HERE}.gather:gather", "Make an archive for a bug report, without secrets."),
+    "start": (f"{_HERE}.start:start", "Start a lab that was stopped, as it was described."),
+    "stop": (f"{_HERE}.down:down", "The same as `down`."),
     "down": (f"{_HERE}.down:down", "Stop the lab and keep everything."),
     "destroy": (f"{_HERE}.destroy:destroy", "Remove the lab and leave nothing behind."),
     "explain": (f"{_HERE}.explain:explain", "Explain a field of an install-config or a lab."),
@@ -90,8 +92,31 @@ class LazyGroup(click.Group):
             formatter.write_dl([(name, help) for name, (_, help) in COMMANDS.items()])
 
 
+def _version(context: click.Context, _: click.Parameter, wanted: bool) -> None:
+    """The build is what commands and labd compare with each other."""
+    if not wanted or context.resilient_parsing:
+        return
+    from importlib.metadata import PackageNotFoundError, version
+    from platform import python_version
+
+    from rackless.protocol.build import fingerprint
+
+    click.echo(f"rackless {__version__}")
+    click.echo(f"  {'build':<16} {fingerprint()}")
+    click.echo(f"  {'Python':<16} {python_version()}, {sys.executable}")
+    for package in ("libvirt-python", "aiohttp", "pydantic", "cryptography"):
+        try:
+            found = version(package)
+        except PackageNotFoundError:
+            found = "not installed"
+        click.echo(f"  {package:<16} {found}")
+    context.exit()
+
+
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(__version__, prog_name="rackless")
+@click.option(
+    "--version", is_flag=True, is_eager=True, expose_value=False, callback=_version, help="Say which build this is."
+)
 def cli() -> None:
     """A rack of bare metal, without the rack."""
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from rackless.cli.options import json_option, lab_name, lab_options, print_json
+from rackless.cli.options import json_option, lab_name, named_lab, print_json
 from rackless.operations import access
 from rackless.operations.this_computer import this_computer
 from rackless.run.files import write
@@ -16,7 +16,7 @@ from rackless.run.paths import Roots
 
 
 @click.command()
-@lab_options
+@named_lab
 @click.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False), help="Write it here, for you only.")
 @click.option("--cluster", is_flag=True, help="For the API of the cluster on the lab's nodes, at its VIP.")
 @json_option("One JSON object: the kubeconfig itself, or, with -o, the file.")
