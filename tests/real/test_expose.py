@@ -4,13 +4,24 @@ from __future__ import annotations
 
 import json
 import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
 
 import pytest
 
-from tests.real.conftest import PretendHost, kill
+from tests.drivers.ironic.certificates import write_certificates
+from tests.real.conftest import ROOT, PretendHost, kill
+from tests.real.other_ironic import PASSWORD, USERNAME
 
 pytestmark = pytest.mark.real
 
+IRONIC_PORT = 6399
+Call = Callable[..., Any]
+"""A request to an Ironic: method, path, body."""
 LAB = "servers: {box: {count: 1, role: spare}}\n"
 
 
@@ -90,6 +101,61 @@ def test_an_iso_of_the_host_is_put_into_a_drive_and_a_secret_file_is_not_by_a_na
     socket_path = str(host.folder / "run/lab/labd.sock")
     answer = _post(socket_path, "insert-media", {"server": "box-0", "image": str(secret)})
     assert "is not offered to the lab" in answer
+
+
+def test_an_ironic_outside_the_lab_switches_a_server_by_what_was_exported(host: PretendHost) -> None:
+    (host.folder / "lab.yaml").write_text(LAB)
+    host.rackless("up", "--until", "bmc")
+    host.rackless("expose", "bmc")
+    host.rackless("export", "ironic", "--exposed", "--json", "-o", "nodes.json")
+    (node,) = json.loads((host.folder / "nodes.json").read_text())["nodes"]
+    with ironic_outside(host) as call:
+        ports = node.pop("ports")
+        uuid = call("POST", "nodes", node)["uuid"]
+        for port in ports:
+            call("POST", "ports", {**port, "node_uuid": uuid})
+        call("PUT", "nodes/box-0/states/provision", {"target": "manage"})
+        await_node(call, "provision_state", "manageable")  # so it logged in, and saw the power
+        call("PUT", "nodes/box-0/states/power", {"target": "power on"})
+        await_node(call, "power_state", "power on")
+        assert host.status()["servers"][0]["power"] == "on"
+
+
+@contextmanager
+def ironic_outside(host: PretendHost) -> Iterator[Call]:
+    """Somebody's Ironic on the pretend host, which knows nothing of the lab."""
+    folder = host.folder / "theirs"
+    folder.mkdir()
+    write_certificates(folder, "127.0.0.1")
+    config = host.folder / "theirs.curl"
+    config.write_text(f'user = "{USERNAME}:{PASSWORD}"\nheader = "X-OpenStack-Ironic-API-Version: 1.88"\n')
+    base = ["curl", "-sS", "--fail-with-body", "-K", str(config), "--cacert", str(folder / "ca.crt")]
+
+    def call(method: str, path: str, body: object = None) -> Any:
+        sent = ["-H", "Content-Type: application/json", "-d", json.dumps(body)] if body is not None else []
+        done = host.run(*base, "-X", method, *sent, f"https://127.0.0.1:{IRONIC_PORT}/v1/{path}")
+        return json.loads(done.stdout or "null")
+
+    command = [sys.executable, "-m", "tests.real.other_ironic", str(folder), "127.0.0.1", str(IRONIC_PORT)]
+    process = subprocess.Popen(
+        ["nsenter", "-t", str(host.pid), "-m", "-n", f"--wd={ROOT}", "--", *command],
+        env=host.environment, stdout=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    try:
+        assert process.stdout is not None and process.stdout.readline() == "ready\n"
+        yield call
+    finally:
+        process.terminate()
+        process.wait(timeout=300)
+        if process.stdout:
+            process.stdout.close()
+
+
+def await_node(call: Call, field: str, wanted: str, within: float = 300) -> None:
+    deadline = time.monotonic() + within
+    while (seen := call("GET", "nodes/box-0"))[field] != wanted:
+        assert time.monotonic() < deadline and not seen["last_error"], f"{seen[field]}: {seen['last_error']}"
+        time.sleep(0.5)
 
 
 def _post(path: str, name: str, body: dict[str, object]) -> str:
