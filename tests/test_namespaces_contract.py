@@ -82,7 +82,29 @@ async def a_room_is_beside_and_its_sockets_are_its_own(namespaces: Namespaces, o
         room.close()
 
 
+async def a_room_that_stays_is_where_we_were(namespaces: Namespaces, own: int, folder: Path) -> None:
+    pin, room = folder / "net", namespaces.stay("outside")
+    try:
+        namespaces.enter(pin, furnish)
+        listeners = []
+        for make in (lambda work: work(), room.call):
+            made = make(lambda: namespaces.socket(socket.AF_INET, socket.SOCK_STREAM, 0))
+            made.bind(("0.0.0.0", 8080))  # taken neither in the one network nor in the other
+            listeners.append(made)
+        with pytest.raises(OSError):
+            again = room.call(lambda: namespaces.socket(socket.AF_INET, socket.SOCK_STREAM, 0))
+            listeners.append(again)
+            again.bind(("0.0.0.0", 8080))
+        assert namespaces.inhabitants(pin) == [own], "we are elsewhere all the same"
+        for listener in listeners:
+            listener.close()
+    finally:
+        room.close()
+        namespaces.unpin(pin)
+
+
 STORIES = [
+    a_room_that_stays_is_where_we_were,
     a_namespace_is_made_pinned_and_let_go,
     who_comes_later_enters_the_same,
     a_mark_is_read_through_the_door,

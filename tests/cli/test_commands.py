@@ -15,6 +15,7 @@ from rackless.cli.following import last_lines
 from rackless.cli.handover import run_told
 from rackless.cli.main import COMMANDS, cli
 from rackless.errors import RacklessError
+from rackless.protocol.build import fingerprint
 from rackless.run.ledger import Ledger
 
 
@@ -185,12 +186,77 @@ def test_an_image_at_a_url_needs_its_checksum(tmp_path: Path, monkeypatch: pytes
     assert isinstance(error, RacklessError) and error.what == "an image at a URL needs its checksum"
 
 
-def test_only_root_changes_hosts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_root_has_the_lab_offer_files_of_the_computer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     (tmp_path / "state").mkdir()
     Ledger(tmp_path / "state/lab.ledger").own("folder", "x")
-    error = run("host", "retry", "ctrl-0").exception
-    assert isinstance(error, RacklessError) and error.what == "only root can change a host"
+    (tmp_path / "a.iso").write_bytes(b"x")
+    for words in (["host", "provision", "ctrl-0", "--image", "a.iso"], ["bmc", "media", "insert", "ctrl-0", "a.iso"]):
+        error = run(*words).exception
+        assert isinstance(error, RacklessError)
+        assert error.what == "only root can have the lab offer a file of this computer"
+
+
+def test_the_version_tells_the_build_and_its_components() -> None:
+    lines = run("--version").output.splitlines()
+    assert lines[0].startswith("rackless ") and "aiohttp" in run("--version").output
+    assert lines[1].split() == ["build", fingerprint()]
+
+
+def test_a_lab_is_named_by_an_argument_an_option_or_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    def meant(*words: str) -> str:
+        error = run(*words).exception
+        assert isinstance(error, RacklessError)
+        return error.what
+
+    assert meant("stop", "this") == meant("down", "--name", "this") == "there is no lab named this"
+    assert "two labs are named" in run("start", "this", "--name", "that").output
+    monkeypatch.setenv("RACKLESS_LAB", "those")
+    assert meant("start") == meant("status") == "there is no lab named those"
+    assert meant("start", "this") == "there is no lab named this"
+    Path("lab.yaml").write_text("name: written\nservers: {a: {count: 1}}\n")
+    assert meant("status", "-f", "lab.yaml") == "there is no lab named written", "what is said counts"
+    assert json.loads(run("destroy", "this", "--json").output) == {"lab": "this", "there": False}
+
+
+def test_fields_are_explained_by_the_way_people_say_them() -> None:
+    assert run("explain", "lab.servers.memory").output == run("explain", "servers.NAME.memory").output != ""
+    below = [one["path"] for one in json.loads(run("explain", "networks", "--json").output)]
+    assert "networks.bmc" in below and "networks.bmc.access" not in below
+    deep = [one["path"] for one in json.loads(run("explain", "networks", "--recursive", "--json").output)]
+    assert set(below) < set(deep) and "networks.bmc.access" in deep
+
+
+def test_a_log_is_followed_by_one_letter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    logs = tmp_path / "state/lab/logs"
+    logs.mkdir(parents=True)
+    Ledger(tmp_path / "state/lab.ledger").own("folder", "x")
+    (logs / "labd.log").write_text("one\ntwo\n")
+    monkeypatch.setattr("rackless.cli.commands.logs.follow", lambda path, lines: iter([f"{path.name} from {lines}"]))
+    assert run("logs", "labd", "-f", "-n", "5").output == "labd.log from 5\n"
+    assert run("logs", "labd", "-n", "1").output == "two\n"
+
+
+@pytest.mark.parametrize("verb", ["clean", "deprovision"])
+def test_what_erases_a_host_is_asked_first(tmp_path: Path, verb: str) -> None:
+    (tmp_path / "state").mkdir()
+    Ledger(tmp_path / "state/lab.ledger").own("folder", "x")
+    error = run("host", verb, "ctrl-0", "ctrl-1").exception
+    assert isinstance(error, RacklessError) and "ctrl-0, ctrl-1" in error.what and "--yes" in error.hint
+    assert "does not answer" in str(run("host", verb, "ctrl-0", "--yes").exception)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["host", "inspect"], ["host", "inspect", "ctrl-0", "--all"], ["power"], ["power", "--all", "flip"],
+        ["power", "--all", "ctrl-0", "on"], ["expose"], ["unexpose"], ["unexpose", "bmc", "--all"],
+    ],
+)  # fmt: skip
+def test_whom_it_is_about_is_said_once(tmp_path: Path, words: list[str]) -> None:
+    (tmp_path / "state").mkdir()
+    Ledger(tmp_path / "state/lab.ledger").own("folder", "x")
+    assert run(*words).exit_code == 2
 
 
 def test_an_empty_cache_is_an_empty_list_and_nothing_to_prune_or_to_complain_about() -> None:

@@ -52,7 +52,7 @@ def test_a_control_plane_is_provisioned_configured_by_ignition_and_taken_away_ag
     assert leaked_secrets(host.folder / "state" / "lab") == []
 
     # and back
-    host.rackless("host", "deprovision", "ctrl-0")
+    host.rackless("host", "deprovision", "ctrl-0", "--yes")
     (server,) = host.status()["servers"]
     assert (server["host"], server["node"]) == ("available", None)
     (host.folder / "lab.yaml").unlink()

@@ -46,14 +46,16 @@ def test_hosts_are_asked_for_things_by_hand_and_up_leaves_them_alone(person: Per
             await wish("provision", "spare-0")
         image = ImageSpec(url=str(own))
         work = hosts.provision(
-            "lab", "spare-0", image, person.roots, person.bus, user_data=None, replace=False, wait=True
+            "lab", ["spare-0"], image, person.roots, person.bus, user_data=None, replace=False, wait=True
         )
-        done = await person.run("provision", work)
+        (done,) = await person.run("provision", work)
         assert (done.changed, done.state) == (True, "provisioned")
         await person.up("hosts")
         put = [str(one["spec"]) for one in await known() if "'name': 'spare-0'" in str(one["metadata"])]
         assert len(put) == 1 and "image-" in put[0], "up leaves it as it was put"
-        again = await person.run("adopt", hosts.adopt("lab", "spare-0", image, person.roots, person.bus, wait=True))
+        (again,) = await person.run(
+            "adopt", hosts.adopt("lab", ["spare-0"], image, person.roots, person.bus, wait=True)
+        )
         assert not again.changed
         assert await wish("deprovision", "spare-0") == (True, "available")
 
@@ -70,7 +72,7 @@ def test_an_image_of_ones_own_at_a_url_needs_its_checksum_before_anything_is_ask
         await person.up("lab")
         image = ImageSpec(url="http://192.0.2.1/a.raw")
         with pytest.raises(InputError, match="checksum"):
-            await person.run("adopt", hosts.adopt("lab", "spare-0", image, person.roots, person.bus, wait=False))
+            await person.run("adopt", hosts.adopt("lab", ["spare-0"], image, person.roots, person.bus, wait=False))
         with pytest.raises(LabError, match="nobody looks after the hosts yet"):
             asked = HostWish("inspect", "spare-0", wait=False)
             await person.run("inspect", hosts.wish("lab", asked, person.roots, person.bus))
@@ -100,6 +102,39 @@ def test_the_power_button_of_a_server_and_what_the_lab_thinks_of_it(person: Pers
     person.live(story)
 
 
+def test_several_servers_and_hosts_are_asked_at_once_and_one_that_refuses_keeps_nobody_from_the_others(
+    person: Person,
+) -> None:
+    person.spec = parse("name: lab\nservers: {node: {count: 1}, spare: {role: spare, count: 2}}", "lab.yaml")
+
+    async def press(action: PowerAction, *names: str) -> dict[str, str | None]:
+        done = await person.run(action, servers.power_all("lab", names, action, person.roots))
+        return {one.server: one.power for one in done}
+
+    async def story() -> None:
+        await person.up("hosts")
+        everyone = servers.server_names("lab", person.roots)
+        assert everyone == ["node-0", "spare-0", "spare-1"]
+        assert await press("on", *everyone) == dict.fromkeys(everyone, "on")
+        assert await press("reset", "node-0") == {"node-0": "on"}
+        assert await press("nmi", "spare-0") == {"spare-0": "on"}
+        assert await press("off", "spare-0", "spare-1") == {"spare-0": "off", "spare-1": "off"}
+        with pytest.raises(LabError, match="spare-0 is off, and nmi is for one that is on"):
+            await press("nmi", "spare-0")
+        with pytest.raises(LabError, match="2 of 3 failed: spare-0, spare-1"):
+            await press("reset", *everyone)
+        with pytest.raises(InputError, match="has no server moon"):
+            await press("off", "node-0", "moon")
+        assert await press("status", "node-0") == {"node-0": "on"}, "nothing was pressed"
+        wishes = [HostWish("inspect", name, wait=True) for name in everyone]
+        with pytest.raises(LabError, match="1 of 3 failed: node-0"):
+            await person.run("inspect", hosts.wish_all("lab", wishes, person.roots, person.bus))
+        done = await person.run("inspect", hosts.wish_all("lab", wishes[1:], person.roots, person.bus))
+        assert [(one.host, one.state) for one in done] == [("spare-0", "available"), ("spare-1", "available")]
+
+    person.live(story)
+
+
 def test_faults_are_asked_for_only_where_there_are_bmcs_and_of_servers_that_there_are(person: Person) -> None:
     person.spec = parse(SMALL, "lab.yaml")
 
@@ -123,7 +158,7 @@ def test_faults_are_asked_for_only_where_there_are_bmcs_and_of_servers_that_ther
                 await add(wrong)
         with pytest.raises(InputError, match="no `rackless bmc serve` runs there"):
             await person.run("served", hosts.served_socket(person.folder))
-        assert hosts.lab_socket("lab", person.roots, change=True) == person.paths.socket
+        assert hosts.lab_socket("lab", person.roots) == person.paths.socket
 
     person.live(story)
 
@@ -188,16 +223,35 @@ def test_a_lab_that_cannot_become_what_is_described_is_left_alone(person: Person
     person.live(story)
 
 
+def test_a_lab_that_was_stopped_is_started_as_it_was_described_and_no_further(person: Person) -> None:
+    person.spec = parse(SMALL, "lab.yaml")
+
+    async def start() -> None:
+        work = operations.start("lab", person.roots, person.bus, person.world.drivers())
+        await person.run("start", work)
+
+    async def story() -> None:
+        with pytest.raises(LabError, match="there is no lab named lab"):
+            await start()
+        await person.up("bmc")
+        before = await person.status()
+        await person.down()
+        person.spec = parse(
+            "name: lab\nservers: {other: {count: 3}}", "lab.yaml"
+        )  # what lies in a folder does not count
+        await start()
+        now = await person.status()
+        assert {**now, "parts": []} == {**before, "parts": []}, "but for the numbers of its processes"
+
+    person.live(story)
+
+
 def test_only_root_changes_what_a_lab_is(person: Person, monkeypatch: pytest.MonkeyPatch) -> None:
     person.spec = parse(SMALL, "lab.yaml")
 
     async def story() -> None:
         await person.up("lab")
         monkeypatch.setattr(os, "geteuid", lambda: 1000)
-        with pytest.raises(HypervisorError, match="only root can change a host"):
-            await hosts.wish("lab", HostWish("retry", "node-0", wait=False), person.roots, person.bus)
-        with pytest.raises(HypervisorError, match="only root can change how BMCs behave"):
-            hosts.lab_socket("lab", person.roots, change=True)
         with pytest.raises(HypervisorError, match="only root can read the lab's keys"):
             access.host_kubeconfig("lab", person.roots)
         assert hosts.lab_socket("lab", person.roots) == Path(person.paths.socket)

@@ -27,7 +27,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "why": (f"{_HERE}.why:why", "Say what is stuck or wrong, what shows it, and what to do."),
     "list": (f"{_HERE}.list:list_labs", "List the labs on this computer."),
     "host": (f"{_HERE}.host:host", "List and show hosts; inspect, provision, clean, adopt, retry them."),
-    "bmc": (f"{_HERE}.bmc:bmc", "Serve BMCs for any libvirt domains; make a lab's BMCs fail."),
+    "bmc": (f"{_HERE}.bmc:bmc", "See and use a lab's BMCs; make them fail; serve them for any domains."),
+    "expose": (f"{_HERE}.expose:expose", "Have ports of this computer lead to BMCs, APIs and nodes of the lab."),
+    "unexpose": (f"{_HERE}.expose:unexpose", "Close what `expose` opened."),
+    "export": (f"{_HERE}.export:export", "Write the lab's servers as metal for somebody else's tools."),
     "scale": (f"{_HERE}.scale:scale", "Say how many workers the cluster should have."),
     "ssh": (f"{_HERE}.ssh:ssh", "Open a shell on a node, or run a command there."),
     "console": (f"{_HERE}.console:console", "Watch a server's serial console, or type at it."),
@@ -41,6 +44,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "events": (f"{_HERE}.events:events", "Show what happened to the lab."),
     "compare": (f"{_HERE}.compare:compare", "Say what was slower in one run than in another."),
     "gather": (f"{_HERE}.gather:gather", "Make an archive for a bug report, without secrets."),
+    "start": (f"{_HERE}.start:start", "Start a lab that was stopped, as it was described."),
+    "stop": (f"{_HERE}.down:down", "The same as `down`."),
     "down": (f"{_HERE}.down:down", "Stop the lab and keep everything."),
     "destroy": (f"{_HERE}.destroy:destroy", "Remove the lab and leave nothing behind."),
     "explain": (f"{_HERE}.explain:explain", "Explain a field of an install-config or a lab."),
@@ -100,8 +105,31 @@ def _load(module: str) -> ModuleType:
         gc.enable()
 
 
+def _version(context: click.Context, _: click.Parameter, wanted: bool) -> None:
+    """The build is what commands and labd compare with each other."""
+    if not wanted or context.resilient_parsing:
+        return
+    from importlib.metadata import PackageNotFoundError, version
+    from platform import python_version
+
+    from rackless.protocol.build import fingerprint
+
+    click.echo(f"rackless {__version__}")
+    click.echo(f"  {'build':<16} {fingerprint()}")
+    click.echo(f"  {'Python':<16} {python_version()}, {sys.executable}")
+    for package in ("libvirt-python", "aiohttp", "pydantic", "cryptography"):
+        try:
+            found = version(package)
+        except PackageNotFoundError:
+            found = "not installed"
+        click.echo(f"  {package:<16} {found}")
+    context.exit()
+
+
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(__version__, prog_name="rackless")
+@click.option(
+    "--version", is_flag=True, is_eager=True, expose_value=False, callback=_version, help="Say which build this is."
+)
 def cli() -> None:
     """A rack of bare metal, without the rack."""
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -38,8 +40,23 @@ def load_spec(file: Path | None, name: str | None) -> LabSpec:
     return load(file, name=name)
 
 
+def named_lab(command: Callable[..., Any]) -> Callable[..., Any]:
+    """`-f FILE` and `--name NAME`, or the name as the one argument."""
+
+    @functools.wraps(command)
+    def merged(*given: Any, lab: str | None, name: str | None, **more: Any) -> Any:
+        if lab is not None and name not in (None, lab):
+            raise click.UsageError(f"two labs are named: {lab} and {name}")
+        return command(*given, name=lab or name, **more)
+
+    return lab_options(click.argument("lab", required=False, metavar="[LAB]")(merged))
+
+
 def lab_name(file: Path | None, name: str | None) -> str:
-    """The name of a lab that is there already; its file is read only to find that."""
+    """The name of a lab that is there already: as it is said, or the file's, or what RACKLESS_LAB has, which a shell inside a lab
+    is given, or that of ./lab.yaml."""
+    if name is None and file is None:
+        name = os.environ.get("RACKLESS_LAB") or None
     return name or load_spec(file, None).name
 
 

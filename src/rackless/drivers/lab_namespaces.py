@@ -91,5 +91,8 @@ class LinuxNamespaces:
     def open_room(self, name: str) -> Room:
         return ns.ThreadRoom(name)
 
+    def stay(self, name: str) -> Room:
+        return ns.ThreadRoom(name, stays=True)
+
     def socket(self, family: int, kind: int, protocol: int) -> socket.socket:
         return socket.socket(family, kind, protocol)

@@ -17,6 +17,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 
+CLONE_FS = 0x00000200
 CLONE_NEWNS = 0x00020000
 CLONE_NEWNET = 0x40000000
 MS_RDONLY = 1
@@ -113,12 +114,13 @@ class ThreadRoom:
     """A second network namespace beside the one we are in, kept by a thread that lives there.
 
     The thread opens sockets and sets up links in it for us. It needs no pin: when our process ends, the namespace is
-    gone, and whoever comes after us makes a new one.
+    gone, and whoever comes after us makes a new one. One that `stays` is no new one: its thread is where we are now, and stays
+    there when we go elsewhere, because the kernel moves one thread at a time.
     """
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, *, stays: bool = False) -> None:
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix=name)
-        self._native = self._thread.submit(_move).result()
+        self._native = self._thread.submit(_stay if stays else _move).result()
 
     @property
     def path(self) -> Path:
@@ -134,6 +136,13 @@ class ThreadRoom:
 
     def close(self) -> None:
         self._thread.shutdown(wait=True)
+
+
+def _stay() -> int:
+    """With a working folder of its own, so that it keeps none of the host's busy."""
+    unshare(CLONE_FS)
+    os.chdir("/")
+    return threading.get_native_id()
 
 
 def _move() -> int:

@@ -10,21 +10,28 @@ In a container that may be nobody, or somebody slow: so the holder adopts them.
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import signal
 import socket
 import sys
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
 
+from rackless.codec import BadValue, decode, encode
 from rackless.drivers import open_drivers
 from rackless.holder.mounts import furnish
 from rackless.lab.api_forward import API_PORT, Doorkeeper, open_door
+from rackless.lab.forwards import FollowLedger, Forwards
 from rackless.lab.mark import render_mark
 from rackless.lab.servers import mounts as shown_folders
 from rackless.plan.addressing import plan_lab
 from rackless.ports.drivers import Drivers
 from rackless.ports.mounts import Mounts
+from rackless.ports.namespaces import Room
 from rackless.run.files import write
+from rackless.run.ledger import Ledger
 from rackless.run.paths import LabPaths, Roots
 from rackless.run.supervise import ENDED
 from rackless.spec.lab import LabSpec
@@ -38,15 +45,21 @@ STEADY = 60.0
 def main() -> None:
     os.umask(0o022)
     paths, drivers = LabPaths(Roots.from_environment(), sys.argv[1]), open_drivers()
-    doors = enter(paths, drivers)
-    sys.exit(asyncio.run(keep_open(paths, doors, drivers)))
+    doorstep = enter(paths, drivers)
+    sys.exit(asyncio.run(keep_open(paths, doorstep, drivers)))
 
 
-Doors = Sequence[tuple[socket.socket | None, str]]
-"""Ports on the host's side, each with the address inside that it leads to."""
+@dataclass(frozen=True, slots=True)
+class Doorstep:
+    """What the holder keeps of the host's side."""
+
+    doors: Sequence[tuple[socket.socket | None, str]]
+    """Ports on the host's loopback, each with the address inside that it leads to."""
+    outside: Room
+    """The host's network, in which more ports are opened on demand."""
 
 
-def enter(paths: LabPaths, drivers: Drivers) -> Doors:
+def enter(paths: LabPaths, drivers: Drivers) -> Doorstep:
     """Listen on the lab's ports on the host's loopback, enter the lab's namespaces, and write the pid file."""
     plan = plan_lab(LabSpec.model_validate_json(paths.spec.read_text()))
     make = drivers.namespaces.socket
@@ -54,6 +67,7 @@ def enter(paths: LabPaths, drivers: Drivers) -> Doors:
     doors = [(open_door(paths, paths.api_port, make), str(plan.gateway.ip))]
     if plan.control_planes:
         doors.append((open_door(paths, paths.cluster_port, make), str(plan.api_vip)))
+    outside = drivers.namespaces.stay("outside")
     namespaces = drivers.namespaces
     home = namespaces.home()
 
@@ -65,19 +79,62 @@ def enter(paths: LabPaths, drivers: Drivers) -> Doors:
     namespaces.enter(paths.netns, fit_out)
     write(paths.holder_pid, drivers.processes.identity(drivers.processes.own))
     drivers.processes.adopt_orphans()
-    return doors
+    return Doorstep(doors, outside)
 
 
-async def keep_open(paths: LabPaths, doors: Doors, drivers: Drivers) -> int:
-    """Keep labd running, and the doors to the APIs open; each with the address that it leads to."""
-    keepers = [Doorkeeper(door, address, API_PORT) for door, address in doors if door is not None]
+async def keep_open(paths: LabPaths, doorstep: Doorstep, drivers: Drivers) -> int:
+    """Keep labd running, and open the doors to the APIs and what the ledger lists as exposed."""
+    keepers = [Doorkeeper(door, address, API_PORT) for door, address in doorstep.doors if door is not None]
     for keeper in keepers:
         keeper.start()
     try:
-        return await keep(paths, drivers)
+        async with _exposed(paths, doorstep.outside, drivers):
+            return await keep(paths, drivers)
     finally:
         for keeper in keepers:
             await keeper.close()
+
+
+@asynccontextmanager
+async def _exposed(paths: LabPaths, outside: Room, drivers: Drivers) -> AsyncIterator[None]:
+    """Open the forwards that the ledger lists, and look again whenever `rackless expose` knocks."""
+
+    def listen(family: int, kind: int, address: str, port: int) -> socket.socket:
+        listener = outside.call(lambda: drivers.namespaces.socket(family, kind, 0))
+        try:
+            if kind == socket.SOCK_STREAM:
+                listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind((address, port))
+            if kind == socket.SOCK_STREAM:
+                listener.listen(128)
+        except OSError:
+            listener.close()
+            raise
+        return listener
+
+    forwards, turn = Forwards(Ledger(paths.ledger), listen), asyncio.Lock()
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(OSError, ValueError, BadValue):
+            asked = decode(FollowLedger, json.loads(await reader.readline()))
+            async with turn:
+                done = await forwards.follow(asked.close)
+            writer.write(json.dumps(encode(done)).encode() + b"\n")
+            await writer.drain()
+        writer.close()
+
+    async with turn:
+        for id, why in (await forwards.follow()).failed.items():
+            sys.stderr.write(f"{id} is not exposed: {why}\n")
+    paths.doors_socket.unlink(missing_ok=True)
+    server = await asyncio.start_unix_server(answer, str(paths.doors_socket))
+    paths.doors_socket.chmod(0o600)
+    try:
+        yield
+    finally:
+        server.close()
+        await forwards.close()
+        paths.doors_socket.unlink(missing_ok=True)
 
 
 async def keep(paths: LabPaths, drivers: Drivers) -> int:

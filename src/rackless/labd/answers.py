@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
 from rackless import __version__
+from rackless.cluster.reference import kubeconfigs
 from rackless.lab.folder_watch import FolderWatch
 from rackless.labd.running_lab import RunningLab
 from rackless.plan.actions import Action, Verb
@@ -18,7 +19,7 @@ def answers(
     lab: RunningLab, folders: Callable[[], FolderWatch], own: int, stop: Callable[[], Awaitable[None]]
 ) -> list[Served]:
     """`own` is labd's process id."""
-    return [*_looks(lab, folders, own), *_works(lab, stop), *_faults(lab)]
+    return [*_looks(lab, folders, own), *_works(lab, stop), *_bmcs(lab), *_faults(lab)]
 
 
 def _looks(lab: RunningLab, folders: Callable[[], FolderWatch], own: int) -> list[Served]:
@@ -77,6 +78,10 @@ def _works(lab: RunningLab, stop: Callable[[], Awaitable[None]]) -> list[Served]
     async def power(asked: say.PressPower) -> say.PowerState:
         return await lab.power(asked.server, asked.action)
 
+    async def kubeconfig(asked: say.WantKubeconfig) -> say.Kubeconfig:
+        make = kubeconfigs.cluster_kubeconfig if asked.cluster else kubeconfigs.lab_kubeconfig
+        return say.Kubeconfig(make(lab.paths))
+
     async def scale(asked: say.ScaleWorkers) -> say.Scaled:
         return await lab.machines.scale(asked.wanted)
 
@@ -102,11 +107,33 @@ def _works(lab: RunningLab, stop: Callable[[], Awaitable[None]]) -> list[Served]
         say.REST.by(rest),
         say.REMOVE.by(remove),
         say.POWER.by(power),
+        say.KUBECONFIG.by(kubeconfig),
         say.SCALE.by(scale),
         say.SERVE_RELEASE.by(serve_release),
         say.REMEDY.by(remedy),
         say.TELL.by(tell),
         say.STOP.by(end),
+    ]
+
+
+def _bmcs(lab: RunningLab) -> list[Served]:
+    async def bmcs(_: Nothing) -> say.BmcsSeen:
+        return say.BmcsSeen(lab.bmcs.seen())
+
+    async def insert(asked: say.InsertMedia) -> say.BmcSeen:
+        return await lab.insert_media(asked.server, asked.image)
+
+    async def eject(asked: say.EjectMedia) -> say.BmcSeen:
+        return await lab.bmcs.eject(asked.server)
+
+    async def set_boot(asked: say.SetBoot) -> say.BmcSeen:
+        return await lab.bmcs.set_boot(asked.server, asked.device, once=asked.once)
+
+    return [
+        say.BMCS.by(bmcs),
+        say.INSERT_MEDIA.by(insert),
+        say.EJECT_MEDIA.by(eject),
+        say.SET_BOOT.by(set_boot),
     ]
 
 

@@ -4,27 +4,39 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import Collection
+from dataclasses import replace
 
 from rackless.bmc.core.accounts import Account
+from rackless.bmc.core.chassis import Chassis
 from rackless.bmc.core.sockets import not_of_a_lab
 from rackless.bmc.core.start_limit import Starts, default_limit
+from rackless.bmc.core.state import BootOverride, When
 from rackless.bmc.fault_desk import FaultDesk
 from rackless.bmc.fleet import Bmc, BmcState, Fleet
-from rackless.bmc.ipmi.server import PORT as IPMI_PORT
 from rackless.bmc.ipmi.sites import Ipmi
-from rackless.errors import LabError
+from rackless.errors import InputError, LabError
 from rackless.events import Bus
 from rackless.lab.bmc_network import BmcWiring
+from rackless.plan.exposure import LOOPBACK, bmc_name
 from rackless.plan.model import LabPlan, PlannedServer
 from rackless.ports.clock import Clock
 from rackless.ports.console import Consoles
-from rackless.ports.hypervisor import Hypervisor
-from rackless.protocol.messages import FaultStatus, FaultWish
+from rackless.ports.hypervisor import BootDevice, Hypervisor
+from rackless.protocol.messages import BmcSeen, BootTarget, FaultStatus, FaultWish
 from rackless.run.paths import LabPaths
 from rackless.spec.servers import BmcScheme
 from rackless.trust.authority import Use
 from rackless.trust.bmc_passwords import secret_of
 from rackless.trust.identity import USERNAME, Identity
+
+TARGETS: dict[BootDevice | None, BootTarget] = {
+    None: "none",
+    BootDevice.DISK: "disk",
+    BootDevice.CDROM: "cdrom",
+    BootDevice.NETWORK: "network",
+    BootDevice.REMOVABLE: "removable",
+    BootDevice.SETUP: "setup",
+}
 
 
 class LabBmcs:
@@ -80,6 +92,35 @@ class LabBmcs:
         """By server; empty while there are none."""
         return {bmc.server: bmc for bmc in self._fleet.observe()} if self._fleet else {}
 
+    def seen(self) -> tuple[BmcSeen, ...]:
+        return tuple(_shown(bmc) for bmc in self.observe().values())
+
+    async def insert(self, server: str, url: str) -> BmcSeen:
+        """Have a server's BMC fetch an image and put it into its virtual drive."""
+        chassis = self._chassis(server)
+        if not url.startswith(("http://", "https://")):
+            raise InputError(f"{url} is no URL that a BMC fetches from", hint="give it with http:// or https://")
+        await chassis.insert(url, verify=bool(chassis.memory.settings.get("verify_media", True)))
+        return _shown(self.observe()[server])
+
+    async def eject(self, server: str) -> BmcSeen:
+        await self._chassis(server).eject()
+        return _shown(self.observe()[server])
+
+    async def set_boot(self, server: str, device: BootTarget, *, once: bool) -> BmcSeen:
+        """From where the next start is, or every start from now on."""
+        wanted = BootOverride(BootDevice(device), When.ONCE if once else When.CONTINUOUS) if device != "none" else None
+        await self._chassis(server).update(lambda memory: replace(memory, boot=wanted or BootOverride()))
+        return _shown(self.observe()[server])
+
+    def _chassis(self, server: str) -> Chassis:
+        if self._fleet is None:
+            raise _no_bmcs()
+        if server not in self.observe():
+            known = ", ".join(self.observe())
+            raise InputError(f"there is no server {server}", why=f"there is {known}", hint="name one of those")
+        return self._fleet.chassis(server)
+
     def fetches(self, address: str, path: str) -> bool:
         """Whether the BMC at this address fetches media from this path of a URL now."""
         return self._fleet is not None and self._fleet.fetches(address, path)
@@ -90,7 +131,7 @@ class LabBmcs:
 
     def add_fault(self, wish: FaultWish) -> FaultStatus:
         if self._fleet is None:
-            raise LabError("the lab has no BMCs yet", hint="`rackless up --until bmc` makes them")
+            raise _no_bmcs()
         return self._desk(self._fleet).add(wish)
 
     def clear_faults(self, ids: Collection[int]) -> int:
@@ -102,6 +143,8 @@ class LabBmcs:
     def _make(self) -> Fleet:
         authority = self._identity.authority()
         hosts = dict.fromkeys(str(server.bmc_address) for server in self._plan.places)
+        # who comes from outside the lab comes through the loopback of the hypervisor, or by a name (`rackless expose`)
+        hosts |= dict.fromkeys([LOOPBACK, *(bmc_name(server.name, self._plan) for server in self._plan.places)])
         leaf = authority.ensure_leaf("bmc", list(hosts), uses=(Use.SERVER,))
         tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
         tls.load_cert_chain(leaf.certificate, leaf.key)
@@ -130,15 +173,24 @@ class LabBmcs:
         own, address = server.bmc, str(server.bmc_address)
         if own is None:
             return Bmc(server.name, address)
-        ipmi = server.bmc_scheme is BmcScheme.IPMI
         password = self._identity.password(secret_of(server.name) if own.own_password else "bmc")
         return Bmc(
             server.name,
             address,
-            port=None if ipmi else own.port,
+            port=None if server.bmc_scheme is BmcScheme.IPMI else own.port,
             http=own.http,
             system=own.system,
             account=Account(own.username, password),
-            redfish=own.alone or not ipmi,
-            ipmi=own.port if ipmi else IPMI_PORT if own.alone else None,
+            redfish=server.redfish_port is not None,
+            ipmi=server.ipmi_port,
         )
+
+
+def _no_bmcs() -> LabError:
+    return LabError("the lab has no BMCs yet", hint="`rackless up --until bmc` makes them")
+
+
+def _shown(bmc: BmcState) -> BmcSeen:
+    target = TARGETS[bmc.boot.effective]
+    power = bmc.power.value if bmc.power is not None else None
+    return BmcSeen(bmc.server, power, bmc.media, target, bmc.boot.when is When.ONCE)

@@ -220,6 +220,10 @@ class LabHosts:
             if server.image is not None and server.role is not Role.SPARE
         }
 
+    def offered(self, path: str) -> str:
+        """Where the lab's file server has a file that was offered. Raises LabError when it was not."""
+        return UserImages(self._paths).resolve(ImageSpec(url=path), self.files.url).url
+
     async def wish(self, asked: HostWish) -> HostDone:
         """Ask something of one host, and wait for it when that is wanted."""
         self.ensure_controller()
@@ -247,6 +251,8 @@ class LabHosts:
     def _image(self, given: WishedImage | None) -> Image | None:
         if given is None:
             return None
+        if "://" in given.checksum and not given.checksum.startswith(("http://", "https://")):
+            raise InputError(f"{given.checksum} is no URL of checksums", hint="give it with http:// or https://")
         return UserImages(self._paths).resolve(ImageSpec.model_validate(encode(given)), self.files.url)
 
     async def retire(self, name: str) -> None:

@@ -14,7 +14,7 @@ from rackless.cluster.reference.keys import Keys
 from rackless.cluster.reference.recipe import Cluster
 from rackless.diagnosis.blackouts import Blackouts
 from rackless.diagnosis.evidence import BootChain, read_agent, read_console, read_kernel, read_lease
-from rackless.errors import InputError
+from rackless.errors import InputError, LabError
 from rackless.events import Bus
 from rackless.lab import libvirtd
 from rackless.lab.accounts import ServerAccounts, describe_rooted, observe_accounts
@@ -41,8 +41,8 @@ from rackless.plan.model import LabPlan
 from rackless.plan.stages import GOALS, stages_of, upto
 from rackless.ports.console import Heard, Write
 from rackless.ports.drivers import Drivers
-from rackless.ports.hypervisor import Unreachable
-from rackless.protocol.messages import ApiPlaces, LabSeen, LabStatus, PowerAction, PowerState, StageStatus
+from rackless.ports.hypervisor import Power, Unreachable
+from rackless.protocol.messages import ApiPlaces, BmcSeen, LabSeen, LabStatus, PowerAction, PowerState, StageStatus
 from rackless.run.files import write
 from rackless.run.journal import Journal
 from rackless.run.ledger import Ledger, LedgerEntry
@@ -52,6 +52,7 @@ from rackless.run.stage import Stage
 from rackless.run.supervise import Keeper, KeptProcesses
 from rackless.run.supplies import load_supplies
 from rackless.run.waiting import until
+from rackless.spec.images import is_path
 from rackless.spec.lab import LabSpec
 from rackless.trust.identity import USERNAME, Identity
 
@@ -327,6 +328,9 @@ class RunningLab:
             case "cycle":
                 await self.hypervisor.power_off(name)
                 await self.hypervisor.power_on(name)
+            case "reset" | "nmi":
+                await self._require_on(name, action)
+                await (self.hypervisor.reset(name) if action == "reset" else self.hypervisor.interrupt(name))
         state = await self.hypervisor.observe(name)
         return PowerState(name, state.power.value if state is not None else None)
 
@@ -334,6 +338,18 @@ class RunningLab:
         """Sit down at a server's console, with its last lines in view."""
         self._require(name)
         return self.consoles.attach(name, lines)
+
+    async def insert_media(self, name: str, image: str) -> BmcSeen:
+        """A URL, or a file that was offered: those are fetched from the lab's own file server, as everything is."""
+        if is_path(image):
+            await self.hosts.files.start()
+            image = self.hosts.offered(image)
+        return await self.bmcs.insert(name, image)
+
+    async def _require_on(self, name: str, action: PowerAction) -> None:
+        state = await self.hypervisor.observe(name)
+        if state is None or state.power is not Power.ON:
+            raise LabError(f"{name} is off, and {action} is for one that is on", hint=f"`rackless power {name} on`")
 
     def _require(self, name: str) -> None:
         if self.plan.server(name) is None:

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 
+from rackless.cluster.reference import kubeconfigs
 from rackless.cluster.reference.keys import Keys
 from rackless.errors import InputError, LabError
-from rackless.lab.api_forward import host_url
-from rackless.operations.lab_registry import require_lab, require_root
-from rackless.plan.addressing import plan_lab
+from rackless.events import Bus
+from rackless.operations.lab_registry import current_plan, require_lab, require_root
 from rackless.plan.model import PlannedServer
-from rackless.ports.api import NAMESPACE
 from rackless.ports.drivers import Drivers
 from rackless.ports.process import ProcessTable
-from rackless.run.ledger import Ledger
+from rackless.protocol import messages as say
+from rackless.protocol.client import ControlClient
 from rackless.run.paths import LabPaths, Roots
-from rackless.spec.lab import LabSpec
-from rackless.trust.kubeconfig import render_kubeconfig
 
 USER = "core"
 
@@ -44,33 +41,26 @@ def host_kubeconfig(lab: str, roots: Roots) -> str:
     """A kubeconfig for the host's side, through the lab's port on its loopback."""
     paths = require_lab(lab, roots)
     require_root("read the lab's keys")
-    url = host_url(paths.api_port)
-    if url is None or not (paths.api_pki / "admin.key").exists():
-        raise LabError(f"the lab {lab} has no Kubernetes API yet", hint="`rackless up` starts it")
-    return render_kubeconfig(f"rackless-{lab}", url, paths.api_pki, NAMESPACE)
+    return kubeconfigs.lab_kubeconfig(paths)
 
 
 def cluster_kubeconfig(lab: str, roots: Roots) -> str:
     """The same for the cluster's own API, which is at its VIP inside the lab."""
     paths = require_lab(lab, roots)
     require_root("read the cluster's keys")
-    url, keys = host_url(paths.cluster_port), Keys(paths.cluster_keys)
-    if url is not None and (own := paths.install_kubeconfig).exists():
-        config = json.loads(own.read_text())
-        config["clusters"][0]["cluster"]["server"] = url
-        return json.dumps(config, indent=2) + "\n"
-    if url is None or not keys.made:
-        raise LabError(
-            f"the lab {lab} has no cluster yet",
-            why="no control plane of it has been given a system",
-            hint="`rackless up` provisions them, where the lab has servers with the role control-plane",
-        )
-    return render_kubeconfig(f"rackless-{lab}-cluster", url, keys.api, "default")
+    return kubeconfigs.cluster_kubeconfig(paths)
+
+
+async def kubeconfig(lab: str, roots: Roots, drivers: Drivers, *, cluster: bool) -> str:
+    """Root reads the keys, also of a lab that is stopped; its owner is given them by labd."""
+    if drivers.computer.root():
+        return cluster_kubeconfig(lab, roots) if cluster else host_kubeconfig(lab, roots)
+    client = ControlClient(require_lab(lab, roots).socket)
+    return (await client.work(say.KUBECONFIG, say.WantKubeconfig(cluster), Bus())).text
 
 
 def find_server(lab: str, server: str, paths: LabPaths) -> PlannedServer:
-    plan = plan_lab(LabSpec.model_validate_json(paths.spec.read_text()))
-    plan = plan.grown([entry.id for entry in Ledger(paths.grown).entries()])
+    plan = current_plan(paths)
     found = plan.server(server)
     if found is None:
         known = ", ".join(s.name for s in plan.servers)

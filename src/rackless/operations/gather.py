@@ -5,6 +5,7 @@ Secrets are left out as files, and wherever one of their values appears in a tex
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict
@@ -59,7 +60,7 @@ async def gather(name: str, output: Path, roots: Roots, drivers: Drivers) -> dic
         files["objects.json"] = blot(as_json(encode(objects)), secrets)
     with suppress(RacklessError):
         if runs := await lab_runs(name, roots):
-            files["timeline.svg"] = _blot(timeline_svg(name, runs[-1], time.time()).encode(), secrets)
+            files["timeline.svg"] = blot(timeline_svg(name, runs[-1], time.time()).encode(), secrets)
     with suppress(RacklessError):
         for file, question in QUESTIONS.items():
             done = await drivers.processes.run(inside_command(name, question, roots, drivers), check=False, within=20)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from rackless.bmc.fault_desk import CONTROL
@@ -10,6 +10,7 @@ from rackless.errors import InputError
 from rackless.events import Bus
 from rackless.lab.user_images import UserImages, read_user_data
 from rackless.operations.lab_registry import require_lab, require_root
+from rackless.operations.several import side_by_side
 from rackless.protocol import messages as say
 from rackless.protocol.client import ControlClient
 from rackless.protocol.messages import FaultStatus, FaultWish, HostDone, HostWish, Record, WishedImage
@@ -25,7 +26,6 @@ async def hosts(name: str, roots: Roots) -> tuple[Record, ...]:
 async def wish(name: str, asked: HostWish, roots: Roots, bus: Bus) -> HostDone:
     """Ask something of one host, and wait for it if that is wished."""
     paths = require_lab(name, roots)
-    require_root("change a host")
     with bus.step(f"{asked.verb} {asked.host}") as step:
         client = ControlClient(paths.socket)
         done = await client.work(say.HOST, asked, bus, step=step.id, hear=[f"host/{asked.host}"])
@@ -36,9 +36,15 @@ async def wish(name: str, asked: HostWish, roots: Roots, bus: Bus) -> HostDone:
     return done
 
 
+async def wish_all(name: str, wishes: Sequence[HostWish], roots: Roots, bus: Bus) -> list[HostDone]:
+    """Ask something of several hosts, side by side."""
+    done = await side_by_side({asked.host: wish(name, asked, roots, bus) for asked in wishes})
+    return [one for _, one in done]
+
+
 async def provision(
     name: str,
-    host: str,
+    hosts: Sequence[str],
     image: ImageSpec,
     roots: Roots,
     bus: Bus,
@@ -46,35 +52,36 @@ async def provision(
     user_data: Path | None,
     replace: bool,
     wait: bool,
-) -> HostDone:
-    """Put an image of one's own on a host; a file is offered to the lab first."""
+) -> list[HostDone]:
+    """Put an image of one's own on hosts; a file is offered to the lab first."""
     text = read_user_data(user_data) if user_data is not None else ""
     given = await _offer(name, image, roots, bus)
-    asked = HostWish("provision", host, wait, image=given, user_data=text, replace=replace)
-    return await wish(name, asked, roots, bus)
+    wishes = [HostWish("provision", host, wait, image=given, user_data=text, replace=replace) for host in hosts]
+    return await wish_all(name, wishes, roots, bus)
 
 
-async def adopt(name: str, host: str, image: ImageSpec | None, roots: Roots, bus: Bus, *, wait: bool) -> HostDone:
+async def adopt(
+    name: str, hosts: Sequence[str], image: ImageSpec | None, roots: Roots, bus: Bus, *, wait: bool
+) -> list[HostDone]:
     given = await _offer(name, image, roots, bus) if image is not None else None
-    return await wish(name, HostWish("adopt", host, wait, image=given), roots, bus)
+    return await wish_all(name, [HostWish("adopt", host, wait, image=given) for host in hosts], roots, bus)
 
 
 async def _offer(name: str, image: ImageSpec, roots: Roots, bus: Bus) -> WishedImage:
     paths = require_lab(name, roots)
-    require_root("change a host")
+    if image.is_path:
+        require_root("have the lab offer a file of this computer")
     if problems := list(image_problems(image, "image")):
         raise InputError(problems[0].message, hint=problems[0].hint or "give it with --checksum")
-    with bus.step("your image") as step:
-        step.progress("computing its checksum" if image.is_path else "")
-        await UserImages(paths).offer(image)
+    if image.is_path:
+        with bus.step("your image") as step:
+            step.progress("computing its checksum")
+            await UserImages(paths).offer(image)
     return WishedImage(image.url, image.checksum, image.format.value if image.format is not None else None)
 
 
-def lab_socket(name: str, roots: Roots, *, change: bool = False) -> Path:
-    paths = require_lab(name, roots)
-    if change:
-        require_root("change how BMCs behave")
-    return paths.socket
+def lab_socket(name: str, roots: Roots) -> Path:
+    return require_lab(name, roots).socket
 
 
 async def served_socket(folder: Path) -> Path:

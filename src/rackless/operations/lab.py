@@ -83,6 +83,15 @@ async def up(
                     await client.work(say.STAGE, asked, bus, step=step.id, hear=["*"], told=own.take())
 
 
+async def start(name: str, roots: Roots, bus: Bus, drivers: Drivers | None = None) -> None:
+    """`up` for a lab that is there, from what it was made of, as far as it had come."""
+    paths = require_lab(name, roots)
+    spec = recorded_spec(paths)
+    if spec is None:
+        raise LabError(f"the lab {name} was never made", hint="`rackless up` makes it, from its lab.yaml")
+    await up(spec, roots, bus, goal=_journal(paths).read().goal or GOALS[0], drivers=drivers)
+
+
 async def plan(
     spec: LabSpec, roots: Roots, *, goal: str = GOALS[-1], drivers: Drivers | None = None, costly: bool = True
 ) -> list[Action]:

@@ -11,6 +11,8 @@ from contextlib import ExitStack, contextmanager
 from rackless.drivers import open_drivers
 from rackless.errors import HypervisorError, LabError
 from rackless.operations import teardown
+from rackless.plan.addressing import plan_lab
+from rackless.plan.model import LabPlan
 from rackless.ports.computer import Computer
 from rackless.ports.process import Held, ProcessTable
 from rackless.run.ledger import Ledger
@@ -30,6 +32,12 @@ def recorded_spec(paths: LabPaths) -> LabSpec | None:
             why=str(error).splitlines()[0],
             hint="`rackless destroy` still removes it",
         ) from error
+
+
+def current_plan(paths: LabPaths) -> LabPlan:
+    """What follows from the lab's description, with the servers that were made on demand."""
+    plan = plan_lab(LabSpec.model_validate_json(paths.spec.read_text()))
+    return plan.grown([entry.id for entry in Ledger(paths.grown).entries()])
 
 
 @contextmanager

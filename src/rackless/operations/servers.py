@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +16,8 @@ from rackless.events import Bus
 from rackless.lab.capture import record
 from rackless.lab.screen import ppm_to_png
 from rackless.operations.access import find_server, inside_command
-from rackless.operations.lab_registry import require_lab, require_root
+from rackless.operations.lab_registry import current_plan, require_lab, require_root
+from rackless.operations.several import side_by_side
 from rackless.ports.console import Write
 from rackless.ports.drivers import Drivers
 from rackless.protocol.client import ControlClient
@@ -27,6 +28,19 @@ from rackless.run.paths import Roots
 async def power(lab: str, server: str, action: PowerAction, roots: Roots) -> PowerState:
     paths = require_lab(lab, roots)
     return await ControlClient(paths.socket).work(POWER, PressPower(server, action), Bus())
+
+
+async def power_all(lab: str, servers: Sequence[str], action: PowerAction, roots: Roots) -> list[PowerState]:
+    """The same of several, side by side. A name that is no server's is refused before anything is pressed."""
+    paths = require_lab(lab, roots)
+    for server in servers:
+        find_server(lab, server, paths)
+    pressed = (power(lab, server, action, roots) for server in servers)
+    return [done for _, done in await side_by_side(dict(zip(servers, pressed, strict=True)))]
+
+
+def server_names(lab: str, roots: Roots) -> list[str]:
+    return [server.name for server in current_plan(require_lab(lab, roots)).servers]
 
 
 async def screenshot(lab: str, server: str, output: Path | None, roots: Roots, drivers: Drivers) -> dict[str, Any]:
@@ -44,7 +58,7 @@ async def screenshot(lab: str, server: str, output: Path | None, roots: Roots, d
     scratch.unlink()
     target = output or Path(f"{server}.png")
     target.write_bytes(data if data.startswith(b"\x89PNG") else ppm_to_png(data))
-    _give_back(target)
+    give_back(target)
     return {"server": server, "file": str(target), "bytes": target.stat().st_size}
 
 
@@ -98,11 +112,11 @@ def capture(
     with suppress(KeyboardInterrupt):
         bridges = [nic.bridge for nic in target.nics]
         record(output, bridges, [nic.mac for nic in target.nics], seconds, lambda now: count.__setitem__(0, now))
-    _give_back(output)
+    give_back(output)
     return {"server": server, "file": str(output), "packets": count[0], "bytes": output.stat().st_size}
 
 
-def _give_back(path: Path) -> None:
+def give_back(path: Path) -> None:
     """What a person asked for belongs to them, not to root."""
     owner, group = os.environ.get("SUDO_UID"), os.environ.get("SUDO_GID")
     if owner and group:

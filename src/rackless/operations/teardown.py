@@ -15,6 +15,7 @@ from typing import Any
 
 from rackless.errors import LabError, RacklessError
 from rackless.events import Bus, Event
+from rackless.lab import forwards
 from rackless.operations import uplink
 from rackless.ports.drivers import Drivers
 from rackless.protocol.client import ControlClient
@@ -34,6 +35,7 @@ async def teardown(paths: LabPaths, bus: Bus, drivers: Drivers) -> None:
         "folder": _retire_folder,
         "folder-when-empty": _retire_when_empty,
         uplink.KIND: lambda entry: uplink.retire_uplink(entry, drivers),
+        forwards.KIND: _retire_forward,
     }
     processes = drivers.processes
     if (
@@ -121,6 +123,10 @@ async def _retire_namespace(entry: LedgerEntry, drivers: Drivers) -> None:
     else:
         raise LabError(f"processes of the lab do not end: {', '.join(map(str, living))}")
     drivers.namespaces.unpin(pin)
+
+
+async def _retire_forward(_: LedgerEntry) -> None:
+    """Its port was the holder's, which was ended before the first entry was looked at."""
 
 
 async def _retire_folder(entry: LedgerEntry) -> None:

@@ -91,6 +91,34 @@ class PlannedServer:
         own = self.bmc_scheme is not BmcScheme.IPMI or ipmi
         return f"{scheme}://{self.bmc_address}{self._port(ipmi) if own else ''}"
 
+    @property
+    def redfish_port(self) -> int | None:
+        """None where its BMC answers IPMI only."""
+        if self.bmc is None:
+            return 443
+        if self.bmc_scheme is BmcScheme.IPMI:
+            return 443 if self.bmc.alone else None
+        return self.bmc.port
+
+    @property
+    def ipmi_port(self) -> int | None:
+        """None where its BMC answers Redfish only."""
+        if self.bmc is None:
+            return 623
+        if self.bmc_scheme is BmcScheme.IPMI:
+            return self.bmc.port
+        return 623 if self.bmc.alone else None
+
+    @property
+    def redfish_url(self) -> str | None:
+        """The system as a Redfish client asks for it."""
+        if (port := self.redfish_port) is None:
+            return None
+        http = self.bmc is not None and self.bmc.http
+        shown = "" if port == (80 if http else 443) else f":{port}"
+        system = self.bmc.system if self.bmc is not None else "1"
+        return f"{'http' if http else 'https'}://{self.bmc_address}{shown}/redfish/v1/Systems/{system}"
+
     def _port(self, ipmi: bool) -> str:
         if self.bmc is None:
             return ""

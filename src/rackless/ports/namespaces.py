@@ -104,6 +104,10 @@ class Namespaces(Protocol):
 
     def open_room(self, name: str) -> Room: ...
 
+    def stay(self, name: str) -> Room:
+        """A room in the network namespace that we are in now: it stays there when we go elsewhere."""
+        ...
+
     def socket(self, family: int, kind: int, protocol: int) -> socket.socket:
         """A socket in the network namespace we are in."""
         ...

@@ -39,17 +39,22 @@ class ControlClient:
     async def daemon(self) -> Daemon | None:
         """Who answers; None when nobody does."""
         if self._socket.exists() and not os.access(self._socket, os.W_OK):
-            raise HypervisorError(
-                "only root and the lab's owner may talk to it", why=f"{self._socket} is closed to you", hint="use sudo"
-            )
+            raise self._closed()
         try:
             return await self._ask(HEALTH)
         except http.LOST:
             return None
 
+    def _closed(self) -> HypervisorError:
+        return HypervisorError(
+            "only root and the lab's owner may talk to it", why=f"{self._socket} is closed to you", hint="use sudo"
+        )
+
     async def look(self, exchange: Exchange[Nothing, A]) -> A:
         try:
             return await self._ask(exchange)
+        except PermissionError as error:
+            raise self._closed() from error
         except http.LOST as error:
             raise _unreachable(error) from error
 
@@ -83,6 +88,8 @@ class ControlClient:
                     else:
                         http.raise_failure(value)
                         return exchange.read_answer(value["result"])
+        except PermissionError as error:
+            raise self._closed() from error
         except BadValue as error:
             raise _unreachable(error) from error
         except http.LOST as error:

@@ -28,6 +28,8 @@ class Exchange(Generic[Q, A]):
     answered: type[A]
     works: bool = False
     """Whether it changes something: its steps are told while it does, and it ends when the asker goes away."""
+    root: bool = False
+    """Whether only root may ask it; what it does is more than to use a lab that is there."""
     bare: str = ""
     """The one field that daemons before this version answered with alone, without an object around it."""
 

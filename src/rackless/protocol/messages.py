@@ -216,7 +216,7 @@ class ServerList:
     servers: tuple[str, ...]
 
 
-PowerAction = Literal["on", "off", "cycle", "shutdown", "status"]
+PowerAction = Literal["on", "off", "cycle", "reset", "nmi", "shutdown", "status"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,6 +229,63 @@ class PressPower:
 class PowerState:
     server: str
     power: str | None
+
+
+# BMCs
+
+BootTarget = Literal["disk", "cdrom", "network", "removable", "setup", "none"]
+"""What a server is started from instead of what its firmware would choose; `none` takes that back."""
+
+
+@dataclass(frozen=True, slots=True)
+class BmcSeen:
+    """One BMC as it stands."""
+
+    server: str
+    power: str | None
+    media: str | None
+    """The URL of what is in its virtual drive."""
+    boot: BootTarget
+    once: bool
+    """Whether only the next start is from there."""
+
+
+@dataclass(frozen=True, slots=True)
+class BmcsSeen:
+    bmcs: tuple[BmcSeen, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class InsertMedia:
+    server: str
+    image: str
+    """A URL, or a file that was offered to the lab before: labd opens no path that somebody names."""
+
+
+@dataclass(frozen=True, slots=True)
+class EjectMedia:
+    server: str
+
+
+@dataclass(frozen=True, slots=True)
+class SetBoot:
+    server: str
+    device: BootTarget
+    once: bool = True
+
+
+# keys
+
+
+@dataclass(frozen=True, slots=True)
+class WantKubeconfig:
+    cluster: bool = False
+    """For the API of the cluster on the nodes, and not for the lab's own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kubeconfig:
+    text: str = field(repr=False)
 
 
 # workers
@@ -303,20 +360,25 @@ OBSERVE_ALL = Exchange("observe-all", Nothing, LabSeen)
 HOSTS = Exchange("hosts", Nothing, HostList, bare="hosts")
 OBJECTS = Exchange("objects", Nothing, LabObjects)
 FAULTS = Exchange("faults", Nothing, FaultList, bare="faults")
+BMCS = Exchange("bmcs", Nothing, BmcsSeen)
 
-BEGIN = Exchange("begin", BeginUp, LabSeen, works=True)
-STAGE = Exchange("stage", RunStage, Nothing, works=True)
+BEGIN = Exchange("begin", BeginUp, LabSeen, works=True, root=True)
+STAGE = Exchange("stage", RunStage, Nothing, works=True, root=True)
 HOST = Exchange("host", HostWish, HostDone, works=True)
-FORGET_NODES = Exchange("forget-nodes", Nothing, NodeList, works=True, bare="nodes")
-REST = Exchange("rest", RestServers, ServerList, works=True, bare="servers")
-REMOVE = Exchange("remove", CarryOutLosses, Nothing, works=True)
+FORGET_NODES = Exchange("forget-nodes", Nothing, NodeList, works=True, root=True, bare="nodes")
+REST = Exchange("rest", RestServers, ServerList, works=True, root=True, bare="servers")
+REMOVE = Exchange("remove", CarryOutLosses, Nothing, works=True, root=True)
 POWER = Exchange("power", PressPower, PowerState, works=True)
+INSERT_MEDIA = Exchange("insert-media", InsertMedia, BmcSeen, works=True)
+EJECT_MEDIA = Exchange("eject-media", EjectMedia, BmcSeen, works=True)
+SET_BOOT = Exchange("set-boot", SetBoot, BmcSeen, works=True)
+KUBECONFIG = Exchange("kubeconfig", WantKubeconfig, Kubeconfig, works=True)
 SCALE = Exchange("scale", ScaleWorkers, Scaled, works=True)
 REMEDY = Exchange("remedy", ApplyRemedy, RemedyOutcome, works=True)
 ADD_FAULT = Exchange("add-fault", FaultWish, FaultStatus, works=True)
 CLEAR_FAULTS = Exchange("clear-faults", ClearFaults, ClearedFaults, works=True, bare="cleared")
-SERVE_RELEASE = Exchange("serve-release", Nothing, Nothing, works=True)
+SERVE_RELEASE = Exchange("serve-release", Nothing, Nothing, works=True, root=True)
 """For an install: what is in the lab's folder for it is offered at the lab's gateway from now on."""
-TELL = Exchange("tell", Nothing, Nothing, works=True)
+TELL = Exchange("tell", Nothing, Nothing, works=True, root=True)
 """Nothing is asked: it brings what the asker did by itself, for the lab's log."""
-STOP = Exchange("stop", Nothing, Nothing, works=True)
+STOP = Exchange("stop", Nothing, Nothing, works=True, root=True)

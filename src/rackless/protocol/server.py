@@ -4,6 +4,9 @@ A request that does work is answered with a stream of lines: the events that con
 with the result or the error. A request that looks is answered with one value, or with an error in the same form.
 When the asker goes away, the work is cancelled; what is made stays, and asking again goes on. A console is a request and an
 answer that both go on for as long as somebody sits at it: keys in the one, what the server says in the other.
+
+Whoever asks is known by what the kernel says of them (SO_PEERCRED), whatever the socket's file lets in: root may ask everything,
+the owner what uses the lab and neither makes nor removes it, and nobody else anything.
 """
 
 from __future__ import annotations
@@ -12,7 +15,9 @@ import asyncio
 import json
 import logging
 import os
-from collections.abc import Callable, Iterable
+import socket as sockets
+import struct
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,7 +25,7 @@ from aiohttp import web
 
 from rackless import errors, events
 from rackless.codec import BadValue, decode, encode
-from rackless.errors import InputError, LabError, RacklessError
+from rackless.errors import HypervisorError, InputError, LabError, RacklessError
 from rackless.ports.console import Heard, Write
 from rackless.protocol.event_log import EventLog, Missed, Numbered, Selection, resolve
 from rackless.protocol.event_stream import Began, EventsWanted, to_line
@@ -35,6 +40,8 @@ _MOST_BYTES = 16 << 20
 """Of a request: user data for a host is the largest thing that is sent."""
 _AT_ONCE = 200
 """Events that are read before others have their turn."""
+_MASTER = web.RequestKey("master", bool)
+"""On a request: whether who asks may ask everything."""
 _log = logging.getLogger(__name__)
 
 
@@ -74,7 +81,7 @@ class ControlServer:
         self._runner: web.AppRunner | None = None
 
     async def start(self) -> None:
-        app = web.Application(client_max_size=_MOST_BYTES)
+        app = web.Application(client_max_size=_MOST_BYTES, middlewares=[self._admit])
         app.router.add_get("/events", self._events)
         app.router.add_get("/{name}", self._look)
         app.router.add_post("/{name}", self._work)
@@ -94,6 +101,16 @@ class ControlServer:
         self._socket.chmod(0o600)
         if self._owner:
             os.chown(self._socket, self._owner, -1)
+
+    @web.middleware
+    async def _admit(
+        self, request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
+    ) -> web.StreamResponse:
+        asker = peer_uid(request.transport)
+        request[_MASTER] = asker in (0, os.geteuid())
+        if request[_MASTER] or (self._owner and asker == self._owner):
+            return await handler(request)
+        return _failed(HypervisorError("only root and the lab's owner may talk to it", hint="use sudo"), 403)
 
     async def stop(self) -> None:
         for stream in self._streams:
@@ -115,12 +132,14 @@ class ControlServer:
         served = self._served.get((True, request.match_info["name"]))
         if served is None:
             return _unknown(request.match_info["name"])
+        if served.exchange.root and not request[_MASTER]:
+            return _failed(HypervisorError(f"only root can ask labd to {served.exchange.name}", hint="use sudo"), 403)
         try:
             body = await request.json()
             asked, asker = decode(served.exchange.asked, body), decode(Asker, body)
         except ValueError as error:
             return _failed(_unreadable(served.exchange.name, error), 400)
-        if self._events_log is not None:
+        if self._events_log is not None and request[_MASTER]:
             for event in asker.told:
                 self._events_log.append(event)
         response = web.StreamResponse(headers={"Content-Type": "application/jsonl"})
@@ -207,6 +226,15 @@ class ControlServer:
                 log=self._log_path,
             )
         return known
+
+
+def peer_uid(transport: asyncio.BaseTransport | None) -> int | None:
+    """Who is at the other end of a unix socket, as the kernel knows; None when it does not say."""
+    socket = transport.get_extra_info("socket") if transport is not None else None
+    if socket is None or socket.family != sockets.AF_UNIX:
+        return None
+    _, uid, _ = struct.unpack("3i", socket.getsockopt(sockets.SOL_SOCKET, sockets.SO_PEERCRED, struct.calcsize("3i")))
+    return int(uid)
 
 
 async def _tell(log: EventLog, wanted: EventsWanted, response: web.StreamResponse) -> None:

@@ -92,6 +92,11 @@ class LabPaths:
         return self.run / "labd.sock"
 
     @property
+    def doors_socket(self) -> Path:
+        """Where the holder is told that forwards of the ledger came or go."""
+        return self.run / "doors.sock"
+
+    @property
     def holder_pid(self) -> Path:
         """The holder, when it is in the lab's namespaces."""
         return self.run / "holder.pid"

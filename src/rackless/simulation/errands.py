@@ -95,7 +95,7 @@ class Errands:
         data = self.person.folder / "own.ign"
         data.write_text('{"ignition": {"version": "3.4.0"}}')
         image, roots, bus = ImageSpec(url=str(own)), self.person.roots, self.person.bus
-        work = hosts.provision(self.name, host, image, roots, bus, user_data=data, replace=replace, wait=True)
+        work = hosts.provision(self.name, [host], image, roots, bus, user_data=data, replace=replace, wait=True)
         await self.look("provision", work)
 
     async def adopt(self, host: str, *, own: bool = False) -> None:
@@ -104,11 +104,11 @@ class Errands:
             path = self.person.folder / "own.raw"
             path.write_bytes(bytes(510) + b"\x55\xaa" + bytes(512))
             image = ImageSpec(url=str(path))
-        work = hosts.adopt(self.name, host, image, self.person.roots, self.person.bus, wait=True)
+        work = hosts.adopt(self.name, [host], image, self.person.roots, self.person.bus, wait=True)
         await self.look("adopt", work)
 
     async def fault(self, wish: FaultWish, *, clear: bool = True) -> None:
-        socket = hosts.lab_socket(self.name, self.person.roots, change=True)
+        socket = hosts.lab_socket(self.name, self.person.roots)
         await self.look("fault", hosts.add_fault(socket, wish))
         await self.look("fault", hosts.faults(socket))
         if clear:

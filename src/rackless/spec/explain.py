@@ -41,6 +41,11 @@ def fields(model: type[BaseModel] = LabSpec, prefix: str = "") -> Iterator[Field
             yield from fields(inner, f"{path}{joint}")
 
 
+def plain(path: str) -> str:
+    """A path without what stands for names and for each of a list: as people say it."""
+    return path.replace(".NAME", "").replace("[]", "")
+
+
 def change_of(info: FieldInfo) -> Change:
     extra = info.json_schema_extra
     return Change(str(extra["change"])) if isinstance(extra, dict) else Change.REFUSED

@@ -24,6 +24,6 @@ def test_a_host_becomes_a_node_by_an_ironic_that_is_not_the_labs(host: PretendHo
         (server,) = host.status()["servers"]
         assert (server["host"], server["node"]) == ("provisioned", "up")
         assert leaked_secrets(host.folder / "state" / "lab") == []
-        host.rackless("host", "deprovision", "box-0", timeout=900)
+        host.rackless("host", "deprovision", "box-0", "--yes", timeout=900)
         await_host(host, "available", 600)
         host.rackless("destroy", "--yes")

@@ -34,19 +34,19 @@ def test_a_host_is_deprovisioned_cleaned_retried_adopted_and_given_back(host: Pr
     assert where(host) == ("provisioned", "on", "up")
     before = cleanings(host)
 
-    host.rackless("host", "deprovision", "node-0", timeout=UP)
+    host.rackless("host", "deprovision", "node-0", "--yes", timeout=UP)
     assert where(host)[::2] == ("available", None) and cleanings(host) > before
 
     # the agent is still there, and cleans at once
     before = cleanings(host)
-    host.rackless("host", "clean", "node-0", timeout=UP)
+    host.rackless("host", "clean", "node-0", "--yes", timeout=UP)
     assert where(host)[::2] == ("available", None) and cleanings(host) > before
 
     # one that must be booted, and cannot be; tried again by hand
     before = cleanings(host)
     host.rackless("power", "node-0", "off")
     host.rackless("bmc", "fault", "add", "failing-media")
-    done = host.rackless("host", "clean", "node-0", check=False, timeout=UP)
+    done = host.rackless("host", "clean", "node-0", "--yes", check=False, timeout=UP)
     assert done.returncode == 6 and "seen so far: " in done.stderr
     assert "preparation error: the BMC could not take in the image that the server is to boot from" in done.stderr
     host.rackless("bmc", "fault", "clear")
@@ -61,7 +61,7 @@ def test_a_host_is_deprovisioned_cleaned_retried_adopted_and_given_back(host: Pr
     assert where(host)[0] == "externally provisioned" and cleanings(host) == before
 
     # given back it is cleaned first, and becomes a node again
-    host.rackless("host", "deprovision", "node-0", timeout=UP)
+    host.rackless("host", "deprovision", "node-0", "--yes", timeout=UP)
     assert where(host)[::2] == ("available", None) and cleanings(host) > before
     host.rackless("up", timeout=UP)
     assert where(host) == ("provisioned", "on", "up")

@@ -238,7 +238,7 @@ def test_an_image_server_that_lies_fails_or_stalls_is_named_and_so_is_a_disk_too
     told(done, *PROVISIONING, "the server's disk is too small for the image")
 
     put_right()
-    host.rackless("host", "deprovision", "node-0")
+    host.rackless("host", "deprovision", "node-0", "--yes")
     host.rackless("up", timeout=UP)
     require_node(host)
 

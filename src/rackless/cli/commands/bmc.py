@@ -1,4 +1,4 @@
-"""`rackless bmc …`: BMCs for any libvirt domains, and faults in those of a lab."""
+"""`rackless bmc …`: the BMCs of a lab, faults in them, and BMCs for any libvirt domains."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from rackless.cli.commands import bmc_lab
 from rackless.cli.options import json_option, lab_options, load_spec, print_json
 from rackless.cli.words import message
 from rackless.codec import encode
@@ -25,7 +26,11 @@ OPERATIONS = ("read", "login", "power", "boot", "media", "other")
 
 @click.group()
 def bmc() -> None:
-    """BMCs: serve them for any libvirt domains; make them fail on demand."""
+    """BMCs: see and use a lab's; make them fail on demand; serve them for any libvirt domains."""
+
+
+for command in (bmc_lab.list_bmcs, bmc_lab.show, bmc_lab.media, bmc_lab.boot):
+    bmc.add_command(command)
 
 
 @bmc.command()
@@ -132,12 +137,12 @@ serving_option = click.option(
 )
 
 
-def _socket(file: Path | None, name: str | None, serving: str | None, *, change: bool = False) -> Path:
+def _socket(file: Path | None, name: str | None, serving: str | None) -> Path:
     from rackless.operations import hosts as host_operations
     from rackless.run.paths import Roots
 
     if serving is None:
-        return host_operations.lab_socket(name or load_spec(file, None).name, Roots.from_environment(), change=change)
+        return host_operations.lab_socket(name or load_spec(file, None).name, Roots.from_environment())
     if "/" in serving or Path(serving).is_dir():
         return asyncio.run(host_operations.served_socket(Path(serving)))
     address, _, port = serving.rpartition(":")
@@ -178,7 +183,7 @@ def add(
 
     added = asyncio.run(
         host_operations.add_fault(
-            _socket(file, name, serving, change=True),
+            _socket(file, name, serving),
             FaultWish(trouble, server, operation, probability, count, seconds, status, rate),
         )
     )
@@ -213,7 +218,7 @@ def clear(file: Path | None, name: str | None, serving: str | None, ids: tuple[i
     """Take the faults with these IDS away, or all."""
     from rackless.operations import hosts as host_operations
 
-    gone = asyncio.run(host_operations.clear_faults(_socket(file, name, serving, change=True), ids))
+    gone = asyncio.run(host_operations.clear_faults(_socket(file, name, serving), ids))
     if as_json:
         print_json({"cleared": gone})
     else:

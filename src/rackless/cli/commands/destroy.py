@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from rackless.cli.options import lab_name, lab_options, print_json
+from rackless.cli.options import lab_name, named_lab, print_json
 from rackless.cli.progress import interruptible, shown
 from rackless.errors import InputError
 from rackless.events import Bus
@@ -19,7 +19,7 @@ from rackless.run.paths import Roots
 
 
 @click.command()
-@lab_options
+@named_lab
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 @click.option("--dry-run", is_flag=True, help="List what would be removed, and remove nothing.")
 @click.option(

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from rackless.cli.options import json_option, lab_name, lab_options
+from rackless.cli.options import json_option, lab_name, named_lab
 from rackless.cli.progress import interruptible, shown
 from rackless.events import Bus
 from rackless.operations import lab as operations
@@ -15,7 +15,7 @@ from rackless.run.paths import Roots
 
 
 @click.command()
-@lab_options
+@named_lab
 @click.option("--force", is_flag=True, help="Do not wait for the systems to shut down: pull the plugs.")
 @json_option("Events as JSON lines.")
 @click.option("-q", "--quiet", is_flag=True, help="Say nothing but errors.")

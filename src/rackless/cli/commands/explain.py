@@ -10,9 +10,13 @@ from rackless.errors import InputError
 
 @click.command(name="explain")
 @click.argument("path", default="lab")
+@click.option("--recursive", is_flag=True, help="Everything below it, too, and not only the next fields.")
 @json_option()
-def explain(path: str, as_json: bool) -> None:
-    """Explain a field: networks.bmc of a lab (or lab.networks.bmc), or install-config.platform.baremetal.apiVIPs."""
+def explain(path: str, recursive: bool, as_json: bool) -> None:
+    """Explain a field: networks.bmc of a lab (or lab.networks.bmc), or install-config.platform.baremetal.apiVIPs.
+
+    A name of your own choice may be left out: servers.memory is servers.NAME.memory.
+    """
     subject, _, rest = path.partition(".")
     if subject == "install-config":
         from rackless.installer.install_config import explaining
@@ -20,16 +24,27 @@ def explain(path: str, as_json: bool) -> None:
         text = explaining.explain(rest)
         print_json({"path": rest, "text": text}) if as_json else click.echo(text)
     else:
-        _explain_lab(rest if subject in ("lab", "lab-yaml") else path, as_json)
+        _explain_lab(rest if subject in ("lab", "lab-yaml") else path, recursive, as_json)
 
 
-def _explain_lab(path: str, as_json: bool) -> None:
+def _is_below(field: str, path: str) -> bool:
+    return field == path or field.startswith((f"{path}.", f"{path}["))
+
+
+def _is_next(field: str, path: str) -> bool:
+    return _is_below(field, path) and "." not in field.removeprefix(path).lstrip(".")
+
+
+def _explain_lab(path: str, recursive: bool, as_json: bool) -> None:
     from difflib import get_close_matches
 
-    from rackless.spec.explain import CLASSES, fields
+    from rackless.spec.explain import CLASSES, fields, plain
 
     everything = list(fields())
-    known = [one for one in everything if not path or one.path == path or one.path.startswith((f"{path}.", f"{path}["))]
+    known = [one for one in everything if not path or _is_below(one.path, path) or _is_below(plain(one.path), path)]
+    exact = [one for one in known if path in (one.path, plain(one.path))]
+    if path and not recursive and exact and len(known) > 1:
+        known = [one for one in known if one in exact or _is_next(plain(one.path), plain(exact[0].path))]
     if not known:
         ends = {one.path.rpartition(".")[2]: one.path for one in everything}
         near = get_close_matches(path, [one.path for one in everything], n=1) or [

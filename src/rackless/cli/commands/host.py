@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sys
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from rackless.codec import encode
 from rackless.errors import InputError
 from rackless.events import Bus
 from rackless.operations import hosts as host_operations
+from rackless.operations.lab_registry import require_lab
 from rackless.protocol.messages import HostDone, HostVerb, HostWish
 from rackless.run.paths import Roots
 
@@ -41,7 +43,12 @@ def _wish_options(command: Callable[..., Any]) -> Callable[..., Any]:
     command = click.option(
         "--wait/--no-wait", default=True, show_default=True, help="Wait until it is done, or has failed."
     )(command)
-    return lab_options(_host_argument(command))
+    command = click.option("--all", "everyone", is_flag=True, help="Every host of the lab.")(command)
+    return lab_options(click.argument("hosts", metavar="HOST...", nargs=-1, shell_complete=_complete)(command))
+
+
+def _asking(command: Callable[..., Any]) -> Callable[..., Any]:
+    return click.option("-y", "--yes", is_flag=True, help="Do not ask.")(command)
 
 
 def _complete(context: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
@@ -107,9 +114,12 @@ def show(file: Path | None, name: str | None, host_name: str, as_json: bool, as_
 
 @host.command()
 @_wish_options
-def inspect(file: Path | None, name: str | None, host_name: str, wait: bool, as_json: bool) -> None:
-    """Read the hardware of HOST again; it must be available."""
-    _wish("inspect", file, name, host_name, wait, as_json)
+def inspect(
+    file: Path | None, name: str | None, hosts: tuple[str, ...], everyone: bool, wait: bool, as_json: bool
+) -> None:
+    """Read the hardware of HOSTs again; they must be available."""
+    lab = lab_name(file, name)
+    _wish("inspect", lab, _named(lab, hosts, everyone), wait, as_json)
 
 
 @host.command()
@@ -127,7 +137,8 @@ def inspect(file: Path | None, name: str | None, host_name: str, wait: bool, as_
 def provision(
     file: Path | None,
     name: str | None,
-    host_name: str,
+    hosts: tuple[str, ...],
+    everyone: bool,
     wait: bool,
     as_json: bool,
     image: str,
@@ -136,16 +147,17 @@ def provision(
     user_data: Path | None,
     replace: bool,
 ) -> None:
-    """Put an image of your own on HOST and boot it.
+    """Put an image of your own on HOSTs and boot it.
 
-    A live-iso is booted from the BMC's virtual drive and not written. `rackless up` leaves the host alone from then on;
-    `rackless host deprovision` gives it back.
+    A live-iso is booted from the BMC's virtual drive and not written. `rackless up` leaves the hosts alone from then on;
+    `rackless host deprovision` gives them back.
     """
     lab, roots, wanted = lab_name(file, name), Roots.from_environment(), _image(image, checksum, form)
+    named = _named(lab, hosts, everyone)
 
-    def ask(bus: Bus) -> Coroutine[Any, Any, HostDone]:
+    def ask(bus: Bus) -> Coroutine[Any, Any, list[HostDone]]:
         return host_operations.provision(
-            lab, host_name, wanted, roots, bus, user_data=user_data, replace=replace, wait=wait
+            lab, named, wanted, roots, bus, user_data=user_data, replace=replace, wait=wait
         )
 
     _run(ask, as_json)
@@ -153,16 +165,28 @@ def provision(
 
 @host.command()
 @_wish_options
-def deprovision(file: Path | None, name: str | None, host_name: str, wait: bool, as_json: bool) -> None:
-    """Take the system off HOST and clean it; `rackless up` puts the lab's on again."""
-    _wish("deprovision", file, name, host_name, wait, as_json)
+@_asking
+def deprovision(
+    file: Path | None, name: str | None, hosts: tuple[str, ...], everyone: bool, wait: bool, as_json: bool, yes: bool
+) -> None:
+    """Take the system off HOSTs and clean it; `rackless up` puts the lab's on again."""
+    lab = lab_name(file, name)
+    named = _named(lab, hosts, everyone)
+    _confirm("take the system off", named, yes=yes)
+    _wish("deprovision", lab, named, wait, as_json)
 
 
 @host.command()
 @_wish_options
-def clean(file: Path | None, name: str | None, host_name: str, wait: bool, as_json: bool) -> None:
-    """Erase what the disks of HOST say of themselves, once more; it must be available."""
-    _wish("clean", file, name, host_name, wait, as_json)
+@_asking
+def clean(
+    file: Path | None, name: str | None, hosts: tuple[str, ...], everyone: bool, wait: bool, as_json: bool, yes: bool
+) -> None:
+    """Erase what the disks of HOSTs say of themselves, once more; they must be available."""
+    lab = lab_name(file, name)
+    named = _named(lab, hosts, everyone)
+    _confirm("erase the disks of", named, yes=yes)
+    _wish("clean", lab, named, wait, as_json)
 
 
 @host.command()
@@ -172,37 +196,58 @@ def clean(file: Path | None, name: str | None, host_name: str, wait: bool, as_js
 def adopt(
     file: Path | None,
     name: str | None,
-    host_name: str,
+    hosts: tuple[str, ...],
+    everyone: bool,
     wait: bool,
     as_json: bool,
     image: str | None,
     checksum: str,
     form: str | None,
 ) -> None:
-    """Take HOST as it is: nothing is inspected, cleaned or written."""
+    """Take HOSTs as they are: nothing is inspected, cleaned or written."""
     lab, roots = lab_name(file, name), Roots.from_environment()
     wanted = _image(image, checksum, form) if image else None
-    _run(lambda bus: host_operations.adopt(lab, host_name, wanted, roots, bus, wait=wait), as_json)
+    named = _named(lab, hosts, everyone)
+    _run(lambda bus: host_operations.adopt(lab, named, wanted, roots, bus, wait=wait), as_json)
 
 
 @host.command()
 @_wish_options
-def retry(file: Path | None, name: str | None, host_name: str, wait: bool, as_json: bool) -> None:
-    """Try at once what has failed on HOST, as if it had not failed before."""
-    _wish("retry", file, name, host_name, wait, as_json)
+def retry(
+    file: Path | None, name: str | None, hosts: tuple[str, ...], everyone: bool, wait: bool, as_json: bool
+) -> None:
+    """Try at once what has failed on HOSTs, as if nothing had failed before."""
+    lab = lab_name(file, name)
+    _wish("retry", lab, _named(lab, hosts, everyone), wait, as_json)
 
 
-def _wish(verb: HostVerb, file: Path | None, name: str | None, host_name: str, wait: bool, as_json: bool) -> None:
-    lab, roots = lab_name(file, name), Roots.from_environment()
-    _run(lambda bus: host_operations.wish(lab, HostWish(verb, host_name, wait), roots, bus), as_json)
+def _named(lab: str, hosts: tuple[str, ...], everyone: bool) -> list[str]:
+    if bool(hosts) == everyone:
+        raise click.UsageError("name hosts or say --all, not both" if everyone else "name a host, or say --all")
+    require_lab(lab, Roots.from_environment())
+    return [record["metadata"]["name"] for record in _lab_records(lab)] if everyone else list(dict.fromkeys(hosts))
 
 
-def _run(ask: Callable[[Bus], Coroutine[Any, Any, HostDone]], as_json: bool) -> None:
+def _confirm(what: str, hosts: list[str], *, yes: bool) -> None:
+    """As `destroy` asks."""
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        raise InputError(f"this would {what} {', '.join(hosts)}", hint="add --yes to say that it should")
+    click.confirm(f"{what[0].upper()}{what[1:]} {', '.join(hosts)}?", abort=True)
+
+
+def _wish(verb: HostVerb, lab: str, hosts: list[str], wait: bool, as_json: bool) -> None:
+    roots, wishes = Roots.from_environment(), [HostWish(verb, host, wait) for host in hosts]
+    _run(lambda bus: host_operations.wish_all(lab, wishes, roots, bus), as_json)
+
+
+def _run(ask: Callable[[Bus], Coroutine[Any, Any, list[HostDone]]], as_json: bool) -> None:
     bus = Bus()
     with shown(bus, as_json=as_json):
         done = asyncio.run(ask(bus))
     if as_json:
-        print_json(encode(done))
+        print_json(encode(done[0] if len(done) == 1 else done))
 
 
 def _image(url: str, checksum: str, form: str | None) -> Any:
@@ -219,5 +264,8 @@ def _image(url: str, checksum: str, form: str | None) -> Any:
 
 
 def _records(file: Path | None, name: str | None) -> list[dict[str, Any]]:
-    lab = lab_name(file, name)
+    return _lab_records(lab_name(file, name))
+
+
+def _lab_records(lab: str) -> list[dict[str, Any]]:
     return [dict(record) for record in asyncio.run(host_operations.hosts(lab, Roots.from_environment()))]

@@ -1,9 +1,10 @@
-"""`rackless power SERVER on|off|cycle|shutdown`: the power button, by hand."""
+"""`rackless power SERVER… on|off|cycle|reset|nmi|shutdown`: the power button, by hand."""
 
 from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from typing import get_args
 
 import click
 
@@ -13,19 +14,43 @@ from rackless.operations import servers as hands
 from rackless.protocol.messages import PowerAction
 from rackless.run.paths import Roots
 
+ACTIONS: tuple[PowerAction, ...] = get_args(PowerAction)
+
 
 @click.command()
 @lab_options
-@click.argument("server")
-@click.argument("action", type=click.Choice(["on", "off", "cycle", "shutdown", "status"]), default="status")
-@json_option()
-def power(file: Path | None, name: str | None, server: str, action: PowerAction, as_json: bool) -> None:
-    """Switch SERVER on or off, cycle it (plug out and in), or ask its system to shut down; say how it stands.
+@click.argument("words", nargs=-1, metavar="SERVER... [on|off|cycle|reset|nmi|shutdown|status]")
+@click.option("--all", "everyone", is_flag=True, help="Every server of the lab.")
+@json_option("One JSON object; a list of them for several servers.")
+def power(file: Path | None, name: str | None, words: tuple[str, ...], everyone: bool, as_json: bool) -> None:
+    """Switch SERVERs on or off, cycle them (plug out and in), press their reset button, send them an NMI, or ask their
+    systems to shut down; say how they stand.
 
     A host that the lab provisions is kept on or off as said here, until it is said otherwise.
     """
-    found = asyncio.run(hands.power(lab_name(file, name), server, action, Roots.from_environment()))
+    servers, action = _understand(words, everyone)
+    lab, roots = lab_name(file, name), Roots.from_environment()
+    if everyone:
+        servers = hands.server_names(lab, roots)
+    found = asyncio.run(hands.power_all(lab, servers, action, roots))
     if as_json:
-        print_json(encode(found))
+        print_json(encode(found[0] if len(found) == 1 and not everyone else found))
     else:
-        click.echo(f"{server} is {found.power}")
+        for one in found:
+            click.echo(f"{one.server} is {one.power}")
+
+
+def _understand(words: tuple[str, ...], everyone: bool) -> tuple[list[str], PowerAction]:
+    """The servers, and the action, which is the last word when it is one."""
+    servers = list(words)
+    action: PowerAction = "status"
+    if servers and (len(servers) > 1 or everyone):
+        action = next((one for one in ACTIONS if one == servers[-1]), "status")
+        if servers[-1] in ACTIONS:
+            servers.pop()
+    if everyone and servers:
+        unknown = f"{servers[-1]!r} is none of {', '.join(ACTIONS)}" if len(servers) == 1 else "both are named"
+        raise click.UsageError(f"name servers or say --all, not both: {unknown}")
+    if not everyone and not servers:
+        raise click.UsageError("name a server, or say --all")
+    return servers, action

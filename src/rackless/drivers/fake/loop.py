@@ -19,7 +19,7 @@ from contextvars import Context, ContextVar, copy_context
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
-from rackless.drivers.fake.wires import FakeSocket, MemoryServer, MemoryTransport, Place, connect
+from rackless.drivers.fake.wires import FakeSocket, MemoryServer, MemoryTransport, PeerSocket, Place, connect
 
 T = TypeVar("T")
 LONGEST = 1e8
@@ -37,6 +37,7 @@ class Owner(Protocol):
     servers: list[MemoryServer]
     connections: list[MemoryTransport]
     handlers: dict[int, Callable[[], object]]
+    uid: int
 
 
 class Dead(BaseException):
@@ -210,7 +211,10 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         server = self.places.get(place)
         if server is None:
             raise ConnectionRefusedError(f"nobody listens at {place}")
-        near, far = MemoryTransport(self, "", place, self.latency), MemoryTransport(self, place, "", self.latency)
+        asker = PROCESS.get()
+        peer = PeerSocket(asker.uid if asker is not None else 0) if place[0] == "unix" else None
+        near = MemoryTransport(self, "", place, self.latency)
+        far = MemoryTransport(self, place, "", self.latency, peer)
         connect(near, far)
         protocol = factory()
         near.begin(protocol, copy_context())

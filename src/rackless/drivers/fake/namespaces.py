@@ -55,6 +55,24 @@ class FakeRoom:
     def close(self) -> None: ...
 
 
+class FakeStay(FakeRoom):
+    """The network that a process was in, when it is elsewhere."""
+
+    def __init__(self, name: str, process: FakeProcess) -> None:
+        super().__init__(name)
+        self._process, self._network = process, process.network
+
+    def call(self, work: Callable[[], T]) -> T:
+        now, self._process.network = self._process.network, self._network
+        try:
+            return work()
+        finally:
+            self._process.network = now
+
+    async def acall(self, work: Callable[[], T]) -> T:
+        return self.call(work)
+
+
 @dataclass
 class FakeNamespaces:
     world: World
@@ -137,6 +155,9 @@ class FakeNamespaces:
 
     def open_room(self, name: str) -> Room:
         return FakeRoom(name)
+
+    def stay(self, name: str) -> Room:
+        return FakeStay(name, self.world.processes._current())
 
     def socket(self, family: int, kind: int, protocol: int) -> socket.socket:
         loop = asyncio.get_running_loop()

@@ -52,6 +52,7 @@ class FakeProcess:
     """What the kernel, or somebody who watches, does when it is gone."""
     waiting: list[asyncio.Future[None]] = field(default_factory=list)
     outlives: bool = False
+    uid: int = 0
 
     @cached_property
     def name(self) -> str:
@@ -262,7 +263,7 @@ class FakeProcesses:
         if process.alive:
             self._gone(process, code)
 
-    async def as_process(self, name: str, work: Coroutine[Any, Any, T]) -> T:
+    async def as_process(self, name: str, work: Coroutine[Any, Any, T], *, uid: int = 0) -> T:
         """Do some work as a process of its own, such as a command that a person runs."""
         result: list[T] = []
         raised: list[Exception] = []
@@ -280,7 +281,7 @@ class FakeProcesses:
                 return 1
             return 0
 
-        process = self._begin(program, FakeProcess(next(self._pids), (name,), None))
+        process = self._begin(program, FakeProcess(next(self._pids), (name,), None, uid=uid))
         await process.wait()
         if raised:
             raise raised[0]

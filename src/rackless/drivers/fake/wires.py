@@ -9,12 +9,27 @@ from __future__ import annotations
 import asyncio
 import errno
 import socket
+import struct
 from collections.abc import Callable, Iterable
 from contextvars import Context, copy_context
 from typing import Any, cast
 
 Place = tuple[Any, ...]
 """Where somebody listens: a path, or a network namespace with an address and a port."""
+
+
+class PeerSocket:
+    """Of an accepted unix socket, as much as tells who is at its other end."""
+
+    family = socket.AF_UNIX
+
+    def __init__(self, uid: int) -> None:
+        self._uid = uid
+
+    def getsockopt(self, *_: int) -> bytes:
+        return struct.pack("3i", 0, self._uid, 0)
+
+    def setsockopt(self, *_: object) -> None: ...
 
 
 class MemoryTransport(asyncio.Transport):
@@ -24,9 +39,10 @@ class MemoryTransport(asyncio.Transport):
         name: object,
         peer: object,
         latency: Callable[[], float] = lambda: 0.0,
+        socket: PeerSocket | None = None,
     ) -> None:
         """`latency` says how many seconds the next message is under way."""
-        super().__init__({"sockname": name, "peername": peer})
+        super().__init__({"sockname": name, "peername": peer, "socket": socket})
         self._latency = latency
         self._loop = loop
         self._context = copy_context()
