@@ -11,11 +11,12 @@ from playwright.async_api import Page, async_playwright
 
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT))
-from rackless.protocol.event_log import EventLog  # noqa: E402
 from tests.web.browser import CHROMIUM, OPTIONS  # noqa: E402
 from tests.web.demo import dress, write_story  # noqa: E402
 from tests.web.fake_labd import make_labd, make_roots, running  # noqa: E402
 from tests.web.stage import fake_drivers, stage  # noqa: E402
+
+from rackless.protocol.event_log import EventLog  # noqa: E402
 
 LAPTOP, PHONE = {"width": 1280, "height": 800}, {"width": 390, "height": 844}
 VIEWS = {
@@ -46,6 +47,8 @@ async def main(folder: Path) -> None:
                 for name, (where, there, size) in VIEWS.items():
                     await tab.set_viewport_size(size)  # type: ignore[arg-type]
                     await _show(tab, f"{page.base}/#/lab/{where}", there)
+                    if name == "description":
+                        await _plan(tab)
                     target = folder / f"web-{name}-{theme}.png"
                     await tab.screenshot(path=target)
                     print(f"{target}  {target.stat().st_size >> 10} KiB")
@@ -60,6 +63,14 @@ async def _link(page: object) -> str:
     if not page.http.cookie_jar:
         await page.enter()
     return str((await page.post("/api/links", {"read_only": False}))[1]["url"])
+
+
+async def _plan(tab: Page) -> None:
+    """Of a lab with one worker more."""
+    text = tab.locator("textarea.yaml")
+    await text.fill((await text.input_value()).replace("worker:\n    count: 3", "worker:\n    count: 4"))
+    await tab.get_by_role("button", name="What would").click()
+    await tab.wait_for_selector(".verb")
 
 
 async def _show(tab: Page, address: str, there: str) -> None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from dataclasses import replace
 
-from rackless.events import Note, StepFinished, StepStarted
+from rackless.events import Event, Note, Outcome, StepFinished, StepStarted
 from rackless.protocol import messages as say
 from rackless.protocol.event_log import EventLog
 from tests.web.fake_labd import FakeLabd, fault
@@ -23,10 +24,10 @@ CONSOLE = (
 
 
 def host(name: str, state: str, error: str = "") -> say.Record:
-    at = "2026-01-01T09:00:00Z"
+    at, ready = "2026-01-01T09:00:00Z", "False" if error else "True"
     conditions = [
-        {"type": "Ready", "status": "False" if error else "True", "reason": "Provisioned", "message": "", "lastTransitionTime": at},
-        {"type": "Manageable", "status": "True", "reason": "Registered", "message": "", "lastTransitionTime": at},
+        {"type": "Ready", "status": ready, "reason": state.capitalize(), "message": error, "lastTransitionTime": at},
+        {"type": "Manageable", "status": ready, "reason": "Registered", "message": "", "lastTransitionTime": at},
     ]  # fmt: skip
     return {
         "apiVersion": "metal3.io/v1alpha1", "kind": "BareMetalHost",
@@ -34,7 +35,8 @@ def host(name: str, state: str, error: str = "") -> say.Record:
         "spec": {"online": True, "bootMACAddress": "02:00:00:00:00:01", "bmc": {"address": "redfish-virtualmedia://192.168.112.10/redfish/v1/Systems/1"}},
         "status": {
             "provisioning": {"state": state, "ID": "6f7a"}, "poweredOn": True, "operationalStatus": "error" if error else "OK",
-            "errorMessage": error, "errorCount": 1 if error else 0, "conditions": conditions,
+            "errorMessage": error, "errorType": "registration error" if error else "",
+            "errorCount": 1 if error else 0, "conditions": conditions,
         },
     }  # fmt: skip
 
@@ -55,7 +57,7 @@ def dress(labd: FakeLabd) -> None:
         nodes=tuple(
             {
                 "kind": "Node", "metadata": {"name": f"ctrl-{n}"},
-                "status": {"conditions": [{"type": "Ready", "status": "True", "reason": "KubeletReady", "message": "node agent is ready"}]},
+                "status": {"conditions": [{"type": "Ready", "status": "True", "reason": "NodeReady", "message": "it is ready"}]},
             }
             for n in range(3)
         ),
@@ -71,46 +73,41 @@ def dress(labd: FakeLabd) -> None:
 
 def write_story(log: EventLog, servers: list[str]) -> None:
     """Five minutes of `up`, up to now."""
-    now, number = time.time(), 0
+    now = time.time()
+    told: list[Event] = []
+    numbers = itertools.count(1)
 
-    def begin(phase: str, ago: float, subject: str = "", parent: str | None = None) -> str:
-        nonlocal number
-        number += 1
-        log.append(StepStarted(f"d{number}", parent, subject, phase, now - ago))
-        return f"d{number}"
+    def step(
+        phase: str, ago: float, took: float | None, subject: str = "", outcome: Outcome = "done", detail: str = ""
+    ) -> None:
+        name = f"d{next(numbers)}"
+        told.append(StepStarted(name, None, subject, phase, now - ago))
+        if took is not None:
+            told.append(StepFinished(name, outcome, took, detail, now - ago + took))
 
-    def end(step: str, ago: float, took: float, outcome: str = "done", detail: str = "") -> None:
-        log.append(StepFinished(step, outcome, took, detail, now - ago))  # type: ignore[arg-type]
-
-    for phase, ago, took in (
+    for phase, ago, long in (
         ("this computer", 320, 9),
         ("lab", 310, 31),
         ("BMCs", 279, 6),
         ("provisioning engine", 272, 24),
     ):
-        end(begin(phase, ago), ago - took, took)
-    hosts = begin("hosts", 247)
+        step(phase, ago, long)
+    step("hosts", 247, None)
+    goes_on = {"worker-0": "inspecting", "worker-1": "provisioning"}
     for order, name in enumerate(servers):
-        worker = name.startswith("worker")
-        at = 246.0 - order * 4
-        for phase, took in (("registering", 8.0), ("inspecting", 52.0), ("cleaning", 21.0), ("provisioning", 84.0)):
-            step = begin(phase, at, f"host/{name}", hosts)
-            if worker and phase == "registering" and name.endswith("2"):
-                end(step, at - 4, 4, "failed", "login refused (HTTP 401)")
+        at = {"worker-0": 49.0, "worker-1": 139.0, "worker-2": 58.0}.get(name, 246.0 - order * 4)
+        for phase, usual in (("registering", 8.0), ("inspecting", 52.0), ("cleaning", 21.0), ("provisioning", 84.0)):
+            subject, took = f"host/{name}", usual + order
+            if name == "worker-2":
+                step(phase, at, 4.0, subject, "failed", "login refused (HTTP 401)")
                 break
-            if worker and phase == ("inspecting" if name.endswith("0") else "provisioning"):
+            if goes_on.get(name) == phase:
+                step(phase, at, None, subject)
                 break
-            at -= took + order
-            end(step, at, took + order)
-    log.append(
-        Note(
-            None,
-            "",
-            now - 12,
-            "warning",
-            "server/worker-2",
-            "ipmi-failed",
-            {"server": "worker-2", "request": "Get Session Challenge", "why": "wrong password"},
-        )
-    )
-    log.append(Note(None, "", now - 3, "info", "", "leader-is", {"leader": "ctrl-0"}))
+            step(phase, at, took, subject)
+            at -= took
+    why = {"server": "worker-2", "request": "Get Session Challenge", "why": "wrong password"}
+    told.append(Note(None, "", now - 12, "warning", "server/worker-2", "ipmi-failed", why))
+    told.append(Note(None, "", now - 3, "info", "", "leader-is", {"leader": "ctrl-0"}))
+    for event in sorted(told, key=lambda one: one.at):
+        log.append(event)

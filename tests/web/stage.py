@@ -92,10 +92,10 @@ class Stage:
 
 @asynccontextmanager
 async def stage(
-    roots: Roots, drivers: Drivers | None = None, *, read_only: bool = False, only: str | None = None
+    roots: Roots, drivers: Drivers | None = None, *, read_only: bool = False, only: str | None = None, port: int = 0
 ) -> AsyncIterator[Stage]:
     ready: asyncio.Future[WebPlace] = asyncio.get_running_loop().create_future()
-    settings = WebSettings(roots, read_only=read_only, only=only)
+    settings = WebSettings(roots, port=port, read_only=read_only, only=only)
     serving = asyncio.ensure_future(serve(settings, drivers or fake_drivers(), to_json, ready.set_result))
     waited: list[asyncio.Future[Any]] = [serving, ready]
     await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)

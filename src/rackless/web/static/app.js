@@ -22,8 +22,16 @@ let view = null;
 let shown = "";
 
 function route() {
-  const [lab, name, ...rest] = location.hash.replace(/^#\/?/, "").split("/").map(decodeURIComponent);
+  const [lab, name, ...rest] = location.hash.replace(/^#\/?/, "").split("/").map(decoded);
   return { lab, name: LOAD[name] ? name : "rack", rest };
+}
+
+function decoded(part) {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return part;
+  }
 }
 
 async function go() {
@@ -73,7 +81,7 @@ listen((what, value) => {
 function state() {
   const element = document.getElementById("state");
   const away = store.line === "live" && store.rack && store.rack.daemon !== "running";
-  setText(element, away ? `labd ${store.rack.daemon}` : store.line);
+  setText(element, away ? `labd ${store.rack.daemon}` : store.line === "ended" ? "ended: open a new link" : store.line);
   element.className = `state ${away ? "away" : store.line}`;
 }
 

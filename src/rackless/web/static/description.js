@@ -9,7 +9,7 @@ export function descriptionView(main) {
   const plan = h("div", { "aria-live": "polite" }, h("p", { class: "quiet" }, "Edit the description and ask what `rackless up` would do with it. Nothing is changed: save it as lab.yaml and run `rackless up` for that."));
   const button = h("button", { type: "button", class: "primary", disabled: store.readOnly, click: ask }, "What would `up` do?");
   show(main, h("h1", { class: "hidden" }, `Description of ${store.lab}`),
-    section("Description", place("description"), text, h("div", { class: "form" }, button, store.readOnly ? h("span", { class: "quiet" }, "You may look.") : null)), section("Plan", null, plan));
+    h("div", { class: "halves" }, section("Description", place("description"), text, h("div", { class: "form" }, button, store.readOnly ? h("span", { class: "quiet" }, "You may look.") : null)), section("Plan", null, plan)));
   get(place("description")).then((found) => { text.value = found.text; }, complain);
 
   async function ask() {

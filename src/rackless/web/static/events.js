@@ -44,7 +44,7 @@ export class EventList {
       const made = this.rows.get(one.step);
       if (!made) return null;
       this.rows.delete(one.step);
-      mark(made, one.outcome, `${seconds(one.seconds)}${one.detail ? `  ${one.detail}` : ""}`);
+      mark(made, one.outcome, one.detail, seconds(one.seconds));
       return null;
     }
     if (one.level === "progress") {
@@ -58,15 +58,16 @@ export class EventList {
 
 function row(kind, at, text) {
   const made = h("li", {},
-    h("span", { class: "sign" }), h("time", {}, at ? clock(at) : ""), h("span", { class: "text" }, text), h("span", { class: "detail" }));
-  mark(made, kind, "");
+    h("span", { class: "sign" }), h("time", {}, at ? clock(at) : ""), h("span", { class: "text" }, text), h("span", { class: "took" }), h("span", { class: "detail" }));
+  mark(made, kind, "", "");
   return made;
 }
 
-function mark(row, kind, detail) {
+function mark(row, kind, detail, took) {
   row.className = kind;
   const sign = row.querySelector(".sign");
   setText(sign, MARKS[kind] ?? "?");
   sign.title = kind;
+  setText(row.querySelector(".took"), took);
   setText(row.querySelector(".detail"), detail);
 }

@@ -102,5 +102,5 @@ export function installView(main) {
 
 function finding(one) {
   return h("article", { class: "finding" }, h("strong", {}, one.message), h("p", { class: "do" }, `Do: ${one.remedy}`),
-    h("details", {}, h("summary", {}, `${one.rule} · ${one.evidence.length} lines of evidence`), h("ul", {}, one.evidence.map((seen) => h("li", {}, `${seen.at ? `${seen.at}  ` : ""}${seen.source}: ${seen.text}`)))));
+    h("details", {}, h("summary", {}, `${one.rule} · what shows it: ${one.evidence.length}`), h("ul", {}, one.evidence.map((seen) => h("li", {}, `${seen.at ? `${seen.at}  ` : ""}${seen.source}: ${seen.text}`)))));
 }

@@ -101,10 +101,10 @@ function card(one, cards, pictures) {
   };
   const address = `#/${encodeURIComponent(store.lab)}/server/${encodeURIComponent(one.name)}`;
   parts.item = h("li", { class: "server" },
-    h("a", { href: address, class: "unit" },
+    h("a", { href: address, class: "unit" }, h("span", { class: "words" },
       h("span", { class: "row" }, parts.led, h("span", { class: "name" }, one.name), parts.power, parts.vip, h("span", { class: "grow" }), parts.host),
       h("span", { class: "row small" }, h("span", {}, one.address), h("span", { class: "grow" }), parts.node),
-      parts.error, parts.screen));
+      parts.error), parts.screen));
   cards.set(one.name, parts);
   pictures.add(one.name, parts);
   return parts.item;

@@ -62,10 +62,21 @@ function connect() {
   socket = mine;
   mine.onopen = () => { tries = 0; setLine("live"); };
   mine.onmessage = (message) => { if (mine === socket) take(JSON.parse(message.data)); };
-  mine.onclose = () => {
+  mine.onclose = async () => {
     setLine("reconnecting");
-    timer = setTimeout(connect, Math.min(250 * 2 ** tries++, 5000));
+    if (tries >= 1 && (await forgotten())) return setLine("ended");
+    if (mine === socket) timer = setTimeout(connect, Math.min(250 * 2 ** tries++, 5000));
   };
+}
+
+// `rackless web` was started again and does not know this browser: it needs a new link.
+async function forgotten() {
+  try {
+    await get("/api/session");
+  } catch (error) {
+    return error instanceof Failure && error.status === 401;
+  }
+  return false;
 }
 
 function setLine(state) {
