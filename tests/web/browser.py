@@ -8,11 +8,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from playwright.async_api import Browser, Page, async_playwright
+from playwright.async_api import Browser, Page, async_playwright, expect
 
 CHROMIUM = "/usr/bin/chromium"
 OPTIONS = ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--disable-background-networking"]
 """No sandbox: tests run as root. Nothing is asked outside."""
+PATIENCE_MS = 60_000
+"""Of a browser on a computer that is busy; nothing waits so long on one that is not."""
 AXE = Path.home() / ".cache/rackless-tests/axe/node_modules/axe-core/axe.min.js"
 
 
@@ -61,5 +63,6 @@ class Person:
 
 async def sit_down(browser: Browser, **more: Any) -> Person:
     context = await browser.new_context(**{"viewport": {"width": 1280, "height": 800}, **more})
-    context.set_default_timeout(20_000)
+    context.set_default_timeout(PATIENCE_MS)
+    expect.set_options(timeout=PATIENCE_MS)
     return Person(await context.new_page())

@@ -9,6 +9,7 @@ from dataclasses import replace
 import pytest
 
 from rackless.protocol import messages as say
+from rackless.run.ledger import Ledger
 from rackless.spec.load import parse
 from rackless.web import app
 from tests.web.fake_labd import FakeLabd, make_labd, running
@@ -147,6 +148,18 @@ async def test_two_labs_are_shown_apart_and_one_that_is_not_shown_is_not_there(l
             for path in ("servers/ctrl-0/power", "faults", "plan"):
                 value = {"action": "off", "trouble": "drop", "text": ""}
                 assert (await narrow.post(f"/api/labs/lab/{path}", value))[0] == 404
+
+
+async def test_servers_that_were_made_on_demand_and_a_changed_description_are_seen(page: Stage, labd: FakeLabd) -> None:
+    await labd.stop()
+    for text, names in (
+        ("name: lab\nservers: {box: {role: spare, count: 2}}", ["box-0", "box-1"]),
+        ("name: lab\nservers: {box: {role: spare, count: 1, elastic: {max: 2}}}", ["box-0"]),
+    ):
+        labd.paths.spec.write_text(parse(text, "lab.yaml").model_dump_json())
+        assert [one["name"] for one in (await page.get("/api/labs/lab/rack"))[1]["servers"]] == names
+    Ledger(labd.paths.grown).own("server", "box-1")
+    assert [one["name"] for one in (await page.get("/api/labs/lab/rack"))[1]["servers"]] == ["box-0", "box-1"]
 
 
 async def test_what_a_lab_says_comes_out_as_data(page: Stage, labd: FakeLabd) -> None:

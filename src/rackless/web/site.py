@@ -5,14 +5,18 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from aiohttp import web
 
 from rackless.errors import LabError
 from rackless.events import Event
-from rackless.operations.lab_registry import require_lab
+from rackless.operations.lab_registry import recorded_spec, require_lab
+from rackless.plan.addressing import plan_lab
+from rackless.plan.model import LabPlan
 from rackless.ports.drivers import Drivers
+from rackless.run.ledger import Ledger
 from rackless.run.paths import LabPaths, Roots
 from rackless.web.access import WebAccess
 from rackless.web.live import LabWatch
@@ -48,6 +52,8 @@ class WebSite:
     cookie: str = "rackless"
     tls: bool = False
     watches: dict[str, LabWatch] = field(default_factory=dict)
+    plans: dict[str, tuple[object, LabPlan | None]] = field(default_factory=dict)
+    """By lab: of which version of its files, and the plan."""
     pictures: Pictures = field(default_factory=Pictures)
 
     @property
@@ -63,6 +69,26 @@ class WebSite:
         if lab not in self.labs():
             raise UnknownLab(f"there is no lab named {lab} here", hint="`rackless list` says which labs there are")
         return require_lab(lab, self.roots)
+
+    def plan(self, lab: str) -> LabPlan | None:
+        """What follows from its description; worked out again when that changes or servers were made on demand."""
+        paths = self.paths(lab)
+        version = (_changed(paths.spec), _changed(paths.grown))
+        if (known := self.plans.get(lab)) is not None and known[0] == version:
+            return known[1]
+        spec = recorded_spec(paths)
+        grown = [entry.id for entry in Ledger(paths.grown).entries()]
+        plan = plan_lab(spec).grown(grown) if spec is not None else None
+        self.plans[lab] = (version, plan)
+        return plan
+
+
+def _changed(path: Path) -> tuple[int, int] | None:
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        return None
+    return found.st_mtime_ns, found.st_size
 
 
 class UnknownLab(LabError):

@@ -13,15 +13,12 @@ from rackless.errors import HypervisorError, InputError, LabError, RacklessError
 from rackless.operations.access import find_server
 from rackless.operations.lab import AbsentLab, status
 from rackless.operations.lab_events import kept_events, lab_events
-from rackless.operations.lab_registry import recorded_spec
 from rackless.operations.why import why_lab
-from rackless.plan.addressing import plan_lab
 from rackless.plan.model import LabPlan, PlannedServer
 from rackless.protocol import messages as say
 from rackless.protocol.client import ControlClient
 from rackless.protocol.event_stream import EventsWanted
 from rackless.protocol.failures import Failure
-from rackless.run.ledger import Ledger
 from rackless.run.paths import LabPaths
 from rackless.web.lanes import lanes
 from rackless.web.live import event_json
@@ -47,8 +44,8 @@ async def labs_view(site: WebSite) -> View:
 
 async def rack_view(site: WebSite, lab: str) -> View:
     """The rack as it stands; while labd is away, as it was planned, and what was wrong with asking."""
-    plan = planned(site.paths(lab))
-    places = _places(plan) if plan is not None else {"networks": [], "domain": ""}
+    plan = site.plan(lab)
+    places = _places(plan) if plan is not None else {"networks": [], "domain": "", "vips": {}}
     try:
         found = await status(lab, site.roots)
     except RacklessError as error:
@@ -56,11 +53,6 @@ async def rack_view(site: WebSite, lab: str) -> View:
     if isinstance(found, AbsentLab):
         return _absent(lab, found.daemon, plan, places)
     return {**places, **encode(found), "trouble": None}
-
-
-def planned(paths: LabPaths) -> LabPlan | None:
-    spec = recorded_spec(paths)
-    return plan_lab(spec).grown([entry.id for entry in Ledger(paths.grown).entries()]) if spec is not None else None
 
 
 def _absent(lab: str, daemon: str, plan: LabPlan | None, places: View) -> dict[str, Any]:
