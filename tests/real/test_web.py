@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
+import sys
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
@@ -13,8 +16,10 @@ from playwright.async_api import Browser, expect
 from rackless.operations import hosts
 from rackless.protocol import messages as say
 from rackless.protocol.event_log import EventLog
+from tests.real.conftest import PretendHost
 from tests.web.browser import AXE, CHROMIUM, chromium, sit_down
-from tests.web.demo import dress, host, write_story
+from tests.web.demo import dress, write_story
+from tests.web.demo import host as record
 from tests.web.fake_labd import FakeLabd, make_labd, make_roots, running
 from tests.web.stage import Stage, stage
 
@@ -209,7 +214,7 @@ async def test_nothing_that_a_lab_says_becomes_part_of_the_page(page: Stage, lab
     labd.set_server("ctrl-1", error=HOSTILE, host=HOSTILE)
     first = replace(labd.status.servers[0], name=HOSTILE)
     labd.status = replace(labd.status, warnings=(HOSTILE,), servers=(first, *labd.status.servers[1:]))
-    labd.hosts = (host(HOSTILE, HOSTILE, HOSTILE), *labd.hosts)
+    labd.hosts = (record(HOSTILE, HOSTILE, HOSTILE), *labd.hosts)
     labd.said["ctrl-1"] = b"\x1b]0;" + HOSTILE.encode() + b"\x07" + HOSTILE.encode() + b"\r\nend"
     (labd.paths.logs / "labd.log").write_text(HOSTILE)
     labd.bus.info(HOSTILE, subject=f"host/{HOSTILE}")
@@ -301,8 +306,7 @@ async def test_it_is_worked_by_keyboard(page: Stage, browser: Browser) -> None:
 
 
 @pytest.mark.skipif(not AXE.exists(), reason="axe-core is not installed here")
-@pytest.mark.parametrize("theme", ["light", "dark"])
-@pytest.mark.parametrize("width", [1280, 390])
+@pytest.mark.parametrize(("theme", "width"), [("light", 390), ("dark", 1280)])
 async def test_axe_finds_nothing_serious(page: Stage, browser: Browser, theme: str, width: int) -> None:
     person = await sit_down(browser, bypass_csp=True, color_scheme=theme, viewport={"width": width, "height": 800})
     await person.open(page.place.url)
@@ -311,3 +315,35 @@ async def test_axe_finds_nothing_serious(page: Stage, browser: Browser, theme: s
         assert await person.serious() == [], where
         wide = await person.tab.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
         assert wide <= 0, f"{where} is wider than the screen"
+
+
+async def test_a_real_server_is_switched_on_and_its_console_and_screen_are_seen(
+    host: PretendHost, tmp_path: Path
+) -> None:
+    """The one pass on a real lab: its BIOS speaks on the console, and is typed at."""
+    (host.folder / "lab.yaml").write_text("servers: {box: {count: 1, role: spare, firmware: bios}}\n")
+    await asyncio.to_thread(host.rackless, "up", "--until", "bmc")
+    inside = tmp_path / "chromium"  # the browser in the network of the lab's computer
+    inside.write_text(f'#!/bin/sh\nexec nsenter -t {host.pid} -n -- {CHROMIUM} "$@"\n')
+    inside.chmod(0o755)
+    serving = await asyncio.create_subprocess_exec(
+        *host.enter(sys.executable, "-P", "-m", "rackless", "web", "--json"),
+        env=host.environment, stdout=asyncio.subprocess.PIPE,
+    )  # fmt: skip
+    try:
+        assert serving.stdout is not None
+        link = json.loads(await serving.stdout.readline())["url"]
+        async with chromium(str(inside)) as browser:
+            person = await sit_down(browser)
+            await person.open(link)
+            await person.go("lab/server/box-0", ".terminal")
+            await person.tab.get_by_role("button", name="On", exact=True).click()
+            await expect(person.tab.locator(".title .led")).to_have_class("led on")
+            await expect(person.tab.locator(".terminal")).to_contain_text("SeaBIOS")
+            await expect(person.tab.get_by_alt_text("Screen of box-0")).to_be_visible()
+            await person.go("lab/rack", ".server .led.on")
+            await expect(person.tab.locator("#events")).to_contain_text("box-0")
+            assert person.wrong == []
+    finally:
+        serving.terminate()
+        await serving.wait()

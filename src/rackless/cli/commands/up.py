@@ -46,5 +46,8 @@ def up(
         shown(bus, as_json=as_json, quiet=quiet),
     ):
         asyncio.run(operations.up(spec, roots, bus, goal=goal, install=not no_install, replace=replace))
-    if GOALS.index(goal) >= GOALS.index("hosts") and not as_json and not quiet:
+    if as_json or quiet:
+        return
+    if GOALS.index(goal) >= GOALS.index("hosts"):
         Console(highlight=False).print(timeline_view.render(asyncio.run(host_timeline(spec.name, roots))))
+    click.echo(f"watch it in a browser: `rackless web --name {spec.name}`")
