@@ -19,7 +19,7 @@ def lab(monkeypatch: pytest.MonkeyPatch) -> None:
     async def timeline(*_: Any) -> dict[str, Any]:
         return {"ctrl-0": []}
 
-    monkeypatch.setattr(command.operations, "up", up)
+    monkeypatch.setattr("rackless.operations.lab.up", up)
     monkeypatch.setattr(command, "host_timeline", timeline)
 
 

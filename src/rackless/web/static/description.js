@@ -19,7 +19,7 @@ export function descriptionView(main) {
       const { actions } = await post(place("plan"), { text: text.value });
       const work = actions.filter((one) => one.verb !== "keep");
       show(plan, h("p", {}, `${work.length} to do, ${actions.length - work.length} as wanted`),
-        h("div", { class: "table" }, h("table", {}, h("thead", {}, h("tr", {}, ["", "What", "Why"].map((one) => h("th", { scope: "col" }, one)))),
+        h("div", { class: "table", tabindex: "0", role: "region", "aria-label": "Actions" }, h("table", {}, h("thead", {}, h("tr", {}, ["", "What", "Why"].map((one) => h("th", { scope: "col" }, one)))),
           h("tbody", {}, [...work, ...actions.filter((one) => one.verb === "keep")].map((one) => h("tr", {}, h("td", { class: `verb ${one.verb}` }, one.verb), h("td", {}, one.subject), h("td", {}, one.reason)))))));
     } catch (error) {
       show(plan, h("div", { class: "notes" }, h("p", {}, h("strong", {}, error.message)), h("pre", {}, error.why ?? ""), h("p", {}, error.hint ?? "")));

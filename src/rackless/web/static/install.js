@@ -14,7 +14,7 @@ export function installView(main) {
   const why = h("div", { "aria-live": "polite" }, h("p", { class: "quiet" }, "Looking …"));
   const steps = h("div", {});
   const drawing = h("div", { class: "chart", tabindex: "0", role: "region", "aria-label": "Chart of the steps" });
-  const table = h("div", { class: "table" });
+  const table = h("div", { class: "table", tabindex: "0", role: "region", "aria-label": "Steps as a table" });
   const log = h("pre", { class: "log", tabindex: "0" });
   const logs = h("select", { "aria-label": "Log", change: () => read(true) });
   show(main, h("h1", { class: "hidden" }, `Install of ${store.lab}`),

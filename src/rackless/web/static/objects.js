@@ -58,7 +58,7 @@ export function objectsView(main, kind, name) {
     if (closed) return;
     const conditions = record.status?.conditions ?? [];
     show(detail, facts([["Kind", record.kind], ["Name", record.metadata.name], ["Namespace", record.metadata.namespace], ["State", word(kind, record)], ["Error", record.status?.errorMessage], ["Made", record.metadata.creationTimestamp]]),
-      conditions.length ? h("div", { class: "table" }, h("table", {}, h("thead", {}, h("tr", {}, ["Condition", "", "Reason", "Message", "Since"].map((each) => h("th", { scope: "col" }, each)))),
+      conditions.length ? h("div", { class: "table", tabindex: "0", role: "region", "aria-label": "Conditions" }, h("table", {}, h("thead", {}, h("tr", {}, ["Condition", "", "Reason", "Message", "Since"].map((each) => h("th", { scope: "col" }, each)))),
         h("tbody", {}, conditions.map((each) => h("tr", {}, h("td", {}, each.type), h("td", { class: each.status === "True" ? "true" : each.status === "False" ? "false" : "" }, each.status), h("td", {}, each.reason), h("td", {}, each.message), h("td", {}, each.lastTransitionTime)))))) : null,
       h("h3", { class: "kind" }, "YAML"), h("pre", { class: "log", tabindex: "0" }, yaml));
   }
