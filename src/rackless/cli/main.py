@@ -24,6 +24,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "plan": (f"{_HERE}.plan:plan", "Show what `up` would do, and why."),
     "up": (f"{_HERE}.up:up", "Make the lab, or go on making it."),
     "status": (f"{_HERE}.status:status", "Show what is there now."),
+    "web": (f"{_HERE}.web:web", "Show the lab in a browser."),
     "why": (f"{_HERE}.why:why", "Say what is stuck or wrong, what shows it, and what to do."),
     "list": (f"{_HERE}.list:list_labs", "List the labs on this computer."),
     "host": (f"{_HERE}.host:host", "List and show hosts; inspect, provision, clean, adopt, retry them."),

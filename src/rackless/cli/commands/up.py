@@ -54,6 +54,8 @@ def up(
             from rackless.operations.install_lab import install_lab
 
             asyncio.run(install_lab(spec, roots, bus))
-    provisioned = spec.cluster.method is Method.DIRECT and GOALS.index(goal) >= GOALS.index("hosts")
-    if provisioned and not as_json and not quiet:
+    if as_json or quiet:
+        return
+    if spec.cluster.method is Method.DIRECT and GOALS.index(goal) >= GOALS.index("hosts"):
         Console(highlight=False).print(timeline_view.render(asyncio.run(host_timeline(spec.name, roots)), estimates))
+    click.echo(f"watch it in a browser: `rackless web --name {spec.name}`")

@@ -1,0 +1,93 @@
+"""The steps of a lab's log as a swim-lane chart: a lane for the lab, one for each subject, the steps of each as bars. Pure.
+
+What is shown is the last run: all since the last two minutes in which nothing went on. A step that goes on is given an estimate:
+the median of the same phase where it ended well, before or elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from statistics import median
+from typing import Any
+
+from rackless.events import Event, Note, StepFinished, StepStarted
+
+MOST_BARS = 4000
+APART_SECONDS = 120.0
+"""Between two runs; within one, something always goes on."""
+
+
+@dataclass(slots=True)
+class Bar:
+    step: str
+    phase: str
+    subject: str
+    depth: int
+    began: float
+    """Seconds since the epoch."""
+    ended: float | None = None
+    outcome: str = "running"
+    detail: str = ""
+    estimate: float | None = None
+    """Seconds it will probably take in all, while it goes on."""
+
+
+def lanes(told: Iterable[Event], servers: Sequence[str]) -> dict[str, Any]:
+    bars = _bars(told)
+    usual = _usual(bars)
+    run = _last_run(bars)[-MOST_BARS:]
+    for bar in run:
+        if bar.ended is None:
+            bar.estimate = usual.get(bar.phase)
+    subjects = ["", *(f"host/{name}" for name in servers)]
+    subjects += sorted({bar.subject for bar in run} - set(subjects))
+    found = [
+        {"subject": subject, "bars": [asdict(bar) for bar in run if bar.subject == subject]} for subject in subjects
+    ]
+    return {
+        "lanes": [lane for lane in found if lane["bars"]],
+        "began": min((bar.began for bar in run), default=None),
+        "ended": None if any(bar.ended is None for bar in run) else max((bar.ended or 0 for bar in run), default=None),
+    }
+
+
+def _bars(told: Iterable[Event]) -> list[Bar]:
+    found: dict[str, Bar] = {}
+    open_bars: dict[tuple[str, str], Bar] = {}
+    done: list[Bar] = []
+    for event in told:
+        match event:
+            case StepStarted():
+                above = found.get(event.parent or "")
+                depth = above.depth + 1 if above is not None and above.subject == event.subject else 0
+                bar = Bar(event.step, event.phase, event.subject, depth, event.at)
+                cut_off = open_bars.get((bar.subject, bar.phase))
+                if cut_off is not None and cut_off.ended is None:  # whoever did it was killed, and it is begun again
+                    cut_off.ended, cut_off.outcome = event.at, "cancelled"
+                found[event.step] = open_bars[bar.subject, bar.phase] = bar
+                done.append(bar)
+            case StepFinished() if event.step in found:
+                bar = found.pop(event.step)
+                bar.ended, bar.outcome, bar.detail = event.at, event.outcome, event.detail
+            case Note() if event.level == "progress" and event.step in found:
+                found[event.step].detail = event.message
+    return done
+
+
+def _usual(bars: Iterable[Bar]) -> dict[str, float]:
+    took: dict[str, list[float]] = {}
+    for bar in bars:
+        if bar.ended is not None and bar.outcome == "done":
+            took.setdefault(bar.phase, []).append(bar.ended - bar.began)
+    return {phase: median(seconds) for phase, seconds in took.items()}
+
+
+def _last_run(bars: list[Bar]) -> list[Bar]:
+    """From the last pause of more than `APART_SECONDS` in which nothing went on."""
+    start, busy_until = 0, float("-inf")
+    for number, bar in enumerate(bars):
+        if bar.began > busy_until + APART_SECONDS:
+            start = number
+        busy_until = max(busy_until, bar.ended if bar.ended is not None else bar.began)
+    return bars[start:]

@@ -1,0 +1,72 @@
+// Elements from values. Text is always a text node: nothing that came from a lab is ever parsed as HTML.
+
+const SVG = "http://www.w3.org/2000/svg";
+
+function fill(element, attributes, children) {
+  for (const [name, value] of Object.entries(attributes ?? {})) {
+    if (value === null || value === undefined || value === false) continue;
+    if (typeof value === "function") element.addEventListener(name, value);
+    else element.setAttribute(name, value === true ? "" : String(value));
+  }
+  append(element, children);
+  return element;
+}
+
+function append(element, children) {
+  for (const child of children.flat(Infinity)) {
+    if (child === null || child === undefined || child === false) continue;
+    element.append(child instanceof Node ? child : document.createTextNode(String(child)));
+  }
+}
+
+export function h(tag, attributes, ...children) {
+  return fill(document.createElement(tag), attributes, children);
+}
+
+export function svg(tag, attributes, ...children) {
+  return fill(document.createElementNS(SVG, tag), attributes, children);
+}
+
+export function show(element, ...children) {
+  element.replaceChildren();
+  append(element, children);
+}
+
+// Only what is different touches the page: 200 servers are looked through with every change.
+export function setText(element, text) {
+  const wanted = text ?? "";
+  if (element.textContent !== wanted) element.textContent = wanted;
+}
+
+export function setAttribute(element, name, value) {
+  if (element.getAttribute(name) !== value) element.setAttribute(name, value);
+}
+
+export function seconds(count) {
+  if (count < 100) return `${count.toFixed(1)} s`;
+  const minutes = Math.floor(count / 60);
+  return minutes < 100 ? `${minutes}m ${Math.round(count - minutes * 60)}s` : `${(minutes / 60).toFixed(1)} h`;
+}
+
+export function clock(at) {
+  return new Date(at * 1000).toLocaleTimeString([], { hour12: false });
+}
+
+export function bytes(count) {
+  for (const [unit, size] of [["GiB", 2 ** 30], ["MiB", 2 ** 20], ["KiB", 2 ** 10]]) {
+    if (count >= size) return `${Math.round((count / size) * 10) / 10} ${unit}`;
+  }
+  return `${count} B`;
+}
+
+export function section(title, json, ...children) {
+  const id = `s-${title.toLowerCase().replaceAll(/[^a-z0-9]+/g, "-")}`;
+  return h("section", { class: "panel", "aria-labelledby": id },
+    h("div", { class: "head" }, h("h2", { id }, title), json ? h("a", { class: "json", href: json, "aria-label": `${title} as JSON` }, "JSON") : null),
+    ...children);
+}
+
+export function facts(pairs) {
+  return h("dl", { class: "facts" }, pairs.filter(([, value]) => value !== null && value !== undefined && value !== "")
+    .map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value))));
+}

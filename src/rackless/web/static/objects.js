@@ -1,0 +1,78 @@
+// The objects of the lab's APIs: hosts, Machines, Nodes, certificate requests, with their conditions and as YAML.
+
+import { complain } from "./ask.js";
+import { facts, h, section, show } from "./dom.js";
+import { get, place, store } from "./store.js";
+
+const KINDS = [["hosts", "Hosts"], ["machines", "Machines"], ["nodes", "Nodes"], ["requests", "Certificate requests"]];
+const AGAIN = 3000;
+
+export function objectsView(main, kind, name) {
+  const list = h("div", { class: "list" });
+  const detail = h("div", {}, h("p", { class: "quiet" }, "Choose one."));
+  show(main, h("h1", { class: "hidden" }, `Objects of ${store.lab}`),
+    h("div", { class: "split" }, section("Objects", place("objects"), list), section("Object", kind && name ? place("objects", kind, name) : null, detail)));
+  let closed = false;
+  let timer = 0;
+  let shown = "";
+
+  async function look() {
+    timer = 0;
+    try {
+      const found = await get(place("objects"));
+      if (closed) return;
+      if (found.trouble) complain(new Error(found.trouble.what));
+      if (!name) {
+        const first = KINDS.find(([key]) => found[key].length);
+        if (first) [kind, name] = [first[0], found[first[0]][0].metadata.name];
+      }
+      const focused = document.activeElement?.dataset?.object;
+      show(list, KINDS.filter(([key]) => found[key].length).map(([key, title]) => [h("h3", { class: "kind" }, title, h("span", { class: "count" }, found[key].length)),
+        found[key].map((one) => entry(key, one))]));
+      if (!list.childElementCount) show(list, h("p", { class: "quiet" }, "None yet."));
+      if (focused) list.querySelector(`[data-object="${CSS.escape(focused)}"]`)?.focus();
+      const chosen = found[kind]?.find((one) => one.metadata.name === name);
+      if (chosen) await one(chosen);
+    } catch (error) {
+      show(list, h("p", { class: "quiet" }, error.message), error.hint ? h("p", {}, error.hint) : null);
+    }
+  }
+
+  function entry(key, one) {
+    const mine = one.metadata.name;
+    return h("button", { type: "button", "data-object": `${key}/${mine}`, "aria-pressed": String(key === kind && mine === name), click: () => choose(key, mine) },
+      h("span", {}, mine), h("span", { class: "quiet" }, word(key, one)));
+  }
+
+  function choose(key, mine) {
+    [kind, name, shown] = [key, mine, ""];
+    history.replaceState(null, "", `#/${[store.lab, "objects", key, mine].map(encodeURIComponent).join("/")}`);
+    look();
+  }
+
+  async function one(record) {
+    const version = `${kind}/${name}/${record.metadata.resourceVersion ?? JSON.stringify(record)}`;
+    if (version === shown) return;
+    const { yaml } = await get(place("objects", kind, name));
+    shown = version;
+    if (closed) return;
+    const conditions = record.status?.conditions ?? [];
+    show(detail, facts([["Kind", record.kind], ["Name", record.metadata.name], ["Namespace", record.metadata.namespace], ["State", word(kind, record)], ["Error", record.status?.errorMessage], ["Made", record.metadata.creationTimestamp]]),
+      conditions.length ? h("div", { class: "table", tabindex: "0", role: "region", "aria-label": "Conditions" }, h("table", {}, h("thead", {}, h("tr", {}, ["Condition", "", "Reason", "Message", "Since"].map((each) => h("th", { scope: "col" }, each)))),
+        h("tbody", {}, conditions.map((each) => h("tr", {}, h("td", {}, each.type), h("td", { class: each.status === "True" ? "true" : each.status === "False" ? "false" : "" }, each.status), h("td", {}, each.reason), h("td", {}, each.message), h("td", {}, each.lastTransitionTime)))))) : null,
+      h("h3", { class: "kind" }, "YAML"), h("pre", { class: "log", tabindex: "0" }, yaml));
+  }
+
+  look();
+  return {
+    happened: () => { timer ||= setTimeout(look, AGAIN); },
+    close: () => { closed = true; clearTimeout(timer); },
+  };
+}
+
+function word(kind, one) {
+  if (kind === "hosts") return one.status?.provisioning?.state ?? "";
+  if (kind === "machines") return one.status?.phase ?? "";
+  const ready = one.status?.conditions?.find((each) => each.type === (kind === "nodes" ? "Ready" : "Approved"));
+  return kind === "nodes" ? (ready?.status === "True" ? "Ready" : "NotReady") : ready ? "approved" : "pending";
+}

@@ -1,0 +1,209 @@
+"""Every view of the page as JSON. What is asked is asked through the operations of the command line; nothing is changed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import yaml
+
+from rackless.codec import encode
+from rackless.errors import HypervisorError, InputError, LabError, RacklessError
+from rackless.operations.access import find_server
+from rackless.operations.lab import AbsentLab, status
+from rackless.operations.lab_events import kept_events, lab_events
+from rackless.operations.why import why_lab
+from rackless.plan.model import LabPlan, PlannedServer
+from rackless.protocol import messages as say
+from rackless.protocol.client import ControlClient
+from rackless.protocol.event_stream import EventsWanted
+from rackless.protocol.failures import Failure
+from rackless.run.paths import LabPaths
+from rackless.web.lanes import lanes
+from rackless.web.live import event_json
+from rackless.web.site import WebSite
+
+View = Mapping[str, Any]
+KINDS = ("hosts", "machines", "nodes", "requests")
+MOST_EVENTS = 2000
+"""In one answer."""
+
+
+async def labs_view(site: WebSite) -> View:
+    found = []
+    for name in site.labs():
+        try:
+            alive = await ControlClient(site.paths(name).socket).alive()
+            found.append({"lab": name, "daemon": "running" if alive else "not running"})
+        except HypervisorError:
+            found.append({"lab": name, "daemon": "closed to you"})
+    names, first = site.labs(), site.only or site.first
+    return {"labs": found, "first": first if first in names else next(iter(names), None)}
+
+
+async def rack_view(site: WebSite, lab: str) -> View:
+    """The rack as it stands; while labd is away, as it was planned, and what was wrong with asking."""
+    plan = site.plan(lab)
+    places = _places(plan) if plan is not None else {"networks": [], "domain": "", "vips": {}}
+    try:
+        found = await status(lab, site.roots)
+    except RacklessError as error:
+        return _absent(lab, "not answering", plan, places) | {"trouble": encode(Failure.of(error))}
+    if isinstance(found, AbsentLab):
+        return _absent(lab, found.daemon, plan, places)
+    return {**places, **encode(found), "trouble": None}
+
+
+def _absent(lab: str, daemon: str, plan: LabPlan | None, places: View) -> dict[str, Any]:
+    servers = [
+        {
+            "name": server.name, "role": server.role.value, "address": str(server.address), "bmc": server.bmc_origin,
+            "power": None, "host": None, "error": "", "node": None,
+        }
+        for server in (plan.servers if plan is not None else ())
+    ]  # fmt: skip
+    empty: dict[str, Any] = {name: [] for name in ("stages", "cut_off", "faults", "parts", "warnings")}
+    gone = {"lab": lab, "daemon": daemon, "reached": None, "servers": servers, "api": None, "etcd": None, "vip": None}
+    return {**empty, **places, **gone, "trouble": None}
+
+
+def _places(plan: LabPlan) -> dict[str, Any]:
+    """The networks as lines with what answers on them."""
+    cluster = plan.cluster
+    services = ["DHCP", "DNS", *(["NTP"] if cluster.ntp else [])]
+    if plan.uplink.value != "none":
+        services.append(f"uplink {plan.uplink.value}")
+    found = [_network("cluster", str(cluster.gateway.network), cluster.bridge, services)]
+    found.append(_network("baremetal", "", plan.baremetal.name, ["installer's VMs"]))
+    router = plan.bmc_site.router
+    how = ["Redfish", "IPMI", *([f"behind {router.ip}"] if router is not None else [])]
+    found.append(_network("bmc", str(plan.bmc_site.network), plan.bmc.name, how))
+    if plan.provisioning is not None:
+        boots = ["PXE"] if plan.network_boot is not None or plan.provisioning_dhcp is not None else []
+        cidr = str(plan.provisioning.addresses[0].network) if plan.provisioning.addresses else ""
+        found.append(_network("provisioning", cidr, plan.provisioning.name, boots))
+    for bridge in plan.extra:
+        found.append(_network(bridge.name, ", ".join(str(one.network) for one in bridge.addresses), bridge.name, []))
+    for vlan in plan.vlans:
+        found.append(_network(vlan.name, str(vlan.address.network), vlan.bridge, [f"VLAN {vlan.tag}"]))
+    vips = {"api": str(plan.api_vip), "ingress": str(plan.ingress_vip)}
+    return {"networks": found, "domain": plan.domain, "vips": vips}
+
+
+def _network(name: str, cidr: str, bridge: str, services: list[str]) -> dict[str, Any]:
+    return {"name": name, "cidr": cidr, "bridge": bridge, "services": services}
+
+
+async def server_view(site: WebSite, lab: str, server: str) -> View:
+    paths = site.paths(lab)
+    hardware = find_server(lab, server, paths)
+    rack = await rack_view(site, lab)
+    record, trouble = None, None
+    if rack["daemon"] == "running":
+        try:
+            record = _find(await _hosts(paths), server)
+        except RacklessError as error:  # an API that does not answer takes nothing from the rest of the view
+            trouble = encode(Failure.of(error))
+    return {
+        "server": next((one for one in rack["servers"] if one["name"] == server), None),
+        "hardware": _hardware(hardware),
+        "faults": [one for one in rack["faults"] if one["server"] in (None, server)],
+        "host": record,
+        "daemon": rack["daemon"],
+        "trouble": trouble,
+    }
+
+
+def _hardware(server: PlannedServer) -> View:
+    return {
+        "uuid": str(server.uuid),
+        "vcpus": server.vcpus,
+        "memory_mib": server.memory_mib,
+        "firmware": server.firmware.value,
+        "secure_boot": server.secure_boot,
+        "tpm": server.tpm,
+        "disks": list(server.disks),
+        "bmc_url": server.bmc_url,
+        "fqdn": server.fqdn,
+        "nics": [
+            {"network": nic.network, "mac": nic.mac, "bridge": nic.bridge, "address": str(nic.address or "")}
+            for nic in server.nics
+        ],
+    }
+
+
+async def _hosts(paths: LabPaths) -> tuple[say.Record, ...]:
+    return (await ControlClient(paths.socket).look(say.HOSTS)).hosts
+
+
+def _find(records: Iterable[Any], name: str) -> Any:
+    return next((one for one in records if one["metadata"]["name"] == name), None)
+
+
+async def install_view(site: WebSite, lab: str) -> View:
+    """The steps as lanes, and where the install stands."""
+    paths = site.paths(lab)
+    told = await kept_events(paths, ["*"])
+    rack = await rack_view(site, lab)
+    chart = await asyncio.to_thread(lanes, told, [server["name"] for server in rack["servers"]])
+    return {"lab": lab, "daemon": rack["daemon"], "reached": rack["reached"], "stages": rack["stages"], **chart}
+
+
+async def why_view(site: WebSite, lab: str) -> View:
+    site.paths(lab)
+    return (await why_lab(lab, site.roots, site.drivers)).as_json()
+
+
+async def objects_view(site: WebSite, lab: str) -> View:
+    """Hosts, Machines, Nodes and certificate requests, word for word as the APIs have them."""
+    paths = site.paths(lab)
+    client = ControlClient(paths.socket)
+    if not await client.alive():
+        raise LabError(
+            f"the lab {lab} is not running", why="its objects are in its API", hint="`rackless up` starts it"
+        )
+    objects, trouble = say.LabObjects(), None
+    hosts = await _hosts(paths)
+    try:
+        objects = await client.look(say.OBJECTS)
+    except RacklessError as error:  # a daemon of an earlier version does not know this question
+        trouble = encode(Failure.of(error))
+    return {"hosts": encode(hosts), **encode(objects), "trouble": trouble}
+
+
+async def object_view(site: WebSite, lab: str, kind: str, name: str) -> View:
+    """One object, and as YAML for a person."""
+    found = await objects_view(site, lab)
+    record = _find(found[kind], name) if kind in KINDS else None
+    if record is None:
+        raise InputError(f"there is no {name} among the {kind} of {lab}")
+    return {"object": record, "yaml": yaml.safe_dump(record, sort_keys=False, allow_unicode=True)}
+
+
+async def events_view(site: WebSite, lab: str, since: int, hear: tuple[str, ...]) -> View:
+    found: list[dict[str, Any]] = []
+    async for one in lab_events(site.paths(lab), EventsWanted(since, hear or ("*",), follow=False)):
+        found.append(event_json(one, site.wording))
+        if len(found) >= MOST_EVENTS:
+            break
+    return {"events": found}
+
+
+def logs_view(site: WebSite, lab: str) -> View:
+    return {"logs": [{"name": name, "bytes": path.stat().st_size} for name, path in _logs(site.paths(lab)).items()]}
+
+
+def log_view(site: WebSite, lab: str, name: str, lines: int) -> View:
+    known = _logs(site.paths(lab))
+    if name not in known:
+        raise InputError(f"there is no log {name}", why=f"there is {', '.join(known)}")
+    with known[name].open("rb") as file:
+        file.seek(max(0, file.seek(0, 2) - lines * 400))
+        text = file.read().decode(errors="replace").splitlines()
+    return {"name": name, "lines": text[-lines:]}
+
+
+def _logs(paths: LabPaths) -> dict[str, Any]:
+    """Of the lab's parts; what servers say is at their consoles."""
+    return {path.stem: path for path in sorted(paths.logs.glob("*.log"))}

@@ -1,0 +1,28 @@
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from rackless.operations import hosts
+from tests.web.fake_labd import FakeLabd, make_labd, make_roots, running
+from tests.web.stage import Stage, stage
+
+
+@pytest.fixture(autouse=True)
+def root(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Operations that ask this computer whether we are root hear that we are."""
+    monkeypatch.setattr(hosts, "require_root", lambda _: None)
+
+
+@pytest.fixture
+async def labd(tmp_path: Path) -> AsyncIterator[FakeLabd]:
+    async with running(make_labd(make_roots(tmp_path))) as found:
+        yield found
+
+
+@pytest.fixture
+async def page(labd: FakeLabd) -> AsyncIterator[Stage]:
+    """Somebody who was let in."""
+    async with stage(labd.paths.roots) as found:
+        await found.enter()
+        yield found

@@ -1,0 +1,113 @@
+"""A fake lab in the middle of an install, as a person would see it: for screenshots and for the tests in a browser."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from dataclasses import replace
+
+from rackless.events import Event, Note, Outcome, StepFinished, StepStarted
+from rackless.protocol import messages as say
+from rackless.protocol.event_log import EventLog
+from tests.web.fake_labd import FakeLabd, fault
+
+CONSOLE = (
+    b'\x1b[2J\x1b[H\x1b[0mBdsDxe: starting Boot0001 "UEFI Misc Device"\r\n'
+    b"[    0.000000] Linux version 6.1.0-28-amd64 (Debian 6.1.119-1)\r\n"
+    b"[    1.842117] virtio_net virtio0 enp1s0: renamed from eth0\r\n"
+    b"[\x1b[0;32m  OK  \x1b[0m] Started \x1b[0;1;39metcd.service\x1b[0m - etcd key-value store.\r\n"
+    b"[\x1b[0;32m  OK  \x1b[0m] Started \x1b[0;1;39mkeepalived.service\x1b[0m - Keepalive Daemon.\r\n"
+    b"[\x1b[0;31mFAILED\x1b[0m] Failed to start \x1b[0;1;39mchrony.service\x1b[0m.\r\n"
+    b"[\x1b[0;32m  OK  \x1b[0m] Reached target \x1b[0;1;39mmulti-user.target\x1b[0m.\r\n\r\n"
+    b"Debian GNU/Linux 12 ctrl-0 ttyS0\r\n\r\nctrl-0 login: "
+)
+
+
+def host(name: str, state: str, error: str = "") -> say.Record:
+    at, ready = "2026-01-01T09:00:00Z", "False" if error else "True"
+    conditions = [
+        {"type": "Ready", "status": ready, "reason": state.capitalize(), "message": error, "lastTransitionTime": at},
+        {"type": "Manageable", "status": ready, "reason": "Registered", "message": "", "lastTransitionTime": at},
+    ]  # fmt: skip
+    return {
+        "apiVersion": "metal3.io/v1alpha1", "kind": "BareMetalHost",
+        "metadata": {"name": name, "namespace": "openshift-machine-api", "creationTimestamp": at, "resourceVersion": "41"},
+        "spec": {"online": True, "bootMACAddress": "02:00:00:00:00:01", "bmc": {"address": "redfish-virtualmedia://192.168.112.10/redfish/v1/Systems/1"}},
+        "status": {
+            "provisioning": {"state": state, "ID": "6f7a"}, "poweredOn": True, "operationalStatus": "error" if error else "OK",
+            "errorMessage": error, "errorType": "registration error" if error else "",
+            "errorCount": 1 if error else 0, "conditions": conditions,
+        },
+    }  # fmt: skip
+
+
+def dress(labd: FakeLabd) -> None:
+    """Two workers on their way, one of them in trouble, a fault that somebody asked for."""
+    states = {"worker-0": ("starting", "inspecting", ""), "worker-1": ("on", "provisioning", "")}
+    states["worker-2"] = ("off", "registering", "BMC https://192.168.112.15: login refused (HTTP 401)")
+    for name, (power, state, error) in states.items():
+        labd.set_server(name, power=power, host=state, error=error, node=None)
+    wish = say.FaultWish("wrong-password", "worker-2", "login")
+    labd.status = replace(labd.status, faults=(fault(1, wish),))
+    labd.hosts = tuple(host(one.name, one.host or "", one.error) for one in labd.status.servers)
+    labd.objects = say.LabObjects(
+        machines=tuple(
+            {"kind": "Machine", "metadata": {"name": f"lab-master-{n}"}, "status": {"phase": "Running"}} for n in range(3)
+        ),
+        nodes=tuple(
+            {
+                "kind": "Node", "metadata": {"name": f"ctrl-{n}"},
+                "status": {"conditions": [{"type": "Ready", "status": "True", "reason": "NodeReady", "message": "it is ready"}]},
+            }
+            for n in range(3)
+        ),
+    )  # fmt: skip
+    labd.said["ctrl-0"] = CONSOLE
+    for name in ("labd", "ironic", "libvirtd"):
+        lines = (
+            f"2026-01-01 09:{n // 60:02}:{n % 60:02} INFO {name}: step {n} of the power sync is done\n"
+            for n in range(60)
+        )
+        (labd.paths.logs / f"{name}.log").write_text("".join(lines))
+
+
+def write_story(log: EventLog, servers: list[str]) -> None:
+    """Five minutes of `up`, up to now."""
+    now = time.time()
+    told: list[Event] = []
+    numbers = itertools.count(1)
+
+    def step(
+        phase: str, ago: float, took: float | None, subject: str = "", outcome: Outcome = "done", detail: str = ""
+    ) -> None:
+        name = f"d{next(numbers)}"
+        told.append(StepStarted(name, None, subject, phase, now - ago))
+        if took is not None:
+            told.append(StepFinished(name, outcome, took, detail, now - ago + took))
+
+    for phase, ago, long in (
+        ("this computer", 320, 9),
+        ("lab", 310, 31),
+        ("BMCs", 279, 6),
+        ("provisioning engine", 272, 24),
+    ):
+        step(phase, ago, long)
+    step("hosts", 247, None)
+    goes_on = {"worker-0": "inspecting", "worker-1": "provisioning"}
+    for order, name in enumerate(servers):
+        at = {"worker-0": 49.0, "worker-1": 139.0, "worker-2": 58.0}.get(name, 246.0 - order * 4)
+        for phase, usual in (("registering", 8.0), ("inspecting", 52.0), ("cleaning", 21.0), ("provisioning", 84.0)):
+            subject, took = f"host/{name}", usual + order
+            if name == "worker-2":
+                step(phase, at, 4.0, subject, "failed", "login refused (HTTP 401)")
+                break
+            if goes_on.get(name) == phase:
+                step(phase, at, None, subject)
+                break
+            step(phase, at, took, subject)
+            at -= took
+    why = {"server": "worker-2", "request": "Get Session Challenge", "why": "wrong password"}
+    told.append(Note(None, "", now - 12, "warning", "server/worker-2", "ipmi-failed", why))
+    told.append(Note(None, "", now - 3, "info", "", "leader-is", {"leader": "ctrl-0"}))
+    for event in sorted(told, key=lambda one: one.at):
+        log.append(event)
