@@ -74,12 +74,12 @@ async def ask_of_host(site: WebSite, lab: str, server: str, asked: VerbAsked) ->
 
 async def add_fault(site: WebSite, lab: str, asked: FaultWish) -> Any:
     site.paths(lab)
-    return encode(await host_operations.add_fault(host_operations.lab_socket(lab, site.roots, change=True), asked))
+    return encode(await host_operations.add_fault(host_operations.lab_socket(lab, site.roots), asked))
 
 
 async def clear_faults(site: WebSite, lab: str, asked: ClearFaults) -> Any:
     site.paths(lab)
-    socket = host_operations.lab_socket(lab, site.roots, change=True)
+    socket = host_operations.lab_socket(lab, site.roots)
     return {"cleared": await host_operations.clear_faults(socket, asked.ids)}
 
 
