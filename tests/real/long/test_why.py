@@ -94,10 +94,9 @@ def test_a_program_that_cannot_start_is_found_and_started_when_its_cause_is_gone
     os.kill(int((host.folder / "run/lab/ironic.pid").read_text().split()[0]), signal.SIGKILL)
     await_rules(host, "lab/part-down")
     away.rename(configuration)
-    host.rackless("why", "--fix", "--yes", check=False)
+    host.rackless("why", "--fix", "--yes", check=False)  # labd itself may have been faster
     await_rules(host)
-    events = host.rackless("events", "--json").stdout
-    assert "remedy-applied" in events and '"part-ended"' in events
+    assert '"part-ended"' in host.rackless("events", "--json").stdout
 
 
 def test_a_daemon_and_its_keeper_that_were_killed_are_found_gone_and_started(host: PretendHost) -> None:
