@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import json
-import sys
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +13,6 @@ from playwright.async_api import Browser, expect
 from rackless.operations import hosts
 from rackless.protocol import messages as say
 from rackless.protocol.event_log import EventLog
-from tests.real.conftest import PretendHost
 from tests.web.browser import AXE, CHROMIUM, chromium, sit_down
 from tests.web.demo import dress, write_story
 from tests.web.demo import host as record
@@ -315,35 +311,3 @@ async def test_axe_finds_nothing_serious(page: Stage, browser: Browser, theme: s
         assert await person.serious() == [], where
         wide = await person.tab.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
         assert wide <= 0, f"{where} is wider than the screen"
-
-
-async def test_a_real_server_is_switched_on_and_its_console_and_screen_are_seen(
-    host: PretendHost, tmp_path: Path
-) -> None:
-    """The one pass on a real lab: its BIOS speaks on the console, and is typed at."""
-    (host.folder / "lab.yaml").write_text("servers: {box: {count: 1, role: spare, firmware: bios}}\n")
-    await asyncio.to_thread(host.rackless, "up", "--until", "bmc")
-    inside = tmp_path / "chromium"  # the browser in the network of the lab's computer
-    inside.write_text(f'#!/bin/sh\nexec nsenter -t {host.pid} -n -- {CHROMIUM} "$@"\n')
-    inside.chmod(0o755)
-    serving = await asyncio.create_subprocess_exec(
-        *host.enter(sys.executable, "-P", "-m", "rackless", "web", "--json"),
-        env=host.environment, stdout=asyncio.subprocess.PIPE,
-    )  # fmt: skip
-    try:
-        assert serving.stdout is not None
-        link = json.loads(await serving.stdout.readline())["url"]
-        async with chromium(str(inside)) as browser:
-            person = await sit_down(browser)
-            await person.open(link)
-            await person.go("lab/server/box-0", ".terminal")
-            await person.tab.get_by_role("button", name="On", exact=True).click()
-            await expect(person.tab.locator(".title .led")).to_have_class("led on")
-            await expect(person.tab.locator(".terminal")).to_contain_text("SeaBIOS")
-            await expect(person.tab.get_by_alt_text("Screen of box-0")).to_be_visible()
-            await person.go("lab/rack", ".server .led.on")
-            await expect(person.tab.locator("#events")).to_contain_text("box-0")
-            assert person.wrong == []
-    finally:
-        serving.terminate()
-        await serving.wait()

@@ -91,7 +91,7 @@ def test_every_request_says_whether_it_is_roots() -> None:
     """One that is added is the owner's unless somebody thought of it: this is the list of those that are."""
     found = {one.name for one in vars(say).values() if isinstance(one, Exchange) and one.works and not one.root}
     assert found == {
-        "host", "power", "insert-media", "eject-media", "set-boot", "kubeconfig", "scale", "add-fault", "clear-faults",
+        "host", "power", "insert-media", "eject-media", "set-boot", "kubeconfig", "scale", "remedy", "add-fault", "clear-faults",
     }  # fmt: skip
 
 

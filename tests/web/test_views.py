@@ -35,7 +35,7 @@ async def test_a_lab_whose_daemon_is_away_is_shown_as_it_was_planned(page: Stage
     assert {one["power"] for one in rack["servers"]} == {None}
     status, answer = await page.get("/api/labs/lab/objects")
     assert status == 409 and "rackless up" in answer["error"]["hint"]
-    assert (await page.get("/api/labs/lab/why"))[1]["findings"][0]["rule"] == "lab/daemon-gone"
+    assert (await page.get("/api/labs/lab/why"))[1]["findings"][0]["rule"] == "lab/daemon-restarts"
     assert (await page.get("/api/labs/lab/servers/ctrl-0"))[0] == 200
     assert (await page.get("/api/labs/lab/install"))[0] == 200
 

@@ -128,7 +128,7 @@ export function serverView(main, name) {
 function hardware(element, { hardware: it, server }) {
   show(element,
     facts([["CPUs", it.vcpus], ["Memory", `${it.memory_mib} MiB`], ["Disks", it.disks.map(bytes).join(", ")], ["Firmware", it.firmware + (it.secure_boot ? ", Secure Boot" : "") + (it.tpm ? ", TPM" : "")],
-      ["Name", it.fqdn], ["BMC", h("code", {}, it.bmc_url)], ["Looks like", server ? h("code", {}, server.bmc) : null], ["UUID", h("code", {}, it.uuid)]]),
+      ["Name", it.fqdn], ["BMC", h("code", {}, it.bmc_url)], ["BMC at", server ? h("code", {}, server.bmc) : null], ["UUID", h("code", {}, it.uuid)]]),
     h("div", { class: "table", tabindex: "0", role: "region", "aria-label": "Network cards" }, h("table", {}, h("caption", { class: "hidden" }, "Network cards"), h("thead", {}, h("tr", {}, ["Network", "MAC", "Address", "Bridge"].map((one) => h("th", { scope: "col" }, one)))),
       h("tbody", {}, it.nics.map((nic) => h("tr", {}, h("td", {}, nic.network), h("td", {}, h("code", {}, nic.mac)), h("td", {}, h("code", {}, nic.address)), h("td", {}, nic.bridge)))))));
 }
