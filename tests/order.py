@@ -9,7 +9,20 @@ import pytest
 
 GUESTS = ("tests/real/test_cluster.py", "tests/real/test_provisioning.py", "tests/real/test_network_boot.py")
 """Their servers install a system, which keeps both processors busy: one after the other, beside files that mostly wait."""
-EARLY = ("tests/simulation/test_simulator.py",)
+EARLY = (
+    "tests/simulation/test_simulator.py",
+    "tests/real/test_rehearsal.py",
+    "tests/drivers/ironic/test_real_ironic.py",
+    "tests/real/test_lab_life.py",
+    "tests/real/test_lab_networks.py",
+    "tests/real/test_strangers_redfish.py",
+    "tests/real/test_lab.py",
+    "tests/real/test_bmc_boot.py",
+    "tests/bmc/test_validators.py",
+    "tests/real/test_stranger.py",
+    "tests/real/test_external_ironic.py",
+    "tests/drivers/ironic/test_real_ipmi.py",
+)
 """Others that take long beside their like, the longest first."""
 
 
