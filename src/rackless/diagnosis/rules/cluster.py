@@ -172,7 +172,12 @@ RULES: tuple[CauseRule[LabEvidence], ...] = (
     CauseRule("cluster/etcd-member", "one control plane is missing", Depth.CLUSTER, _member_down),
     CauseRule("cluster/node-not-ready", "`kubectl get nodes` says NotReady", Depth.CLUSTER, _node_not_ready),
     CauseRule(
-        "cluster/csr-ours", "a node of the lab does not join", Depth.MACHINE, _own_request, cure=Cure.APPROVE_REQUEST
+        "cluster/csr-ours",
+        "a node of the lab does not join",
+        Depth.MACHINE,
+        _own_request,
+        "on fakes only",
+        cure=Cure.APPROVE_REQUEST,
     ),
     CauseRule("cluster/csr-pending", "a stranger does not join", Depth.MACHINE, _strange_request),
     CauseRule("machine/no-host", "a MachineSet does not grow", Depth.MACHINE, _no_host),
