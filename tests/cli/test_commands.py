@@ -199,7 +199,7 @@ def test_only_root_has_the_lab_offer_files_of_the_computer(tmp_path: Path, monke
 
 def test_the_version_tells_the_build_and_its_components() -> None:
     lines = run("--version").output.splitlines()
-    assert lines[0].startswith("rackless ") and "aiohttp" in run("--version").output
+    assert lines[0].startswith("rackless, version ") and "aiohttp" in run("--version").output
     assert lines[1].split() == ["build", fingerprint()]
 
 

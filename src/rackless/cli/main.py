@@ -115,7 +115,7 @@ def _version(context: click.Context, _: click.Parameter, wanted: bool) -> None:
 
     from rackless.protocol.build import fingerprint
 
-    click.echo(f"rackless {__version__}")
+    click.echo(f"rackless, version {__version__}")
     click.echo(f"  {'build':<16} {fingerprint()}")
     click.echo(f"  {'Python':<16} {python_version()}, {sys.executable}")
     for package in ("libvirt-python", "aiohttp", "pydantic", "cryptography"):

@@ -50,6 +50,8 @@ from rackless.spec.lab import LabSpec
 
 _HIDDEN = ("/run", "/var/lib", "/var/log", "/var/cache")
 _STAGE = "rackless.operations.rehearsal_stage"
+PROXY = "/run/rehearsal-libvirt.sock"
+"""Inside the lab, where the installer and its proxy are: a socket's path has 107 characters at most, a folder's may have more."""
 _READY_SECONDS = 60.0
 _END_SECONDS = 20.0
 
@@ -206,7 +208,7 @@ class _Run:
         for name in ("cluster", "tmp", "cache"):
             (folder / name).mkdir(parents=True, exist_ok=True, mode=0o700)
         folder.chmod(0o700)
-        proxy = "" if kvm else str(folder / "libvirt.sock")
+        proxy = "" if kvm else PROXY
         config, changes = calls.prepare_config(text, f"qemu+unix:///system?socket={proxy}" if proxy else "")
         write_secret(folder / "cluster/install-config.yaml", config)
         self.report.deviations += changes
