@@ -34,12 +34,12 @@ def list_bmcs(file: Path | None, name: str | None, as_json: bool) -> None:
         return
     table = Table(box=None, pad_edge=False, header_style="dim")
     for column in ("SERVER", "REDFISH", "IPMI", "USER", "POWER", "BOOT", "MEDIA"):
-        table.add_column(column, no_wrap=True)
+        table.add_column(column, no_wrap=column != "MEDIA", overflow="fold")
     for bmc in found:
         table.add_row(
             bmc.server,
-            bmc.redfish or "-",
-            f"{bmc.address}:{bmc.ipmi_port}" if bmc.ipmi_port else "-",
+            (bmc.redfish or "-").partition("/redfish/")[0],
+            str(bmc.ipmi_port or "-"),
             bmc.username,
             (bmc.seen.power if bmc.seen else None) or "unknown",
             _boot(bmc.seen) if bmc.seen else "-",
