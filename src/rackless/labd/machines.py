@@ -15,7 +15,7 @@ from rackless.controllers.health.controller import health_controller
 from rackless.controllers.machines.controller import machine_controller
 from rackless.controllers.machines.records import HOST, KIND, SET
 from rackless.controllers.machines.sets import machineset_controller
-from rackless.controllers.nodes.approving import csr_controller
+from rackless.controllers.nodes.approving import approve, csr_controller
 from rackless.controllers.nodes.life import node_life_controller
 from rackless.controllers.runtime.runtime import Runtime
 from rackless.errors import GaveUp, InputError, LabError
@@ -150,19 +150,7 @@ class LabMachines:
         found = await resources.get("CertificateSigningRequest", name)
         if found is None:
             raise LabError(f"there is no certificate request {name}")
-        at = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-        approved = {
-            "type": "Approved", "status": "True", "reason": "Remedied", "message": "a server of this lab asks, by its own name",
-            "lastUpdateTime": at, "lastTransitionTime": at,
-        }  # fmt: skip
-        conditions = [*((found.get("status") or {}).get("conditions") or ()), approved]
-        await resources.patch(
-            "CertificateSigningRequest",
-            name,
-            {"status": {"conditions": conditions}},
-            approval=True,
-            resource_version=found["metadata"]["resourceVersion"],
-        )
+        await approve(resources, found, "Remedied", "a server of this lab asks, by its own name", datetime.now(UTC))
 
     def start(self) -> None:
         if self._running is not None and not self._running.done():

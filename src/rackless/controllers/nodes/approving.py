@@ -64,20 +64,8 @@ class CsrController:
             return Result()
         if not verdict.approved:
             return self._left(key, verdict.why)
-        at = self.now().strftime("%Y-%m-%dT%H:%M:%SZ")
-        condition = {
-            "type": "Approved", "status": "True", "reason": "NodeIsItsMachines", "message": verdict.why,
-            "lastUpdateTime": at, "lastTransitionTime": at,
-        }  # fmt: skip
-        self.cache.put(
-            await self.cache.resources.patch(
-                KIND,
-                key.name,
-                {"status": {"conditions": [*((record.get("status") or {}).get("conditions") or ()), condition]}},
-                approval=True,
-                resource_version=record["metadata"]["resourceVersion"],
-            )
-        )
+        approved = await approve(self.cache.resources, record, "NodeIsItsMachines", verdict.why, self.now())
+        self.cache.put(approved)
         self._told.pop(key, None)
         return Result(events=(Happened("Approved", verdict.why),))
 
@@ -132,6 +120,19 @@ def csr_controller(runtime: Runtime, resources: Resources, nodes: Resources, **m
     )
     runtime.add(controller)
     return controller
+
+
+async def approve(resources: Resources, request: Record, reason: str, message: str, now: datetime) -> Record:
+    """Unless it has changed since it was read (Conflict)."""
+    at = now.strftime("%Y-%m-%dT%H:%M:%SZ")
+    condition = {
+        "type": "Approved", "status": "True", "reason": reason, "message": message,
+        "lastUpdateTime": at, "lastTransitionTime": at,
+    }  # fmt: skip
+    metadata, before = request["metadata"], (request.get("status") or {}).get("conditions") or ()
+    change = {"status": {"conditions": [*before, condition]}}
+    version = metadata["resourceVersion"]
+    return await resources.patch(KIND, metadata["name"], change, approval=True, resource_version=version)
 
 
 def pending(request: Record) -> bool:
