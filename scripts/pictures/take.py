@@ -6,19 +6,18 @@ import asyncio
 import sys
 import tempfile
 from pathlib import Path
+from typing import Literal
 
-from playwright.async_api import Page, async_playwright
+from playwright.async_api import Page, ViewportSize, async_playwright
+from tests.web.browser import CHROMIUM, OPTIONS
+from tests.web.demo import dress, write_story
+from tests.web.fake_labd import make_labd, make_roots, running
+from tests.web.stage import fake_drivers, stage
 
-ROOT = Path(__file__).parents[2]
-sys.path.insert(0, str(ROOT))
-from tests.web.browser import CHROMIUM, OPTIONS  # noqa: E402
-from tests.web.demo import dress, write_story  # noqa: E402
-from tests.web.fake_labd import make_labd, make_roots, running  # noqa: E402
-from tests.web.stage import fake_drivers, stage  # noqa: E402
+from rackless.protocol.event_log import EventLog
 
-from rackless.protocol.event_log import EventLog  # noqa: E402
-
-LAPTOP, PHONE = {"width": 1280, "height": 800}, {"width": 390, "height": 844}
+LAPTOP, PHONE = ViewportSize(width=1280, height=800), ViewportSize(width=390, height=844)
+THEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
 VIEWS = {
     # name: (where, what must be there, how it is done)
     "rack": ("rack", ".server .led.on", LAPTOP),
@@ -38,14 +37,14 @@ async def main(folder: Path) -> None:
         write_story(EventLog(labd.paths.events), [server.name for server in labd.status.servers])
         async with running(labd), stage(labd.paths.roots, fake_drivers()) as page, async_playwright() as tool:
             browser = await tool.chromium.launch(executable_path=CHROMIUM, args=OPTIONS)
-            for theme in ("light", "dark"):
-                context = await browser.new_context(color_scheme=theme)  # type: ignore[arg-type]
+            for theme in THEMES:
+                context = await browser.new_context(color_scheme=theme)
                 tab = await context.new_page()
                 link = await _link(page)
                 await tab.goto(link)
                 await tab.wait_for_selector("#state.live")
                 for name, (where, there, size) in VIEWS.items():
-                    await tab.set_viewport_size(size)  # type: ignore[arg-type]
+                    await tab.set_viewport_size(size)
                     await _show(tab, f"{page.base}/#/lab/{where}", there)
                     if name == "description":
                         await _plan(tab)
@@ -81,4 +80,4 @@ async def _show(tab: Page, address: str, there: str) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main(Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "docs" / "pictures"))
+    asyncio.run(main(Path(sys.argv[1]) if len(sys.argv) > 1 else Path("docs/pictures")))
