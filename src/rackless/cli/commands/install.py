@@ -6,6 +6,7 @@ Its exit codes are that installer's, here only: scripts that run one can run the
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
@@ -114,16 +115,9 @@ def create_cluster(folder: Path, name: str | None, as_json: bool) -> None:
     Then the cluster looks after its hosts itself and installs its workers. The lab is made before, as far as its BMCs:
     `rackless up --until bmc`.
     """
-    import asyncio
+    from rackless.operations import install_cluster
 
-    from rackless.cli.progress import shown
-    from rackless.operations.install_cluster import create_cluster as create_all
-    from rackless.operations.this_computer import this_computer
-    from rackless.run.paths import Roots
-
-    bus = Bus()
-    with shown(bus, as_json=as_json):
-        asyncio.run(create_all(folder, name, Roots.from_environment(), bus, this_computer()))
+    _follow(install_cluster.create_cluster, folder, name, as_json)
 
 
 @install.group(name="wait-for")
@@ -137,16 +131,9 @@ def wait_group() -> None:
 @click.option("--json", "as_json", is_flag=True, help="Events as JSON lines.")
 def wait_for_bootstrap(folder: Path, name: str | None, as_json: bool) -> None:
     """Wait until the bootstrap machine has handed over to the control plane."""
-    import asyncio
+    from rackless.operations import install_cluster
 
-    from rackless.cli.progress import shown
-    from rackless.operations.install_cluster import await_bootstrap
-    from rackless.operations.this_computer import this_computer
-    from rackless.run.paths import Roots
-
-    bus = Bus()
-    with shown(bus, as_json=as_json):
-        asyncio.run(await_bootstrap(folder, name, Roots.from_environment(), bus, this_computer()))
+    _follow(install_cluster.await_bootstrap, folder, name, as_json)
 
 
 @wait_group.command(name="install-complete")
@@ -155,16 +142,9 @@ def wait_for_bootstrap(folder: Path, name: str | None, as_json: bool) -> None:
 @click.option("--json", "as_json", is_flag=True, help="Events as JSON lines.")
 def wait_for_install(folder: Path, name: str | None, as_json: bool) -> None:
     """Wait until the cluster looks after its hosts and its workers have joined."""
-    import asyncio
+    from rackless.operations import install_cluster
 
-    from rackless.cli.progress import shown
-    from rackless.operations.install_cluster import await_install
-    from rackless.operations.this_computer import this_computer
-    from rackless.run.paths import Roots
-
-    bus = Bus()
-    with shown(bus, as_json=as_json):
-        asyncio.run(await_install(folder, name, Roots.from_environment(), bus, this_computer()))
+    _follow(install_cluster.await_install, folder, name, as_json)
 
 
 @install.group(name="gather")
@@ -212,16 +192,22 @@ def destroy_group() -> None:
 @click.option("--json", "as_json", is_flag=True, help="Events as JSON lines.")
 def destroy_bootstrap(folder: Path, name: str | None, as_json: bool) -> None:
     """Take the bootstrap machine away, with its disk."""
+    from rackless.operations import install_cluster
+
+    _follow(install_cluster.destroy_bootstrap, folder, name, as_json)
+
+
+def _follow(work: Callable[..., Coroutine[Any, Any, None]], folder: Path, name: str | None, as_json: bool) -> None:
+    """Do it in the lab, and show how it goes."""
     import asyncio
 
     from rackless.cli.progress import shown
-    from rackless.operations.install_cluster import destroy_bootstrap as destroy
     from rackless.operations.this_computer import this_computer
     from rackless.run.paths import Roots
 
     bus = Bus()
     with shown(bus, as_json=as_json):
-        asyncio.run(destroy(folder, name, Roots.from_environment(), bus, this_computer()))
+        asyncio.run(work(folder, name, Roots.from_environment(), bus, this_computer()))
 
 
 def _create(folder: Path, target: str, as_json: bool) -> None:
