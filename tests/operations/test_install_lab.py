@@ -11,7 +11,7 @@ from rackless.events import Bus
 from rackless.operations import install
 from rackless.operations.access import cluster_kubeconfig
 from rackless.operations.install_lab import begin_folder
-from rackless.operations.lab import _own_goal
+from rackless.operations.lab import own_goal
 from rackless.plan.addressing import plan_lab
 from rackless.run.paths import LabPaths, Roots
 from rackless.spec.check import find_problems
@@ -37,12 +37,12 @@ def paths(tmp_path: Path) -> LabPaths:
 def test_the_lab_itself_goes_no_further_than_its_bmcs_where_somebody_else_installs(
     paths: LabPaths, method: str, goal: str, own: str
 ) -> None:
-    assert _own_goal(goal, described(method), paths) == own
+    assert own_goal(goal, described(method), paths) == own
 
 
 def test_a_lab_that_an_install_has_begun_in_stays_the_installs(paths: LabPaths) -> None:
     paths.release.mkdir()
-    assert _own_goal("cluster", described("direct"), paths) == "bmc"
+    assert own_goal("cluster", described("direct"), paths) == "bmc"
 
 
 def test_its_install_config_is_one_that_manifests_can_be_made_of_and_is_written_once(paths: LabPaths) -> None:

@@ -61,7 +61,7 @@ def run() -> None:
 
 
 def await_name(system: Callable[[], os.uname_result], sleep: Callable[[float], None]) -> None:
-    """A system that is called by nobody's name gets one from DHCP in a moment, as Ignition gave it none."""
+    """Until the system has a host name: where Ignition gave it none, DHCP does."""
     told = False
     while system().nodename in settings.NAMELESS:
         if not told:

@@ -53,7 +53,7 @@ async def up(
     drivers = drivers or open_drivers()
     require_root("make a lab", drivers.computer)
     paths = LabPaths(roots, spec.name)
-    goal = _own_goal(goal, spec, paths)
+    goal = own_goal(goal, spec, paths)
     with locked(paths, drivers.processes), learning(bus, roots, len(plan_lab(spec).servers)):
         async with own_events(bus, paths, drivers) as own:  # what is done here, and not by labd
             stages = upto(goal)
@@ -99,13 +99,13 @@ async def plan(
     labd looks at it meanwhile, and the computer is looked at when it is prepared."""
     drivers = drivers or open_drivers()
     paths = LabPaths(roots, spec.name)
-    goal = _own_goal(goal, spec, paths)
+    goal = own_goal(goal, spec, paths)
     observed = await observe(paths, drivers, spec, begins=() if costly else upto(goal))
     shared = await prepare.plan_preparation(roots, drivers, _shared(spec, goal)) if costly else []
     return [*shared, *plan_actions(spec, observed, upto(goal))]
 
 
-def _own_goal(goal: str, spec: LabSpec, paths: LabPaths) -> str:
+def own_goal(goal: str, spec: LabSpec, paths: LabPaths) -> str:
     """As far as the lab goes by itself: where an install has its hosts, to its BMCs and no further."""
     installed = spec.cluster.method is not Method.DIRECT or paths.release.exists()
     return "bmc" if installed and goal not in upto("bmc") else goal

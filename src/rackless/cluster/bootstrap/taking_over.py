@@ -25,11 +25,12 @@ from rackless.trust.authority import BOTH_USES, Use
 
 NAMESPACE, KEYS = "kube-system", "control-plane-keys"
 KEY_FILES = ("etcd-ca.crt", "etcd-ca.key", "api-ca.crt", "api-ca.key", "service-account.key")
-SERVER_FILES = ("machine-config-server.crt", "machine-config-server.key")
+SERVER_CERTIFICATE, SERVER_KEY = SERVER_FILES = ("machine-config-server.crt", "machine-config-server.key")
 CONFIG_ENDING = ".ign"
 """Of the rendered configs, by role."""
-MACHINE_CONFIGS, SERVER_TLS = "/etc/rackless/machine-config", "/etc/rackless/machine-config-server"
-METAL3_KUBECONFIG, RELEASE = "/etc/rackless/metal3.kubeconfig", "/etc/rackless/release.json"
+FOLDER = "/etc/rackless"
+MACHINE_CONFIGS = f"{FOLDER}/machine-config"
+METAL3_KUBECONFIG, RELEASE = f"{FOLDER}/metal3.kubeconfig", f"{FOLDER}/release.json"
 METAL3_USER = "system:rackless:metal3"
 _RBAC = "rbac.authorization.k8s.io"
 _LINK = "/etc/systemd/network/10-cluster.link"
@@ -91,7 +92,9 @@ def files(new: NewControlPlane, keys: Mapping[str, str], others: str) -> list[di
 
 def units(new: NewControlPlane, keys: Mapping[str, str]) -> list[dict[str, Any]]:
     """In the order to start them."""
-    server = services.machine_config_server(MACHINE_CONFIGS, *(f"{SERVER_TLS}{name[-4:]}" for name in SERVER_FILES))
+    server = services.machine_config_server(
+        MACHINE_CONFIGS, certificate=f"{FOLDER}/{SERVER_CERTIFICATE}", key=f"{FOLDER}/{SERVER_KEY}"
+    )
     metal3 = services.metal3(METAL3_KUBECONFIG, new.interface, whole=True)
     return [
         *control_plane.units(*_described(new)),
@@ -108,7 +111,7 @@ def _server_files(keys: Mapping[str, str]) -> list[dict[str, Any]]:
     rendered = sorted(name for name in keys if name.endswith(CONFIG_ENDING))
     return [
         *(file(f"{MACHINE_CONFIGS}/{name}", keys[name], mode=0o600) for name in rendered),
-        *(file(f"{SERVER_TLS}{name[-4:]}", keys[name], mode=0o600) for name in SERVER_FILES),
+        *(file(f"{FOLDER}/{name}", keys[name], mode=0o600) for name in SERVER_FILES),
     ]
 
 
