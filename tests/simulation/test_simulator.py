@@ -94,7 +94,11 @@ def test_nobody_holds_on_to_a_clock_that_the_simulator_replaces() -> None:
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.arguments):
                 defaults = [*node.defaults, *(one for one in node.kw_defaults if one is not None)]
-                held += [f"{path.name}:{one.lineno}" for one in defaults if ast.unparse(one) in CLOCKS]
+            elif isinstance(node, ast.AnnAssign) and node.value is not None:  # a field of a dataclass
+                defaults = [node.value]
+            else:
+                continue
+            held += [f"{path.name}:{one.lineno}" for one in defaults if ast.unparse(one) in CLOCKS]
     assert held == []
 
 

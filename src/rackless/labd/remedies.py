@@ -50,7 +50,7 @@ class LabRemedies:
     written: Path
     clock: Clock
     bus: Bus
-    now: Callable[[], float] = time.time
+    now: Callable[[], float] = lambda: time.time()
     _told: set[Remedy] = field(default_factory=set)
     """Remedies that were said not to be tried again."""
 
