@@ -95,6 +95,11 @@ _current: ContextVar[str | None] = ContextVar("rackless_step", default=None)
 _subject: ContextVar[str] = ContextVar("rackless_subject", default="")
 
 
+def current_step() -> str | None:
+    """The step that this task works in."""
+    return _current.get()
+
+
 @contextmanager
 def inside(step: str | None) -> Iterator[None]:
     """Work that belongs to a step opened elsewhere, such as on the other side of the control socket."""
@@ -115,6 +120,8 @@ class Step:
     outcome: Outcome = "done"
     detail: str = ""
     cause: str = ""
+    started: float = 0.0
+    """By the monotonic clock."""
 
     def progress(self, message: str) -> None:
         """A passing remark, shown while the step runs."""
@@ -126,6 +133,10 @@ class Step:
     def unchanged(self, detail: str = "") -> None:
         """There was nothing to do."""
         self.outcome, self.detail = "unchanged", detail
+
+    def end(self) -> None:
+        seconds = time.monotonic() - self.started
+        self.bus.publish(StepFinished(self.id, self.outcome, seconds, self.detail, time.time(), self.cause))
 
 
 @dataclass
@@ -154,12 +165,16 @@ class Bus:
     def warn(self, message: str, *, subject: str = "") -> None:
         self.publish(Note(_current.get(), message, time.time(), "warning", subject or _subject.get()))
 
+    def begin(self, phase: str, *, subject: str = "", **numbers: float) -> Step:
+        """A piece of work that somebody else does: it is seen to begin and, by `Step.end`, to end. Nothing is nested in it."""
+        step = Step(self, f"{self.prefix}{next(self._ids)}", subject, started=time.monotonic())
+        self.publish(StepStarted(step.id, _current.get(), subject, phase, time.time(), numbers))
+        return step
+
     @contextmanager
     def step(self, phase: str, *, subject: str = "", **numbers: float) -> Iterator[Step]:
         """A piece of work. Steps opened inside it, in this task or its children, are nested in it."""
-        step = Step(self, f"{self.prefix}{next(self._ids)}", subject)
-        started = time.monotonic()
-        self.publish(StepStarted(step.id, _current.get(), subject, phase, time.time(), numbers))
+        step = self.begin(phase, subject=subject, **numbers)
         tokens = _current.set(step.id), _subject.set(subject or _subject.get())
         try:
             yield step
@@ -172,8 +187,7 @@ class Bus:
         finally:
             _current.reset(tokens[0])
             _subject.reset(tokens[1])
-            seconds = time.monotonic() - started
-            self.publish(StepFinished(step.id, step.outcome, seconds, step.detail, time.time(), step.cause))
+            step.end()
 
 
 def count(number: int, noun: str) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from rackless.drivers.libvirt.domain_xml import TRANSLATIONS_MIB
+from rackless.drivers.libvirt.domain_xml import translations_mib
 from tests.real.conftest import PretendHost, leaked_secrets
 
 pytestmark = pytest.mark.real
@@ -70,7 +70,7 @@ def assert_it_can_stand_still(host: PretendHost) -> None:
     assert host.rackless("ssh", NAMES[0], "--", asked).stdout.split() == ["100000000"] * 5
     servers = [command for _, command in host.inhabitants() if "guest=ctrl-" in command]
     assert len(servers) == len(NAMES) and all('"free-page-reporting":true' in command for command in servers)
-    assert all(f"tcg,tb-size={TRANSLATIONS_MIB}" in command or " kvm " in command for command in servers)
+    assert all(f"tcg,tb-size={translations_mib(1024)}" in command or " kvm " in command for command in servers)
 
 
 def assert_nodes_are_ready_by_their_own_word(host: PretendHost) -> None:

@@ -3,56 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-import json
-import signal
-import sys
 import tempfile
-from collections.abc import Coroutine, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from rackless.cluster.bootstrap import config_server
 from rackless.cluster.bootstrap.manifests import NotTaken, apply, load_manifests
-from rackless.cluster.bootstrap.pulling import pull
-from rackless.cluster.bootstrap.telling import Tell, render_line
+from rackless.cluster.bootstrap.telling import Tell
 from rackless.drivers.clock import SystemClock
 from rackless.drivers.kubernetes.client import Client, HttpRefused
-from rackless.drivers.process import LocalProcesses
-from rackless.errors import RacklessError
 from rackless.ports.api import ApiUnreachable
 from rackless.trust.kubeconfig_reading import read_kubeconfig
 
-PAYLOADS = Path("/var/lib/rackless/payload")
 PATIENCE_SECONDS = 20.0
 """For which one request is tried again while the API does not answer; then it is told that it does not."""
-
-
-def run(work: Coroutine[Any, Any, None], tell: Tell) -> None:
-    """Until it is done, or SIGTERM."""
-
-    async def whole() -> None:
-        task = asyncio.ensure_future(work)
-        for number in (signal.SIGTERM, signal.SIGINT):
-            asyncio.get_running_loop().add_signal_handler(number, task.cancel)
-        try:
-            await task
-        except asyncio.CancelledError:
-            return
-        except RacklessError as error:
-            tell({"failed": str(error)})
-            raise
-
-    asyncio.run(whole())
-
-
-def teller(plain: bool = False) -> Tell:
-    """Tells on the standard output, which a unit leads to the console."""
-
-    def tell(what: Mapping[str, Any]) -> None:
-        sys.stdout.write((json.dumps(dict(what)) if plain else render_line(what)) + "\n")
-        sys.stdout.flush()
-
-    return tell
 
 
 async def apply_manifests(root: Path, kubeconfig: Path, tell: Tell) -> None:
@@ -67,20 +32,6 @@ async def apply_manifests(root: Path, kubeconfig: Path, tell: Tell) -> None:
             tell({"phase": "manifests applied", "count": len(found)})
         finally:
             await client.close()
-
-
-async def fetch_payload(release: Path, mount: Path, tell: Tell) -> None:
-    """Fetched once, mounted at every start."""
-    wanted = json.loads(release.read_text())["payload"]
-    image = PAYLOADS / f"{wanted['sha256']}.img"
-    tell({"phase": "payload", "url": wanted["url"]})
-    fetched = await pull(wanted["url"], wanted["sha256"], image, SystemClock(), tell)
-    processes = LocalProcesses()
-    mount.mkdir(parents=True, exist_ok=True)
-    if not mount.is_mount():
-        await processes.run(["modprobe", "loop"], check=False)  # it may be in the kernel
-        await processes.run(["mount", "-o", "loop,ro", image, mount])
-    tell({"phase": "payload mounted", "fetched": fetched, "bytes": image.stat().st_size})
 
 
 async def serve_machine_configs(

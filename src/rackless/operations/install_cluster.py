@@ -100,10 +100,11 @@ async def create_cluster(folder: Path, lab: str | None, roots: Roots, bus: Bus, 
                     console = BootstrapConsole(paths.console(vm.name_of(found.infrastructure)))
                     pid_file = paths.inner_run / "libvirt/qemu" / f"{vm.name_of(found.infrastructure)}.pid"
                     following = Following(console, api, drivers.clock, bus, pid_file.exists)
-                    await following.await_api()
-                    await following.await_manifests()
-                    await following.await_control_plane()
-                    await following.await_hand_over()
+                    with following.phases:
+                        await following.await_api()
+                        await following.await_manifests()
+                        await following.await_control_plane()
+                        await following.await_hand_over()
             await _retire_vm(found, plan, paths, bus, drivers)
             await cluster.await_complete()
 
@@ -116,8 +117,9 @@ async def await_bootstrap(folder: Path, lab: str | None, roots: Roots, bus: Bus,
     async with open_api(found, paths, drivers) as api:
         console = BootstrapConsole(paths.console(vm.name_of(found.infrastructure)))
         following = Following(console, api, drivers.clock, bus)
-        await following.await_api()
-        await following.await_hand_over()
+        with following.phases:
+            await following.await_api()
+            await following.await_hand_over()
 
 
 async def await_install(folder: Path, lab: str | None, roots: Roots, bus: Bus, drivers: Drivers) -> None:

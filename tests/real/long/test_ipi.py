@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from rackless.cluster.bootstrap.following import is_ready
+from rackless.cluster.bootstrap.phases import is_ready
 from tests.real.conftest import PretendHost
 
 pytestmark = [pytest.mark.real, pytest.mark.long]

@@ -33,8 +33,9 @@ class Bounds:
     """Connections of one BMC. Real BMCs have fewer."""
     all: int = 4096
     """Of all BMCs of this process."""
-    head_seconds: float = 10.0
-    """For the TLS handshake, and for a request's line and headers from their first byte on."""
+    head_seconds: float = 30.0
+    """For the TLS handshake, and for a request's line and headers from their first byte on. A busy client on an emulated processor
+    was seen to take more than ten for the handshake alone."""
     idle_seconds: float = 60.0
     """Between two requests."""
     write_seconds: float = 30.0

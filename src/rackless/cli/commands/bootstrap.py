@@ -24,7 +24,8 @@ def bootstrap() -> None:
 @_json
 def manifests(root: Path, kubeconfig: Path, as_json: bool) -> None:
     """Bring the manifests into the API, in order, and try again what it refuses."""
-    from rackless.operations.bootstrap_parts import apply_manifests, run, teller
+    from rackless.operations.bootstrap_parts import apply_manifests
+    from rackless.operations.bootstrap_running import run, teller
 
     tell = teller(as_json)
     run(apply_manifests(root, kubeconfig, tell), tell)
@@ -39,7 +40,8 @@ def manifests(root: Path, kubeconfig: Path, as_json: bool) -> None:
 @_json
 def machine_configs(folder: Path, certificate: Path, key: Path, address: str, port: int, as_json: bool) -> None:
     """Give new machines the rendered config of their role, until stopped."""
-    from rackless.operations.bootstrap_parts import run, serve_machine_configs, teller
+    from rackless.operations.bootstrap_parts import serve_machine_configs
+    from rackless.operations.bootstrap_running import run, teller
 
     tell = teller(as_json)
     run(serve_machine_configs(folder, certificate, key, address, port, tell), tell)
@@ -51,7 +53,8 @@ def machine_configs(folder: Path, certificate: Path, key: Path, address: str, po
 @_json
 def payload(release: Path, mount: Path, as_json: bool) -> None:
     """Fetch the payload from the release server and mount it."""
-    from rackless.operations.bootstrap_parts import fetch_payload, run, teller
+    from rackless.operations.bootstrap_payload import fetch_payload
+    from rackless.operations.bootstrap_running import run, teller
 
     tell = teller(as_json)
     run(fetch_payload(release, mount, tell), tell)
@@ -68,7 +71,7 @@ def payload(release: Path, mount: Path, as_json: bool) -> None:
 def metal3(kubeconfig: Path, folder: Path, interface: str, whole: bool, as_json: bool) -> None:
     """Run Ironic, its file server and the controllers of hosts, Machines and Nodes, while this machine holds the Lease."""
     from rackless.operations.bootstrap_metal3 import run_metal3
-    from rackless.operations.bootstrap_parts import run, teller
+    from rackless.operations.bootstrap_running import run, teller
 
     tell = teller(as_json)
     run(run_metal3(kubeconfig, folder, interface, tell, whole=whole), tell)
@@ -90,7 +93,7 @@ def join_control_plane(cluster: str, domain: str, vip: str, place: Path, as_json
     from ipaddress import ip_address
 
     from rackless.operations.bootstrap_handover import Place, join
-    from rackless.operations.bootstrap_parts import run, teller
+    from rackless.operations.bootstrap_running import run, teller
 
     tell, at = teller(as_json), Place(place) if place == Path("/") else Place.inside(place)
     run(join(cluster, domain, ip_address(vip), tell, at), tell)
@@ -106,7 +109,7 @@ def hand_over_bootstrap(root: Path, vip: str, place: Path, as_json: bool) -> Non
     from ipaddress import ip_address
 
     from rackless.operations.bootstrap_handover import Place, hand_over
-    from rackless.operations.bootstrap_parts import run, teller
+    from rackless.operations.bootstrap_running import run, teller
 
     tell, at = teller(as_json), Place(place) if place == Path("/") else Place.inside(place)
     run(hand_over(root, ip_address(vip), tell, at), tell)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from rackless.cluster.bootstrap.following import MACHINE_API, describe_state, is_ready
+from rackless.cluster.bootstrap.following import MACHINE_API, describe_state
+from rackless.cluster.bootstrap.phases import MachinePhases, is_ready
 from rackless.events import Bus
 from rackless.ports.api import ApiUnreachable
 from rackless.ports.clock import Clock
@@ -63,13 +64,13 @@ class ClusterFollowing:
                 nodes = await self.api.list("Node")
             except ApiUnreachable as error:
                 return False, error.why or error.what
+            phases.see_hosts(hosts, nodes)
             lacking = describe_lacking_workers(sets, machines, hosts, nodes)
             return not lacking, lacking or f"{len(nodes)} nodes ready"
 
-        with self.bus.step("workers") as step:
+        with self.bus.step("workers") as step, MachinePhases(self.bus) as phases:
             step.detail = await until(
-                joined, what="the workers to join", within=INSTALL_WITHIN, every=LOOK_EVERY, clock=self.clock,
-                seen=self.bus.info,
+                joined, what="the workers to join", within=INSTALL_WITHIN, every=LOOK_EVERY, clock=self.clock
             )  # fmt: skip
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from rackless.cluster.bootstrap.phases import JOINING, MachinePhases, is_ready
 from rackless.cluster.bootstrap.telling import ConsoleReader
 from rackless.errors import RacklessError
 from rackless.events import Bus
@@ -24,6 +25,7 @@ MANIFESTS_WITHIN = 1200.0
 CONTROL_PLANE_WITHIN = 3600.0
 """An hour, as the OpenShift installer waits on bare metal."""
 LOOK_EVERY = 1.0
+MACHINE = "server/bootstrap"
 MACHINE_API = "openshift-machine-api"
 ROLE_LABEL, CONTROL_PLANE = "installer.openshift.io/role", "control-plane"
 
@@ -73,6 +75,7 @@ class Following:
     """Whether the machine is on."""
 
     def __post_init__(self) -> None:
+        self.phases = MachinePhases(self.bus)
         self.console.look()  # what it told before is not told again, and a failure of before may have been mended
 
     async def await_api(self) -> None:
@@ -117,6 +120,7 @@ class Following:
                 hosts = await self.api.list("BareMetalHost", namespace=MACHINE_API, labels={ROLE_LABEL: CONTROL_PLANE})
             except ApiUnreachable as error:
                 return False, error.why or error.what
+            self.phases.see_hosts(hosts)
             states.update({each["metadata"]["name"]: describe_state(each) for each in hosts})
             ready = bool(hosts) and all(state == "provisioned" for state in states.values())
             return ready, ", ".join(f"{name} {state}" for name, state in sorted(states.items())) or "no hosts"
@@ -128,13 +132,15 @@ class Following:
             except ApiUnreachable as error:
                 return False, error.why or error.what
             lacking = [name for name in sorted(states) if name not in nodes or not is_ready(nodes[name])]
+            for name in states:
+                self.phases.see(f"node/{name}", JOINING if name in lacking else "")
             return not lacking, f"waits for {', '.join(lacking)}" if lacking else f"{', '.join(sorted(states))} ready"
 
         with self.bus.step("control plane") as step:
             for look, what in ((provisioned, "the control plane to be provisioned"), (joined, "its nodes to join")):
                 step.detail = await until(
                     look, what=what, within=CONTROL_PLANE_WITHIN, every=LOOK_EVERY * 3, clock=self.clock,
-                    seen=self.bus.info, hint=_HINT.format(log=self.console.log),
+                    hint=_HINT.format(log=self.console.log),
                 )  # fmt: skip
 
     async def await_hand_over(self) -> None:
@@ -169,10 +175,12 @@ class Following:
                 self.bus.tell("bootstrap-said", level="info", said=_manifest(each))
             elif "payload" in each:
                 self.bus.tell("payload-away", level="info", why=str(each["refused"]))
+            elif each.get("phase") in _WORKS:
+                self.phases.see(MACHINE, _WORKS[each["phase"]])
             elif each.get("phase") in _PHASES:
                 self.bus.tell("bootstrap-said", level="info", said=_PHASES[each["phase"]])
-            elif "subject" in each:
-                self.bus.tell("bootstrap-said", level="info", said=_happened(each))
+            elif "warning" in each:
+                self.bus.tell("bootstrap-said", level="info", said=f"{each['subject']}: {each['warning']}")
             elif "machine-config" in each:
                 role, client = str(each["machine-config"]), str(each.get("to"))
                 self.bus.tell("machine-config-fetched", level="info", role=role, client=client)
@@ -207,24 +215,14 @@ def describe_state(record: Record) -> str:
     return f"{state}: {status['errorMessage']}" if status.get("errorMessage") else state
 
 
-def is_ready(node: Record) -> bool:
-    conditions = (node.get("status") or {}).get("conditions") or ()
-    return any(each.get("type") == "Ready" and each.get("status") == "True" for each in conditions)
-
-
-def _happened(each: Mapping[str, Any]) -> str:
-    if "warning" in each:
-        return f"{each['subject']}: {each['warning']}"
-    if "begun" in each:
-        return f"{each['subject']}: {each['begun']}"
-    detail = f" ({each['detail']})" if each.get("detail") else ""
-    return f"{each['subject']}: {each['ended']} {each['outcome']} after {each['seconds']} s{detail}"
-
-
+_WORKS = {
+    "payload": "payload from the release server",
+    "payload mounted": "",
+    "ironic starts": "Ironic on the bootstrap",
+    "ironic": "",
+}
+"""What begins when it says so, and until when: one after the other."""
 _PHASES = {
-    "payload mounted": "the payload is mounted",
-    "ironic starts": "Ironic starts",
-    "ironic": "Ironic runs",
     "keys offered": "the control plane's keys are offered to its nodes",
     "hands over": "the control plane votes and serves: the bootstrap lets the API VIP go",
     "workers": "the workers' hosts are the cluster's from now on",
