@@ -19,7 +19,9 @@ from rackless.ports.process import Child, Processes
 
 SHIM = Path(__file__).parent / "shim"
 _MAGIC = b"SQLite format 3\0"
-_BCRYPT = "import bcrypt, sys; print(bcrypt.hashpw(sys.stdin.buffer.read(), bcrypt.gensalt(8)).decode())"
+_BCRYPT = "import bcrypt, sys; print(bcrypt.hashpw(sys.stdin.buffer.read(), bcrypt.gensalt(4)).decode())"
+"""The fewest rounds there are: Ironic goes through them at every request, and they protect passwords that can be guessed. This one
+is random."""
 
 
 class IronicService:
