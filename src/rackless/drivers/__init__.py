@@ -92,10 +92,11 @@ def _open_consoles(console_log: Callable[[str], Path]) -> Consoles:
     return recorded_consoles(console_log)
 
 
-def _open_api(access: Access, *, patience: float) -> ApiConnection:
+def _open_api(access: Access, *, patience: float, namespace: str | None = None) -> ApiConnection:
     from rackless.drivers.kubernetes.resources import KubernetesResources
+    from rackless.ports.api import NAMESPACE
 
-    return KubernetesResources(access, patience=patience)
+    return KubernetesResources(access, patience=patience, namespace=namespace or NAMESPACE)
 
 
 def _open_nodes() -> Nodes:

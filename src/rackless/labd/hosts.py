@@ -18,6 +18,7 @@ from rackless.lab.files import FileServer
 from rackless.lab.network_boot import Answered, NetworkBoot
 from rackless.lab.user_images import UserImages
 from rackless.labd.api import LabApi
+from rackless.labd.installed import InstalledCluster
 from rackless.plan.model import LabPlan, PlannedServer
 from rackless.ports.api import ApiConnection, ApiUnreachable
 from rackless.ports.drivers import Drivers
@@ -72,6 +73,7 @@ class LabHosts:
         boot = plan.network_boot if plan.provisioner is None else None
         # where agents come over the provisioning network, all they need is there, as with Metal3
         self._address = boot.gateway.ip if boot is not None else plan.gateway.ip
+        self.installed = InstalledCluster(plan, paths, drivers)
         self.files = FileServer(paths.files, *dict.fromkeys((str(self._address), str(plan.gateway.ip))))
         self.network_boot = (
             NetworkBoot(boot, self.files.url, paths.run, paths.logs / "network-boot.log", processes, drivers.computer)
@@ -201,6 +203,8 @@ class LabHosts:
 
     async def records(self) -> list[Record]:
         """The hosts as they stand in the records; BareMetalHosts, word for word."""
+        if self.installed.present:
+            return await self.installed.resources().list(KIND)
         return await self._resources.list(KIND) if self._api.started else []
 
     async def known(self) -> list[Record]:
@@ -226,8 +230,11 @@ class LabHosts:
 
     async def wish(self, asked: HostWish) -> HostDone:
         """Ask something of one host, and wait for it when that is wanted."""
-        self.ensure_controller()
-        done = await self._ask(HostWishes(self._resources), asked)
+        if self.installed.present:
+            done = await self._ask(HostWishes(self.installed.resources()), asked)
+        else:
+            self.ensure_controller()
+            done = await self._ask(HostWishes(self._resources), asked)
         return HostDone(done.host, done.changed, done.state)
 
     async def _ask(self, wishes: HostWishes, asked: HostWish) -> Granted:
@@ -289,13 +296,23 @@ class LabHosts:
                 await self._resources.delete(KIND, name)
 
     async def keep_power(self, name: str, *, online: bool) -> None:
-        """What a person did at the power button of a provisioned host is what the host should be from now on."""
-        while (record := await self._resources.get(KIND, name)) is not None:
+        """What a person did at the power button of a provisioned host is what the host should be from now on. A cluster whose own
+        API is away cannot be told; it may be what is being switched on."""
+        try:
+            await self._keep_power(name, online=online)
+        except ApiUnreachable as error:
+            if not self.installed.present:
+                raise
+            self._bus.tell("api-away", why=str(error))
+
+    async def _keep_power(self, name: str, *, online: bool) -> None:
+        resources = self.installed.resources() if self.installed.present else self._resources
+        while (record := await resources.get(KIND, name)) is not None:
             if read(record).status.state is not State.PROVISIONED:
                 return
             record["spec"]["online"] = online
             with suppress(Conflict):  # whoever looks after it wrote meanwhile: look again
-                await self._resources.apply(record)
+                await resources.apply(record)
                 return
 
     async def _ironic_site(self, supplies: Supplies) -> IronicSite:

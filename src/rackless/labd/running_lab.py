@@ -183,6 +183,7 @@ class RunningLab:
         await self.release.stop()
         await self.runner.retire()
         await self.resources.close()
+        await self.hosts.installed.close()
         await self.metal.close()
         await self.end_libvirtd()
 

@@ -17,11 +17,13 @@ from rackless import __version__
 from rackless.errors import HypervisorError, InputError, RacklessError
 from rackless.events import Bus
 from rackless.installer.assets import state as states
+from rackless.installer.assets.asset import Asset
 from rackless.installer.assets.catalogue import GRAPH
 from rackless.installer.assets.graph import Graph
 from rackless.installer.assets.install_config import FILE, INSTALL_CONFIG, doubts
 from rackless.installer.assets.release import FILE as RELEASE_FILE
 from rackless.installer.assets.release import RELEASE
+from rackless.installer.assets.signing import KeyPair
 from rackless.installer.assets.state import FolderState
 from rackless.installer.assets.store import Fetched, fetch
 from rackless.installer.install_config.checking import read_config
@@ -86,6 +88,11 @@ def load_install_config(folder: Path) -> Config:
     if entry is None:
         raise InputError(f"no install was begun in {folder}", hint="`rackless install create manifests --dir DIR`")
     return INSTALL_CONFIG.read(entry.parts)
+
+
+def load_pair(folder: Path, asset: Asset[KeyPair]) -> KeyPair:
+    """A certificate and its key, of an install whose assets were made."""
+    return asset.read(_load_state(folder).entries[asset.name].parts)
 
 
 def _apply(folder: Path, fetched: Fetched) -> None:

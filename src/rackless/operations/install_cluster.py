@@ -19,11 +19,13 @@ from typing import Any
 from rackless.cluster.bootstrap import vm
 from rackless.cluster.bootstrap.completing import ClusterFollowing
 from rackless.cluster.bootstrap.following import BootstrapConsole, Following, InfrastructureFailed
+from rackless.cluster.reference.keys import Keys
 from rackless.drivers.ironic.environment import pinned_packages as ironic_packages
 from rackless.errors import InputError, LabError
 from rackless.events import Bus
 from rackless.images.catalogue import DeployImage, NodeImage, ensure_deploy_image, ensure_node_image
 from rackless.images.payload import PayloadImage, ensure_payload
+from rackless.installer.assets.certificates import ADMIN_CERTIFICATE, API_CA, ETCD_CA
 from rackless.installer.assets.metadata import FILE as METADATA
 from rackless.installer.assets.release import FILE as RELEASE_FILE
 from rackless.installer.assets.release import NODE, PAYLOAD, ReleaseFile, render_release
@@ -91,6 +93,7 @@ async def create_cluster(folder: Path, lab: str | None, roots: Roots, bus: Bus, 
             found = load_folder(folder)
             _refuse_other_lab(found, plan, paths)
             step.detail = found.infrastructure
+        _lay_keys(folder, paths)
         await _offer_release(supplies, paths, bus)
         async with open_api(found, paths, drivers) as api:
             cluster = ClusterFollowing(api, drivers.clock, bus)
@@ -144,6 +147,12 @@ async def _retire_vm(found: InstallFolder, plan: LabPlan, paths: LabPaths, bus: 
     with bus.step("bootstrap machine taken away") as step:
         if not (await _inside(_setting("retire", found, plan, paths), paths, drivers))["changed"]:
             step.unchanged("there was none")
+
+
+def _lay_keys(folder: Path, paths: LabPaths) -> None:
+    """Where the lab looks for its cluster's: it asks etcd, the API and the hosts in it how they are."""
+    etcd, api, admin = (install.load_pair(folder, each) for each in (ETCD_CA, API_CA, ADMIN_CERTIFICATE))
+    Keys(paths.cluster_keys).take(*((each.certificate, each.key) for each in (etcd, api, admin)))
 
 
 def load_folder(folder: Path) -> InstallFolder:

@@ -35,8 +35,9 @@ class OpenMetal(Protocol):
 
 
 class OpenApi(Protocol):
-    def __call__(self, access: Access, *, patience: float) -> ApiConnection:
-        """`patience` is for how many seconds a request is tried again while the API does not answer."""
+    def __call__(self, access: Access, *, patience: float, namespace: str | None = None) -> ApiConnection:
+        """`patience` is for how many seconds a request is tried again while the API does not answer; `namespace` is that of
+        the records that name none, a lab's own without it."""
         ...
 
 

@@ -42,7 +42,7 @@ from rackless.drivers.fake.loop import VirtualLoop
 from rackless.drivers.fake.script import Script
 from rackless.drivers.kubernetes.client import Client, HttpRefused
 from rackless.drivers.kubernetes.resources import KubernetesResources
-from rackless.ports.api import Access
+from rackless.ports.api import NAMESPACE, Access
 from rackless.ports.clock import Clock
 
 Json = dict[str, Any]
@@ -181,9 +181,16 @@ class ServedApi:
     places: dict[tuple[object, str], Objects] = field(default_factory=dict)
 
     def open(
-        self, network: object, access: Access, clock: Clock, patience: float, *, caller: Caller | None = None
+        self,
+        network: object,
+        access: Access,
+        clock: Clock,
+        patience: float,
+        *,
+        namespace: str | None = None,
+        caller: Caller | None = None,
     ) -> KubernetesResources:
-        found = KubernetesResources(access, clock=clock, patience=patience)
+        found = KubernetesResources(access, clock=clock, patience=patience, namespace=namespace or NAMESPACE)
         found._client = _Client(self, network, access, clock, patience, caller or _ADMIN)
         return found
 

@@ -44,11 +44,11 @@ class SimulatedWorld(FakeWorld):
         super().__post_init__()
         self.served = ServedApi(self.script)
 
-    def _open_api(self, access: Access, *, patience: float) -> ApiConnection:
+    def _open_api(self, access: Access, *, patience: float, namespace: str | None = None) -> ApiConnection:
         if not self.own_api:
-            return super()._open_api(access, patience=patience)
+            return super()._open_api(access, patience=patience, namespace=namespace)
         network = self.processes._current().network
-        return cast(ApiConnection, self.served.open(network, access, LoopClock(), patience))
+        return cast(ApiConnection, self.served.open(network, access, LoopClock(), patience, namespace=namespace))
 
     def leader(self, *given: Any, **named: Any) -> Leader:
         made = Leader(*given, **named)

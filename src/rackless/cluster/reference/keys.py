@@ -46,6 +46,13 @@ class Keys:
         """Whether there are control planes that were given keys."""
         return (self.etcd / "ca.crt").exists() and (self.api / "admin.crt").exists()
 
+    def take(self, etcd: tuple[str, str], api: tuple[str, str], admin: tuple[str, str]) -> None:
+        """Those of a cluster that installed itself: the authorities of etcd and of its API, and its administrator; each a
+        certificate and its key."""
+        for folder, name, pair in ((self.etcd, "ca", etcd), (self.api, "ca", api), (self.api, "admin", admin)):
+            for end, text in zip(("key", "crt"), reversed(pair), strict=True):
+                write_secret(folder / f"{name}.{end}", text)
+
     def ensure_admin(self, lab: str) -> SshKey:
         return ensure_ssh_key(self.admin, f"rackless@{lab}")
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 from rackless.drivers.fake.script import Script
-from rackless.ports.api import Access, ApiConnection, ApiUnreachable
+from rackless.ports.api import NAMESPACE, Access, ApiConnection, ApiUnreachable
 from rackless.ports.resources import RecordEvent, Resources
 
 AGAIN = 0.2
@@ -21,8 +21,14 @@ class FakeApis:
     script: Script
     served: dict[Place, Resources] = field(default_factory=dict)
 
-    def open(self, network: Callable[[], object], access: Access, *, patience: float) -> ApiConnection:
-        return cast(ApiConnection, _Connection(self, network, access.url, patience))
+    def open(
+        self, network: Callable[[], object], access: Access, *, patience: float, namespace: str | None = None
+    ) -> ApiConnection:
+        return cast(ApiConnection, _Connection(self, network, access.url, patience, namespace or NAMESPACE))
+
+
+_NAMESPACED = ("get", "list", "patch", "patch_status", "delete")
+"""What takes a namespace; what is written whole has its own."""
 
 
 class AnswerLost(Exception):
@@ -43,8 +49,11 @@ def _name(record: Any) -> str:
 class _Connection:
     """Hands every call on to the records that are served there at that moment, and waits while there are none."""
 
-    def __init__(self, apis: FakeApis, network: Callable[[], object], url: str, patience: float) -> None:
+    def __init__(
+        self, apis: FakeApis, network: Callable[[], object], url: str, patience: float, namespace: str
+    ) -> None:
         self._apis = apis
+        self.namespace = namespace
         self._network = network
         self._url = url
         self._patience = patience
@@ -53,10 +62,6 @@ class _Connection:
         await self._served("ensure_namespace")
 
     async def close(self) -> None: ...
-
-    @property
-    def namespace(self) -> str:
-        return "metal3"
 
     async def watch(self, kind: str, **more: Any) -> AsyncIterator[RecordEvent]:
         resources = await self._served("watch", kind)
@@ -69,7 +74,8 @@ class _Connection:
             subject = _subject(arguments)
             while True:
                 resources = await self._served(method, subject)
-                done = await getattr(resources, method)(*arguments, **more)
+                place = {"namespace": self.namespace} if method in _NAMESPACED else {}
+                done = await getattr(resources, method)(*arguments, **{**place, **more})
                 try:
                     await self._apis.script.answer("api", method, subject)
                     return done

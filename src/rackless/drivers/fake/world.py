@@ -306,9 +306,9 @@ class FakeWorld:
         lab.accelerate(kvm=kvm)
         return FakeOpenMetal(lab)
 
-    def _open_api(self, access: Access, *, patience: float) -> ApiConnection:
+    def _open_api(self, access: Access, *, patience: float, namespace: str | None = None) -> ApiConnection:
         network = self.processes._current().network
-        return self.apis.open(lambda: network, access, patience=patience)
+        return self.apis.open(lambda: network, access, patience=patience, namespace=namespace)
 
     async def _start_provisioning(
         self, site: IronicSite, environment: Path, processes: Processes, *, log: Path
