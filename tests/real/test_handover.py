@@ -8,6 +8,7 @@ import base64
 import json
 import os
 import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -21,7 +22,7 @@ from rackless.operations.install import STATE, create
 from rackless.provisioning.baremetalhost import PAUSED
 from rackless.trust.authority import Use
 from tests.installer.assets.conftest import install_config
-from tests.real import node_programs
+from tests.real import node_programs, vip_watch
 from tests.real.conftest import PretendHost
 from tests.real.test_bootstrap_config import PACKAGES, VIP, _await, _end, _follow, _ours, _programs
 
@@ -38,6 +39,7 @@ class Machine:
         self, host: PretendHost, name: str, address: str, interface: str, root: Path, stack: ExitStack
     ) -> None:
         self.host, self.name, self.root, self.stack = host, name, root, stack
+        self._interface = interface
         self.asked = host.folder / f"{name}.asked"
         self.asked.touch()
         self._heard = 0
@@ -82,6 +84,13 @@ class Machine:
             verb, *names = [word for word in line.split() if not word.startswith("--")]
             yield from ((verb, name.removesuffix(".service")) for name in names)
         self._heard = len(lines)
+
+    @property
+    def mac(self) -> str:
+        shown = subprocess.run(
+            self.enter("ip", "-json", "link", "show", "dev", self._interface), capture_output=True, check=True
+        )
+        return str(json.loads(shown.stdout)[0]["address"])
 
     @property
     def has_vip(self) -> bool:
@@ -134,17 +143,21 @@ def test_the_control_plane_takes_over_etcd_the_api_and_its_address(
         )
         rendered = json.loads((old.root / "opt/openshift/machine-config/master.ign").read_text())
         new.start("join", [*_ours(rendered, new.root, "rackless-control-plane.service"), "--place", str(new.root)])
-        together: list[str] = []
+        seen = _watch_vip(host, ca, stack)
+        _await(lambda: vip_watch.holders(seen()) != [], told)
 
         def over() -> bool:
             _serve(new, old)
-            if old.has_vip and new.has_vip:
-                together.append("both had the VIP")
             return leaving.poll() is not None
 
         _await(over, told, within=300)
-        assert leaving.returncode == 0 and together == [], told()
+        assert leaving.returncode == 0, told()
         assert new.has_vip and not old.has_vip
+        _await(lambda: new.mac in vip_watch.holders(seen()), told)
+        assert vip_watch.holders(seen()) == [old.mac, new.mac]
+        assert vip_watch.find_wrong(seen()) == []
+        looks = [json.loads(line) for line in seen()]
+        assert len({each["certificate"] for each in looks if each["certificate"]}) == 2  # each has its own
         assert '"phase": "complete"' in old.log("hand-over")
         _await(lambda: old.running["etcd"].poll() is not None, told)  # a member that was removed ends
         found = host.run(
@@ -162,6 +175,15 @@ def test_the_control_plane_takes_over_etcd_the_api_and_its_address(
         assert json.loads(config_of.stdout) == json.loads(
             (old.root / "opt/openshift/machine-config/worker.ign").read_text()
         )
+
+
+def _watch_vip(host: PretendHost, ca: str, stack: ExitStack) -> Callable[[], list[str]]:
+    """From a neighbour of both; the lines that are whole."""
+    log = host.folder / "vip.jsonl"
+    with log.open("wb") as out:
+        argv = [sys.executable, vip_watch.__file__, "baremetal", "192.168.111.1", VIP, ca, "400"]
+        stack.callback(_end, subprocess.Popen(host.enter(*argv), stdout=out))
+    return lambda: [line for line in log.read_text().splitlines(keepends=True) if line.endswith("\n")]
 
 
 def _pretend_joined(host: PretendHost, old: Machine, folder: Path) -> None:
