@@ -95,6 +95,17 @@ def load_pair(folder: Path, asset: Asset[KeyPair]) -> KeyPair:
     return asset.read(_load_state(folder).entries[asset.name].parts)
 
 
+def forget(folder: Path) -> None:
+    """Take away what commands made in the folder, the state at last; their log stays, and what others put there."""
+    handed = [Path(path) for path in _load_state(folder).handed]
+    for path in handed:
+        (folder / path).unlink(missing_ok=True)
+    for emptied in {path.parent for path in handed} - {Path()}:
+        with suppress(OSError):  # something else is in it
+            (folder / emptied).rmdir()
+    (folder / STATE).unlink(missing_ok=True)
+
+
 def _apply(folder: Path, fetched: Fetched) -> None:
     write_secret(folder / STATE, fetched.state.render())
     for path, text in fetched.write.items():

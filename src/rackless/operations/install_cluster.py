@@ -108,7 +108,7 @@ async def create_cluster(folder: Path, lab: str | None, roots: Roots, bus: Bus, 
                         await following.await_manifests()
                         await following.await_control_plane()
                         await following.await_hand_over()
-            await _retire_vm(found, plan, paths, bus, drivers)
+            await retire_vm(found, plan, paths, bus, drivers)
             await cluster.await_complete()
 
 
@@ -133,17 +133,7 @@ async def await_install(folder: Path, lab: str | None, roots: Roots, bus: Bus, d
         await ClusterFollowing(api, drivers.clock, bus).await_complete()
 
 
-async def destroy_bootstrap(folder: Path, lab: str | None, roots: Roots, bus: Bus, drivers: Drivers) -> None:
-    require_root("take a bootstrap machine away", drivers.computer)
-    found = load_folder(folder)
-    paths = require_lab(lab or found.cluster, roots)
-    with locked(paths, drivers.processes):
-        spec = recorded_spec(paths)
-        assert spec is not None
-        await _retire_vm(found, plan_lab(spec), paths, bus, drivers)
-
-
-async def _retire_vm(found: InstallFolder, plan: LabPlan, paths: LabPaths, bus: Bus, drivers: Drivers) -> None:
+async def retire_vm(found: InstallFolder, plan: LabPlan, paths: LabPaths, bus: Bus, drivers: Drivers) -> None:
     with bus.step("bootstrap machine taken away") as step:
         if not (await _inside(_setting("retire", found, plan, paths), paths, drivers))["changed"]:
             step.unchanged("there was none")

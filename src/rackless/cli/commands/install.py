@@ -192,9 +192,23 @@ def destroy_group() -> None:
 @click.option("--json", "as_json", is_flag=True, help="Events as JSON lines.")
 def destroy_bootstrap(folder: Path, name: str | None, as_json: bool) -> None:
     """Take the bootstrap machine away, with its disk."""
-    from rackless.operations import install_cluster
+    from rackless.operations import install_destroy
 
-    _follow(install_cluster.destroy_bootstrap, folder, name, as_json)
+    _follow(install_destroy.destroy_bootstrap, folder, name, as_json)
+
+
+@destroy_group.command(name="cluster")
+@_dir
+@click.option("--name", help="The lab it is in; without it, the one of the cluster's name.")
+@click.option("--json", "as_json", is_flag=True, help="Events as JSON lines.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+def destroy_cluster(folder: Path, name: str | None, as_json: bool, yes: bool) -> None:
+    """Switch the cluster's servers off and forget the install; the lab stays, as it was before it."""
+    from rackless.operations import install_destroy
+
+    if not yes:
+        click.confirm(f"End the cluster of {folder}, and its keys?", abort=True)
+    _follow(install_destroy.destroy_cluster, folder, name, as_json)
 
 
 def _follow(work: Callable[..., Coroutine[Any, Any, None]], folder: Path, name: str | None, as_json: bool) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+import shutil
 import ssl
 import string
 from dataclasses import dataclass
@@ -52,6 +53,11 @@ class Keys:
         for folder, name, pair in ((self.etcd, "ca", etcd), (self.api, "ca", api), (self.api, "admin", admin)):
             for end, text in zip(("key", "crt"), reversed(pair), strict=True):
                 write_secret(folder / f"{name}.{end}", text)
+
+    def forget_cluster(self) -> None:
+        """What `take` was given, and what came of it."""
+        for folder in (self.etcd, self.api):
+            shutil.rmtree(folder, ignore_errors=True)
 
     def ensure_admin(self, lab: str) -> SshKey:
         return ensure_ssh_key(self.admin, f"rackless@{lab}")

@@ -1,0 +1,46 @@
+"""`rackless install destroy …`: taking away what an install made, in whatever state it is."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from rackless.cluster.reference.keys import Keys
+from rackless.events import Bus
+from rackless.operations import install
+from rackless.operations.install_cluster import load_folder, retire_vm
+from rackless.operations.lab_registry import current_plan, locked, require_lab, require_root
+from rackless.ports.drivers import Drivers
+from rackless.protocol.client import ControlClient
+from rackless.protocol.messages import POWER, PressPower
+from rackless.run.paths import Roots
+from rackless.spec.servers import Role
+
+
+async def destroy_bootstrap(folder: Path, lab: str | None, roots: Roots, bus: Bus, drivers: Drivers) -> None:
+    require_root("take a bootstrap machine away", drivers.computer)
+    found = load_folder(folder)
+    paths = require_lab(lab or found.cluster, roots)
+    with locked(paths, drivers.processes):
+        await retire_vm(found, current_plan(paths), paths, bus, drivers)
+
+
+async def destroy_cluster(folder: Path, lab: str | None, roots: Roots, bus: Bus, drivers: Drivers) -> None:
+    """The bootstrap machine goes, the servers are switched off, the folder and the lab forget the install. What is on the servers'
+    disks stays there until something else is installed on them. The lab is what it was before: servers and BMCs."""
+    require_root("take a cluster away", drivers.computer)
+    found = load_folder(folder)
+    paths = require_lab(lab or found.cluster, roots)
+    with locked(paths, drivers.processes):
+        plan = current_plan(paths)
+        await retire_vm(found, plan, paths, bus, drivers)
+        shutil.rmtree(
+            paths.release, ignore_errors=True
+        )  # from here on the hosts are nobody's, and power is the lab's alone
+        # those who would switch the others on again first
+        order = sorted(plan.servers, key=lambda server: server.role is not Role.CONTROL_PLANE)
+        with bus.step("servers switched off", servers=len(order)):
+            for server in order:
+                await ControlClient(paths.socket).work(POWER, PressPower(server.name, "off"), bus)
+        Keys(paths.cluster_keys).forget_cluster()
+        install.forget(folder)
