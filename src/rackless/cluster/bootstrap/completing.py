@@ -68,7 +68,7 @@ class ClusterFollowing:
             lacking = describe_lacking_workers(sets, machines, hosts, nodes)
             return not lacking, lacking or f"{len(nodes)} nodes ready"
 
-        with self.bus.step("workers") as step, MachinePhases(self.bus) as phases:
+        with self.bus.step("workers") as step, MachinePhases(self.bus, "cluster") as phases:
             step.detail = await until(
                 joined, what="the workers to join", within=INSTALL_WITHIN, every=LOOK_EVERY, clock=self.clock
             )  # fmt: skip

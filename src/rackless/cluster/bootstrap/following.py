@@ -75,7 +75,7 @@ class Following:
     """Whether the machine is on."""
 
     def __post_init__(self) -> None:
-        self.phases = MachinePhases(self.bus)
+        self.phases = MachinePhases(self.bus, "bootstrap")
         self.console.look()  # what it told before is not told again, and a failure of before may have been mended
 
     async def await_api(self) -> None:

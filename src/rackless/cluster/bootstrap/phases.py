@@ -16,10 +16,11 @@ JOINING = "joining the cluster"
 
 class MachinePhases:
     """They belong to the step in which this is made, whichever they are seen in. Those still open end with the `with` block, as
-    cancelled: then nobody looks on."""
+    cancelled: then nobody looks on. `by` is who does the work: how long it takes hangs on that."""
 
-    def __init__(self, bus: Bus) -> None:
+    def __init__(self, bus: Bus, by: str) -> None:
         self._bus = bus
+        self._by = {f"by_{by}": 1.0}
         self._parent = current_step()
         self._open: dict[str, tuple[str, Step]] = {}
 
@@ -46,7 +47,7 @@ class MachinePhases:
             step.end()
         if phase:
             with inside(self._parent):
-                self._open[subject] = (phase, self._bus.begin(phase, subject=subject))
+                self._open[subject] = (phase, self._bus.begin(phase, subject=subject, **self._by))
 
     def see_hosts(self, hosts: Sequence[Record], nodes: Sequence[Record] | None = None) -> None:
         """What the API says of hosts and, where that is known, of the nodes that they become, which have their names."""
