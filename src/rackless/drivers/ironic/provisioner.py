@@ -7,6 +7,7 @@ Ironic knows, and when it has forgotten (a new database), the host is registered
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from pathlib import Path
@@ -41,6 +42,8 @@ from rackless.ports.provisioner import (
     Result,
 )
 
+_PACE, SLOWEST = 8.0, 15.0
+"""How many times as long as its answer took we wait before we ask again, and at most so many seconds."""
 SOFT_POWER_OFF = 60
 FREE_WITHIN = 60
 """Seconds for which we wait for a node that is not to be had at once, where nobody asks again."""
@@ -50,13 +53,22 @@ P = ParamSpec("P")
 Method = Callable[Concatenate["IronicProvisioner", P], Coroutine[Any, Any, Result]]
 
 
+def at_its_pace(result: Result, seconds: float) -> Result:
+    """With an Ironic that took so long to answer: one that is slow, on an emulated machine, is asked less often. It answers us
+    instead of working for us."""
+    if not isinstance(result, Again):
+        return result
+    return replace(result, after=max(result.after, min(SLOWEST, _PACE * seconds)))
+
+
 def _answers(kind: ErrorKind) -> Callable[[Method[P]], Method[P]]:
     """Turn what Ironic's client raises into results: busy is not an error, a refusal is one of this `kind`."""
 
     def decorate(method: Method[P]) -> Method[P]:
         async def answer(self: IronicProvisioner, /, *args: P.args, **kwargs: P.kwargs) -> Result:
+            begun = time.monotonic()
             try:
-                return await method(self, *args, **kwargs)
+                return at_its_pace(await method(self, *args, **kwargs), time.monotonic() - begun)
             except Busy:
                 return Again(SOON, busy=True)
             except IronicUnreachable as error:
