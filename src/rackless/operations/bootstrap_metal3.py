@@ -7,6 +7,7 @@ the cluster.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import secrets
@@ -80,12 +81,16 @@ async def _serve(
     files = FileServer(config.http_root, str(config.address))
     service = IronicService(config, payload / "ironic", processes, log=STATE / "ironic.log")
     await files.start()
+    # Beside Ironic's start, which takes a minute and more: nodes and their certificates do not wait for it, and hosts try again.
+    controlling = asyncio.create_task(_control(resources, config, bus, whole=whole))
     try:
         tell({"phase": "ironic starts", "address": str(config.address)})
         await service.start(within=IRONIC_WITHIN)
         tell({"phase": "ironic", "url": config.url})
-        await _control(resources, config, bus, whole=whole)
+        await controlling
     finally:
+        controlling.cancel()
+        await asyncio.gather(controlling, return_exceptions=True)
         await service.stop()
         await files.stop()
 
