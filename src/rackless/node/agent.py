@@ -26,7 +26,7 @@ SPEAK_EVERY = 300.0
 SILENT_FOR = 20.0
 """Seconds without a renewal after which somebody may have called us lost: look at once, and say otherwise."""
 ASK_EVERY, ASK_SLOWEST = 0.25, 60.0
-"""How often an order is asked after: at first, and when nobody approves of it; in between a third of how long it takes."""
+"""How often an order is asked after: at first, and when nobody approves of it; in between a fifth of how long it takes."""
 SLOWEST = 10.0
 """Seconds between two tries to reach an API that is away."""
 DECLINED_WAIT = 60.0
@@ -141,7 +141,7 @@ class Agent:
     def _ask_again(self) -> float:
         now = self.clock.steady()
         self._asking = now if self._asking == float("-inf") else self._asking
-        return min(ASK_SLOWEST, max(ASK_EVERY, (now - self._asking) / 3))
+        return min(ASK_SLOWEST, max(ASK_EVERY, (now - self._asking) / 5))
 
     def _doubt(self, why: str) -> float:
         """The API does not know us. It may be wrong for a moment; if it is not, begin again with the token."""

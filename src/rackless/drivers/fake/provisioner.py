@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rackless.ports.clock import Clock
-from rackless.ports.provisioner import Again, ConfigDrive, Done, ErrorKind, Failed, HostAccess, Image, Result
+from rackless.ports.provisioner import Again, ConfigDrive, Done, ErrorKind, Failed, HostAccess, Image, Result, Stranger
 
 SECONDS: Mapping[str, float] = {
     "register": 1,
@@ -86,6 +86,8 @@ class FakeProvisioner:
     """Every piece of work begun, as (host, work), in order."""
     hung: set[str] = field(default_factory=set)
     """Hosts on which nothing comes to an end."""
+    came: list[Stranger] = field(default_factory=list)
+    """Servers that nobody has described and that have booted the agent."""
     hard: list[str] = field(default_factory=list)
     """Hosts that were switched without asking their system, in order."""
 
@@ -150,6 +152,12 @@ class FakeProvisioner:
             return Again(1.0, busy=True)
         self.hosts.pop(host.name, None)
         return Done()
+
+    async def strangers(self) -> list[Stranger]:
+        return list(self.came)
+
+    async def dismiss(self, stranger: Stranger) -> None:
+        self.came.remove(stranger)
 
     def forget(self) -> None:
         """Lose everything, as an engine does whose database was thrown away."""
