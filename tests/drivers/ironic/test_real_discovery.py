@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import subprocess
 import time
 import zipfile
@@ -28,6 +29,7 @@ __all__ = ["config", "network", "venv"]
 pytestmark = [
     pytest.mark.real,
     pytest.mark.skipif(os.geteuid() != 0, reason="needs root for a network namespace"),
+    pytest.mark.skipif(not shutil.which("python3.11"), reason="the agent's wheels are for Python 3.11"),
 ]
 
 MAC = "02:00:00:00:77:01"
