@@ -52,7 +52,7 @@ class HostDiscovery:
         hosts = await self.resources.list(KIND)
         known = {mac for host in hosts for mac in _macs_of_host(host)}
         waiting = sum(1 for host in hosts if DISCOVERED in _labels(host) and not _managed(host))
-        made = []
+        made: list[str] = []
         for stranger in came:
             macs = macs_of(stranger)
             if macs and not known & set(macs) and waiting + len(made) < MOST:
