@@ -75,8 +75,9 @@ def test_the_lab_shown_in_the_how_to_is_a_valid_one() -> None:
 
 
 def test_the_servers_shown_for_network_boot_bring_their_network() -> None:
-    (block,) = re.findall(r"```yaml\n(.*?)```", (ROOT / "docs/howto/boot-over-the-network.md").read_text(), re.DOTALL)
-    assert parse(block, "how-to").networks.provisioning.mode == "managed"
+    blocks = re.findall(r"```yaml\n(.*?)```", (ROOT / "docs/howto/boot-over-the-network.md").read_text(), re.DOTALL)
+    shown = [parse(block, "how-to").networks.provisioning for block in blocks]
+    assert [(each.mode, each.discover) for each in shown] == [("managed", "off"), ("managed", "url")]
 
 
 def test_every_dependency_has_its_reason_written_down() -> None:

@@ -13,7 +13,7 @@ import ssl
 import subprocess
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from ipaddress import IPv4Address
 from pathlib import Path
 from typing import Any
@@ -182,7 +182,7 @@ def make_agent(server: PlannedServer, keys: Keys, folder: Path, port: int) -> Ag
     for name, path in {"kubeconfig": joining.KUBECONFIG, "node.json": joining.SETTINGS}.items():
         (own / name).write_bytes(base64.b64decode(described[path]["contents"]["source"].partition("base64,")[2]))
     told = settings.load(own / "kubeconfig", own / "node.json")
-    told = replace(told, name=server.name, host=str(LOOPBACK), port=port)
+    told = told._replace(name=server.name, host=str(LOOPBACK), port=port)
     looks = facts(addresses=(str(server.address),))
     return Agent(told, own / "state", lambda: looks, lambda _: None, make_key=keypair.write)
 

@@ -218,7 +218,7 @@ async def _with(site: _Site, hosts: int, rest: float) -> dict[str, Any]:
 
 async def _drained(runtime: Runtime) -> None:
     """Until the Events are written, too."""
-    while not runtime.recorder._queue.empty():  # noqa: ASYNC110
+    while runtime.recorder.waiting:  # noqa: ASYNC110
         await asyncio.sleep(0.1)
 
 

@@ -9,7 +9,6 @@ import socket
 import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from ipaddress import IPv4Address
 from pathlib import Path
 from time import monotonic
@@ -110,7 +109,7 @@ def agent(server: PlannedServer, keys: Keys, folder: Path, port: int, *, token: 
         content = described[path]["contents"]["source"].partition("base64,")[2]
         (folder / name).write_bytes(base64.b64decode(content))
     told = settings.load(folder / "kubeconfig", folder / "node.json")
-    told = replace(told, name=server.name, host=str(LOOPBACK), port=port, token=token or told.token)
+    told = told._replace(name=server.name, host=str(LOOPBACK), port=port, token=token or told.token)
 
     def look() -> Facts:
         return facts(addresses=(str(server.address),))
@@ -222,7 +221,7 @@ async def test_a_node_whose_agent_alone_has_stopped_is_not_ready_until_the_agent
         watching.cancel()
         await asyncio.gather(watching, return_exceptions=True)
         await connection.close()
-    node.clock = replace(node.clock, steady=lambda: monotonic() + SILENT_FOR)
+    node.clock = node.clock._replace(steady=lambda: monotonic() + SILENT_FOR)
     await asyncio.to_thread(node.step)
     await asyncio.to_thread(node.close)
     assert joining.lacking(await administrator.nodes(), ["worker-0"]) == ""

@@ -399,6 +399,17 @@ async def test_an_engine_that_lost_its_memory_adopts_what_is_there_and_installs_
     assert site.provisioner.hosts["a"].image == IMAGE
 
 
+async def test_whoever_looks_after_a_host_next_says_by_which_name_the_engine_knows_it() -> None:
+    site = Site()
+    await site.add("a")
+    async with site.controlled():
+        known = await site.until("a", lambda host: host.status.state is State.PROVISIONED)
+    site.provisioner.forget()  # as one does that is started elsewhere
+    async with site.controlled():
+        found = await site.until("a", lambda host: host.status.id != known.status.id)
+    assert found.status.id == f"{known.status.id}-1" and found.status.state is State.PROVISIONED
+
+
 async def test_an_adoption_that_fails_is_named_and_tried_again() -> None:
     site = Site()
     await site.add("a")

@@ -374,11 +374,30 @@ async def test_events_that_cannot_be_written_hold_nobody_up() -> None:
 
 
 async def test_a_full_recorder_drops_the_oldest() -> None:
-    recorder, resources = Recorder(), MemoryResources()
+    recorder, resources = Recorder(most=1000), MemoryResources()
     record = await resources.apply(thing("one"))
     for number in range(1500):
         recorder.tell(resources, "test", record, Happened("Seen", str(number)))
-    assert recorder.dropped == 500
+    assert (recorder.dropped, recorder.waiting) == (500, 1000)
+
+
+async def test_a_burst_of_a_thousand_objects_is_told_whole_and_in_the_order_of_each() -> None:
+    bench = Bench()
+    records = [await bench.resources.apply(thing(f"thing-{number}")) for number in range(1000)]
+    for number in range(5):
+        for record in records:
+            bench.runtime.recorder.tell(bench.resources, "test", record, Happened("Seen", str(number)))
+    async with bench.running():
+        while bench.runtime.recorder.waiting:  # noqa: ASYNC110
+            await asyncio.sleep(0)
+        await asyncio.sleep(0)
+    assert bench.runtime.recorder.dropped == 0
+    told: dict[str, list[str]] = {}
+    for key in bench.resources._records:
+        if key.kind == "Event":
+            event = bench.resources._records[key]
+            told.setdefault(event["involvedObject"]["name"], []).append(event["message"])
+    assert len(told) == 1000 and set(map(tuple, told.values())) == {("0", "1", "2", "3", "4")}
 
 
 @pytest.mark.parametrize("after", [None, 5.0])

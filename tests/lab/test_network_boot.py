@@ -1,3 +1,4 @@
+from dataclasses import replace
 from ipaddress import IPv4Address, IPv4Interface
 from pathlib import Path
 
@@ -6,7 +7,7 @@ import pytest
 from rackless.drivers.computer import LinuxComputer
 from rackless.errors import HypervisorError
 from rackless.lab.network_boot import Answered, Loaders, find_loaders, read_log, render
-from rackless.ports.fabric import Network, Reservation
+from rackless.ports.fabric import Network, Pool, Reservation
 
 MAC, OTHER = "02:00:00:00:00:01", "02:00:00:00:00:02"
 NETWORK = Network(
@@ -62,3 +63,10 @@ def test_ipxe_is_taken_from_where_it_is_whole(tmp_path: Path) -> None:
     assert find_loaders(LinuxComputer(), (half, whole)) is whole
     with pytest.raises(HypervisorError, match="iPXE is not installed"):
         find_loaders(LinuxComputer(), (half,))
+
+
+def test_strangers_are_answered_only_where_there_are_addresses_for_them() -> None:
+    pool = Pool(IPv4Address("172.22.0.205"), IPv4Address("172.22.0.254"))
+    told = render(replace(NETWORK, pools=(pool,)), LOADERS, "http://172.22.0.1:6180/boot.ipxe")
+    assert "dhcp-range=172.22.0.205,172.22.0.254,255.255.255.0,1h\n" in told
+    assert told.count("dhcp-range=") == 2 and "dhcp-range=172.22.0.0,static" in told

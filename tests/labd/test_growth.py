@@ -8,10 +8,13 @@ from typing import Any
 
 import pytest
 
+from rackless.controllers.pivot import journal
+from rackless.controllers.pivot.journal import MoveJournal, MovePhase
 from rackless.controllers.runtime.cache import Cache
 from rackless.drivers.fake.resources import MemoryResources
 from rackless.labd.growth import IDLE_SECONDS, LEAVING, WHOLE, Decision, GrowthController, decide
 from rackless.ports.resources import Conflict, Record
+from rackless.provisioning.baremetalhost import PAUSED
 
 POSSIBLE = ["worker-1", "worker-2", "worker-3"]
 IMAGE = {"url": "http://files/node", "checksum": "abc"}
@@ -92,6 +95,14 @@ def test_one_that_was_being_taken_away_or_whose_host_is_gone_goes() -> None:
     assert decide([], hosts, POSSIBLE, ("worker-1", "worker-3")).leaving == ("worker-1", "worker-3")
 
 
+def test_one_that_is_paused_is_not_taken_away_even_when_it_failed() -> None:
+    failed = host("worker-1")
+    failed["status"]["errorMessage"] = "no answer"
+    assert decide([], by_name(failed), POSSIBLE, ("worker-1",)).idle == ("worker-1",)
+    failed["metadata"]["annotations"] = {PAUSED: "by a move"}
+    assert decide([], by_name(failed), POSSIBLE, ("worker-1",)) == Decision()
+
+
 @dataclass
 class Recorded:
     """Servers that are only spoken of."""
@@ -106,6 +117,19 @@ class Recorded:
 
     async def shrink(self, name: str) -> None:
         self.grown.remove(name)
+
+
+async def test_servers_whose_hosts_were_moved_to_another_api_are_kept() -> None:
+    resources, servers = MemoryResources(), Recorded(["worker-1"])
+    controller = GrowthController(Cache(resources, "Machine"), Cache(resources, "BareMetalHost"), servers, lambda: 0.0)
+    moved = await journal.store(resources, MoveJournal("1", MovePhase.LEAVING, "https://192.0.2.1:6443", ""))
+    await controller.reconcile(WHOLE, None)
+    await journal.reach(resources, moved, MovePhase.MOVED)
+    await controller.reconcile(WHOLE, None)
+    assert servers.grown == ["worker-1"]
+    await journal.strike(resources)
+    await controller.reconcile(WHOLE, None)
+    assert servers.grown == [], "nobody has it, here or elsewhere"
 
 
 async def test_a_server_goes_after_it_was_idle_for_a_while_and_not_when_a_machine_was_faster() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import socket
 import ssl
 import subprocess
@@ -17,6 +18,9 @@ from rackless.node import addresses, der, keypair
 from rackless.node.addresses import Address, choose
 from rackless.node.facts import DiskRoom, look
 from rackless.node.health import respond
+from rackless.node.request import make_request
+from rackless.trust.keys import make_key
+from rackless.trust.requests import read_request
 from tests.node.cluster import facts
 
 
@@ -26,7 +30,8 @@ def test_the_agent_loads_the_standard_library_and_nothing_heavy() -> None:
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
     ours = {name for name in found if name.startswith("rackless.")}
     assert all(name.startswith("rackless.node") for name in ours)
-    heavy = ("asyncio", "cryptography", "aiohttp", "pydantic", "logging", "subprocess", "yaml", "threading", "orjson")
+    heavy = ("asyncio", "cryptography", "aiohttp", "pydantic", "logging", "subprocess", "yaml", "threading", "orjson",
+             "http", "email", "dataclasses", "inspect")  # fmt: skip
     loaded = {name.partition(".")[0] for name in found}
     started_with = subprocess.run(
         [sys.executable, "-c", "import sys; print('\\n'.join(sys.modules))"], capture_output=True, text=True, check=True
@@ -155,3 +160,21 @@ def test_pressure_is_felt_where_little_is_left(changes: dict[str, DiskRoom], pre
 def test_questions_are_answered_or_refused(question: bytes, code: int) -> None:
     given = respond(question, lambda path: (200, "ok") if path == "/healthz" else (404, ""))
     assert given.startswith(f"HTTP/1.1 {code} ".encode())
+
+
+@pytest.mark.parametrize(
+    ("names", "hosts"),
+    [
+        ((), ()),
+        (("worker-0",), ("192.0.2.7", "2001:db8::7")),
+        (tuple(f"n{n}.example" for n in range(40)), ("192.0.2.1",)),
+    ],
+)
+def test_a_request_is_read_as_it_was_meant(names: tuple[str, ...], hosts: tuple[str, ...]) -> None:
+    """By the library that the API reads it with, which also checks the signature."""
+    text = make_request(make_key(), "system:node:wörker", ["system:nodes"], names, hosts)
+    asked = read_request(base64.b64encode(text).decode())
+    assert (asked.name, asked.organizations) == ("system:node:wörker", ("system:nodes",))
+    found = asked.alternatives
+    told = [str(each.value) for each in found] if found is not None else []
+    assert told == [*names, *hosts]

@@ -2,6 +2,7 @@ from ipaddress import IPv4Address
 
 import pytest
 
+from rackless.errors import SpecError
 from rackless.plan.addressing import plan_lab
 from rackless.ports.fabric import Pool
 from rackless.spec.load import parse
@@ -69,3 +70,22 @@ def test_a_servers_scheme_says_how_its_bmc_is_written_and_which_nic_it_boots_fro
     (server,) = plan_lab(parse(f"servers: {{a: {{bmc: {bmc}}}}}", "x")).servers
     assert (server.bmc_url, server.boot_nic.network) == (url, network)
     assert server.boot_nic.mac in [nic.mac for nic in server.nics]
+
+
+def test_strangers_get_the_last_addresses_of_the_provisioning_network_that_are_nobodys() -> None:
+    def pools(more: str = "") -> tuple[Pool, ...]:
+        plan = plan_lab(parse(f"networks: {{provisioning: {{mode: managed, discover: url{more}}}}}", "x"))
+        assert plan.network_boot is not None
+        return plan.network_boot.pools
+
+    assert pools() == (Pool(IPv4Address("172.22.0.205"), IPv4Address("172.22.0.254")),)
+    assert pools(", gateway: 172.22.0.250") == (Pool(IPv4Address("172.22.0.251"), IPv4Address("172.22.0.254")),)
+    plain = plan_lab(parse("networks: {provisioning: {mode: managed}}", "x"))
+    assert plain.network_boot is not None and plain.network_boot.pools == ()
+
+
+@pytest.mark.parametrize("mode", ["disabled", "unmanaged"])
+def test_who_cannot_boot_is_not_discovered(mode: str) -> None:
+    with pytest.raises(SpecError) as refused:
+        parse(f"networks: {{provisioning: {{mode: {mode}, discover: mdns}}}}", "x")
+    assert [problem.path for problem in refused.value.problems] == ["networks.provisioning.discover"]

@@ -33,6 +33,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "unexpose": (f"{_HERE}.expose:unexpose", "Close what `expose` opened."),
     "export": (f"{_HERE}.export:export", "Write the lab's servers as metal for somebody else's tools."),
     "scale": (f"{_HERE}.scale:scale", "Say how many workers the cluster should have."),
+    "pivot": (f"{_HERE}.pivot:pivot", "Move hosts and Machines to another Kubernetes API, and back."),
     "ssh": (f"{_HERE}.ssh:ssh", "Open a shell on a node, or run a command there."),
     "console": (f"{_HERE}.console:console", "Watch a server's serial console, or type at it."),
     "screenshot": (f"{_HERE}.screenshot:screenshot", "Take a picture of a server's screen."),

@@ -31,6 +31,7 @@ NOTES = {
     "faults-unavailable": "faults cannot be asked for: {socket}: {why}",
     "folder-left": "{folder} is left: look at it, and remove it by hand if nothing in it is wanted",
     "hardware-not-taken-over": "{host}: what is known of its hardware is not taken over: {why}",
+    "host-discovered": "a server that nobody has described booted here: {host} is an unmanaged host now",
     "host-failed": "{host}: {kind}: {why}",
     "host-let-go": "{host} is let go as it is: {why}",
     "ipmi-failed": "IPMI at {server}: {request}: {why}",

@@ -21,7 +21,7 @@ from rackless.controllers.runtime.runtime import Runtime
 from rackless.errors import RacklessError
 from rackless.events import Bus
 from rackless.ports.clock import Clock
-from rackless.ports.provisioner import Again, ErrorKind, Failed, HostAccess, Provisioner
+from rackless.ports.provisioner import Again, Done, ErrorKind, Failed, HostAccess, Provisioner
 from rackless.ports.resources import Conflict, Key, Record, Resources, key_of
 from rackless.provisioning.baremetalhost import (
     CLEAN,
@@ -270,6 +270,9 @@ class HostController:
                 return Stay(after, doing, cleared=over, waits=ErrorKind.REGISTRATION)
             case Failed():
                 return result
+            case Done(detail) if turn.host.status.id and detail.get("id", turn.host.status.id) != turn.host.status.id:
+                # another engine, or one that began anew, knows it by another name
+                return Stay(0.0, cleared=False, changes={"id": str(detail["id"])})
         return None
 
     async def _settled(

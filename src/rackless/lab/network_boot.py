@@ -2,7 +2,7 @@
 
 A server's firmware is told to fetch iPXE by TFTP, the one for BIOS or the one for UEFI. iPXE asks again and is told the
 script that Ironic keeps on the lab's file server, as is the iPXE that a network card already has in its ROM. Only servers of
-the lab are answered. The configuration and the reading of the log are pure.
+the lab are answered, unless the network has addresses for strangers. The configuration and the reading of the log are pure.
 """
 
 from __future__ import annotations
@@ -63,6 +63,7 @@ def render(network: Network, loaders: Loaders, script: str) -> str:
         "pid-file=",
         "log-facility=-",
         f"dhcp-range={network.gateway.network.network_address},static,{network.gateway.netmask},1h",
+        *(f"dhcp-range={pool.first},{pool.last},{network.gateway.netmask},1h" for pool in network.pools),
         *(f"dhcp-host={host.mac},{host.address},{host.name}" for host in network.reservations),
         "dhcp-option=option:router",
         "dhcp-option=option:dns-server",

@@ -14,6 +14,8 @@ from typing import Any, Protocol
 from rackless.controllers.machines.choosing import unfit
 from rackless.controllers.machines.records import HOST, KIND, consumer_of, problem, read, state_of
 from rackless.controllers.machines.selectors import BadSelector, matches
+from rackless.controllers.pausing import is_paused
+from rackless.controllers.pivot.journal import elsewhere
 from rackless.controllers.runtime.cache import Cache
 from rackless.controllers.runtime.controller import Result, Wake
 from rackless.controllers.runtime.runtime import Runtime
@@ -90,7 +92,7 @@ def _idle(host: Record) -> bool:
     """Nobody has it, and nothing is being done to it; one that failed is of no use to anybody."""
     spec, status = host.get("spec") or {}, host.get("status") or {}
     taken = spec.get("consumerRef") or spec.get("image") or spec.get("customDeploy")
-    if taken or host["metadata"].get("deletionTimestamp"):
+    if taken or is_paused(host) or host["metadata"].get("deletionTimestamp"):
         return False
     return not unfit(host) or bool(status.get("errorMessage"))
 
@@ -124,6 +126,8 @@ class GrowthController:
         possible, grown = self.servers.elastic()
         hosts = {host["metadata"]["name"]: host for host in self.hosts}
         decision = decide(self.cache, hosts, possible, grown)
+        if decision.leaving and await elsewhere(self.hosts.resources):
+            return Result()  # their hosts are looked after by another API: they are not gone
         for name in decision.grow:
             await self.servers.grow(name)
         for name in decision.leaving:

@@ -9,6 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from rackless.codec import encode
+from rackless.controllers.discovery import HostDiscovery
 from rackless.controllers.host import host_controller
 from rackless.controllers.runtime.runtime import Runtime
 from rackless.errors import InputError, LabError, RacklessError
@@ -35,6 +36,7 @@ from rackless.run.supplies import Supplies, load_supplies
 from rackless.run.waiting import until
 from rackless.spec.images import ImageSpec
 from rackless.spec.lab import Role
+from rackless.spec.networks import Discover
 from rackless.spec.provisioner import ProvisionerSpec, Ramdisk
 from rackless.trust.authority import Use
 from rackless.trust.identity import USERNAME, Identity
@@ -84,6 +86,7 @@ class LabHosts:
         self._provisioner: OpenProvisioner | None = None
         self._controlled: ApiConnection | None = None
         self._controller: asyncio.Task[None] | None = None
+        self._discovering: asyncio.Task[None] | None = None
 
     def replan(self, plan: LabPlan) -> None:
         """Servers were made or taken away on demand."""
@@ -157,17 +160,23 @@ class LabHosts:
         if self._controller is None or self._controller.done():
             ca = self._identity.authority().certificate
             self._controlled = self._controlled or self._api.open(patience=math.inf)
+            if self._discovering is not None:
+                self._discovering.cancel()
             runtime = Runtime(self._clock, self._bus)
             host_controller(
                 runtime, self._controlled, self._provisioner, bmc_ca=ca, evidence=self._evidence, lost=self._lost
             )
             self._controller = asyncio.create_task(runtime.run(), name="hosts")
+            if self._plan.discover is not Discover.OFF and self.network_boot is not None:
+                discovery = HostDiscovery(self._controlled, self._provisioner, self._clock, self._bus)
+                self._discovering = asyncio.create_task(discovery.run(), name="discovery")
 
     async def stop_provisioning(self) -> None:
-        if self._controller is not None:
-            self._controller.cancel()
-            await asyncio.gather(self._controller, return_exceptions=True)
-            self._controller = None
+        running = [task for task in (self._controller, self._discovering) if task is not None]
+        for task in running:
+            task.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
+        self._controller = self._discovering = None
         if self._controlled is not None:
             await self._controlled.close()
             self._controlled = None
@@ -336,4 +345,5 @@ class LabHosts:
             kernel=supplies.kernel,
             ramdisk=ramdisk,
             esp=supplies.esp,
+            discover=self._plan.discover if self.network_boot is not None else Discover.OFF,
         )

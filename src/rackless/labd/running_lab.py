@@ -12,6 +12,7 @@ from ipaddress import ip_address
 
 from rackless.cluster.reference.keys import Keys
 from rackless.cluster.reference.recipe import Cluster
+from rackless.controllers.pivot.journal import elsewhere
 from rackless.diagnosis.blackouts import Blackouts
 from rackless.diagnosis.evidence import BootChain, read_agent, read_console, read_kernel, read_lease
 from rackless.errors import InputError, LabError
@@ -360,7 +361,13 @@ class RunningLab:
     # hosts
 
     async def write_hosts(self, only: str | None = None) -> None:
-        """Have the hosts written down that there should be, with what should be on them."""
+        """Have the hosts written down that there should be, with what should be on them. Raises LabError."""
+        if there := await elsewhere(self.resources):
+            raise LabError(
+                "this lab's hosts are not looked after here",
+                why=f"they were moved to {there}",
+                hint="`rackless pivot --from KUBECONFIG`, with one for that API, brings them back",
+            )
         password = self.identity.password("bmc")
         image, systems = self.hosts.node_image(), self.hosts.own_systems()
         await self.cluster.ensure_hosts(USERNAME, password, image, systems, only=only)

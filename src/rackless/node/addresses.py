@@ -8,7 +8,7 @@ from __future__ import annotations
 import socket
 import struct
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 _GET_ADDRESSES, _NEW_ADDRESS, _DONE, _ERROR = 22, 20, 3, 2
 _REQUEST, _DUMP = 1, 0x300
@@ -17,8 +17,7 @@ _UNIVERSE = 0
 _LOCAL, _ADDRESS = 2, 1
 
 
-@dataclass(frozen=True, slots=True)
-class Address:
+class Address(NamedTuple):
     text: str
     family: int
     prefix: int

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import http.client
 import json
 import ssl
-from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
+
+from rackless.node.http import AgentHttp
 
 Json = dict[str, Any]
 
@@ -28,8 +28,7 @@ class Distrusted(Away):
     """The API ended the handshake because of our certificate."""
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(NamedTuple):
     status: int
     body: Json
 
@@ -50,39 +49,35 @@ class ApiServerConnection:
     """`Api` over TLS, with a token or a client certificate, or both."""
 
     def __init__(self, host: str, port: int, tls: ssl.SSLContext, token: str = "") -> None:
-        self._http = http.client.HTTPSConnection(host, port, timeout=PATIENCE, context=tls)
+        self._http = AgentHttp(host, port, tls, patience=PATIENCE, most=MOST)
         self._headers = {"Accept": "application/json", "User-Agent": "rackless-node"}
         if token:
             self._headers["Authorization"] = f"Bearer {token}"
 
     def request(self, method: str, path: str, body: Json | None = None, kind: str = "application/json") -> Answer:
-        used = self._http.sock is not None
+        used = self._http.open
         try:
             return self._ask(method, path, body, kind)
-        except (http.client.RemoteDisconnected, ConnectionResetError, BrokenPipeError, ssl.SSLEOFError) as error:
+        except (ConnectionResetError, BrokenPipeError, ssl.SSLEOFError) as error:
             self.close()
             if not used:
                 raise _away(error) from None
-        except (OSError, http.client.HTTPException, ValueError) as error:
+        except (OSError, ValueError) as error:
             self.close()
             raise _away(error) from None
         # It was closed while nobody spoke. Everything we ask may be asked twice.
         try:
             return self._ask(method, path, body, kind)
-        except (OSError, http.client.HTTPException, ValueError) as error:
+        except (OSError, ValueError) as error:
             self.close()
             raise _away(error) from None
 
     def _ask(self, method: str, path: str, body: Json | None, kind: str) -> Answer:
         content = None if body is None else json.dumps(body, separators=(",", ":")).encode()
         headers = self._headers if content is None else {**self._headers, "Content-Type": kind}
-        self._http.request(method, path, content, headers)
-        with self._http.getresponse() as answer:
-            raw = answer.read(MOST + 1)
-            if len(raw) > MOST:
-                raise ValueError(f"an answer of more than {MOST} bytes")
-            found = json.loads(raw) if raw else {}
-        return Answer(answer.status, found if isinstance(found, dict) else {})
+        status, raw = self._http.ask(method, path, headers, content)
+        found = json.loads(raw) if raw else {}
+        return Answer(status, found if isinstance(found, dict) else {})
 
     def close(self) -> None:
         self._http.close()

@@ -10,8 +10,8 @@ import base64
 import hashlib
 import ssl
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from rackless.node import der, keypair
 from rackless.node.api import Answer, Api, Away
@@ -32,8 +32,7 @@ class Declined(Exception):
     """Somebody refused an order; says why. The next one is made with another key."""
 
 
-@dataclass(frozen=True, slots=True)
-class Pair:
+class Pair(NamedTuple):
     """A certificate with its key that fit each other."""
 
     path: Path
@@ -87,10 +86,10 @@ class Order:
 
         Raises Away, Declined, and OSError where the disk does not take it.
         """
-        request = self._ensure_request(names, addresses)
+        request, fresh = self._ensure_request(names, addresses)
         title = f"node-csr-{hashlib.sha256(request).hexdigest()[:32]}"
-        found = api.request("GET", f"{REQUESTS}/{title}")
-        if found.status == 404:
+        found = None if fresh else api.request("GET", f"{REQUESTS}/{title}")  # nobody has asked with a key that is new
+        if found is None or found.status == 404:
             found = api.request("POST", REQUESTS, self._describe(title, request))
             if found.status == 409:  # somebody asked for us meanwhile: an earlier try that we took for lost
                 return f"{title} to be read"
@@ -98,17 +97,18 @@ class Order:
             raise refused(found)
         return self._take(found, title)
 
-    def _ensure_request(self, names: Sequence[str], addresses: Sequence[str]) -> bytes:
+    def _ensure_request(self, names: Sequence[str], addresses: Sequence[str]) -> tuple[bytes, bool]:
+        """With whether it was made just now."""
         wanted = _worded(names, addresses)
         try:
             if self._key.exists() and self._names.read_text() == wanted:
-                return self._request.read_bytes()
+                return self._request.read_bytes(), False
         except (OSError, ValueError):
             pass
         self._path_ready()
         self._make_key(self.subject, names, addresses, self._key, self._request)
         keypair.write_private(self._names, wanted.encode())
-        return self._request.read_bytes()
+        return self._request.read_bytes(), True
 
     def _path_ready(self) -> None:
         self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

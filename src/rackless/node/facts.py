@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 MIB = 1 << 20
 LEAST_MEMORY = 100 * MIB
@@ -12,16 +12,14 @@ LEAST_DISK, LEAST_INODES, LEAST_PIDS = 0.10, 0.05, 0.10
 """Of the whole: below it there is pressure. Memory, disk and inodes as a kubelet's own defaults."""
 
 
-@dataclass(frozen=True, slots=True)
-class DiskRoom:
+class DiskRoom(NamedTuple):
     """How much there is of something, and how much of that is left."""
 
     whole: int
     left: int
 
 
-@dataclass(frozen=True, slots=True)
-class Facts:
+class Facts(NamedTuple):
     processors: int
     memory: DiskRoom
     disk: DiskRoom

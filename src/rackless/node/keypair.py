@@ -5,9 +5,7 @@ The library that makes them takes more memory than all the rest of the agent, an
 
 from __future__ import annotations
 
-import base64
 import os
-import traceback
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -21,6 +19,8 @@ def make(subject: str, names: Sequence[str], addresses: Sequence[str], key: Path
             write(subject, names, addresses, key, request)
             status = 0
         except BaseException:
+            import traceback
+
             traceback.print_exc()
         finally:
             os._exit(status)
@@ -30,13 +30,13 @@ def make(subject: str, names: Sequence[str], addresses: Sequence[str], key: Path
 
 
 def write(subject: str, names: Sequence[str], addresses: Sequence[str], key: Path, request: Path) -> None:
+    from rackless.node.request import make_request
     from rackless.trust.keys import key_pem, make_key
-    from rackless.trust.requests import make_request
 
     secret = make_key()
-    asked = make_request(secret, subject, ["system:nodes"], [*names, *addresses])
+    asked = make_request(secret, subject, ["system:nodes"], names, addresses)
     write_private(key, key_pem(secret))
-    write_private(request, base64.b64decode(asked))
+    write_private(request, asked)
 
 
 def write_private(path: Path, content: bytes) -> None:

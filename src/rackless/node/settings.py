@@ -6,9 +6,8 @@ import base64
 import json
 import os
 import re
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 
@@ -17,17 +16,20 @@ class BadSettings(Exception):
     """A file that was given to the agent cannot be used; says which and why."""
 
 
-@dataclass(frozen=True, slots=True)
-class AgentSettings:
+class AgentSettings(NamedTuple):
     name: str
     host: str
     port: int
     ca: str
     """The cluster's CA, in PEM: who signs the API's certificate, and ours."""
-    token: str = field(repr=False)
+    token: str
     """Good for asking for a first certificate, and for nothing else; empty when there is none."""
     taints: tuple[dict[str, str], ...] = ()
     """With which the node registers. Later they are the cluster's to change."""
+
+    def __repr__(self) -> str:
+        """Without the token."""
+        return f"AgentSettings({self.name!r}, {self.host!r}, {self.port})"
 
 
 NAMELESS = ("localhost", "(none)")

@@ -15,6 +15,7 @@ from rackless.spec.address import Ip, IpInterface, IpNetwork
 from rackless.spec.disks import DiskCache
 from rackless.spec.images import ImageSpec
 from rackless.spec.lab import Role
+from rackless.spec.networks import Discover
 from rackless.spec.provisioner import ProvisionerSpec
 from rackless.spec.servers import BmcScheme
 from rackless.spec.uplink import Uplink
@@ -170,6 +171,8 @@ class LabPlan:
     storage: Path | None
     provisioner: ProvisionerSpec | None = None
     """Somebody else's Ironic; without it the lab has its own."""
+    discover: Discover = Discover.OFF
+    """Whether servers that nobody has described become hosts, and how their agents find Ironic."""
     elastic: tuple[PlannedServer, ...] = ()
     """Servers that are made on demand. Networks know them all; of `servers` are those that have been made."""
 

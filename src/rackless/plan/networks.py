@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 
 from rackless.plan.model import CLUSTER_BRIDGE, BmcSite, PlannedServer, local_mac, with_prefix
 from rackless.ports.fabric import HandedRoutes, Network, Pool, Record, Reservation, Route, Tag
-from rackless.spec.address import IpInterface
+from rackless.spec.address import Ip, IpInterface
 from rackless.spec.check import API_VIP, BOOTSTRAP, INGRESS_VIP, RANGE
 from rackless.spec.check import gateway as gateway_of
 from rackless.spec.lab import LabSpec
-from rackless.spec.networks import Dhcp
+from rackless.spec.networks import Dhcp, Discover
 
 INSTALLER = "installer"
+STRANGERS = 50
+"""Addresses for servers that nobody has described, at most; a quarter of a smaller network."""
 INSTALLER_MACS = "52:54:00:*:*:*"
 """VMs that an installer makes for itself have this prefix, whether it chose their MAC or was told."""
 
@@ -54,21 +56,37 @@ def plan_cluster(
 
 def plan_provisioning(spec: LabSpec, domain: str, servers: Sequence[PlannedServer]) -> Network:
     """Who gets which address on the network for PXE; whether the lab or its Ironic answers there is decided elsewhere."""
+    reservations = tuple(
+        Reservation(nic.mac, server.name, nic.address)
+        for server in servers
+        for nic in server.nics
+        if nic.network == "provisioning" and nic.address is not None
+    )
     return Network(
         name="provisioning",
         bridge=spec.networks.provisioning.bridge,
         mac=local_mac(f"{spec.name}/network/provisioning"),
         gateway=provisioning_gateway(spec),
         domain=f"provisioning.{domain}",
-        reservations=tuple(
-            Reservation(nic.mac, server.name, nic.address)
-            for server in servers
-            for nic in server.nics
-            if nic.network == "provisioning" and nic.address is not None
-        ),
+        reservations=reservations,
         records=(),
+        pools=_strangers(spec, {each.address for each in reservations}),
         router=False,
     )
+
+
+def _strangers(spec: LabSpec, taken: Set[Ip]) -> tuple[Pool, ...]:
+    """For servers that nobody has described: the last addresses of the network that are nobody's."""
+    wanted = spec.networks.provisioning
+    if wanted.discover is Discover.OFF:
+        return ()
+    busy = {*taken, provisioning_gateway(spec).ip}
+    last = first = wanted.cidr[-2]
+    for _ in range(min(STRANGERS, wanted.cidr.num_addresses // 4)):
+        if first in busy:
+            break
+        first -= 1
+    return (Pool(first + 1, last),) if first != last else ()
 
 
 def provisioning_gateway(spec: LabSpec) -> IpInterface:

@@ -9,8 +9,9 @@ from typing import Protocol
 
 from rackless.events import Bus
 from rackless.ports.process import Processes
-from rackless.ports.provisioner import Provisioner
+from rackless.ports.provisioner import Discovery, Provisioner
 from rackless.spec.address import Ip
+from rackless.spec.networks import Discover
 
 HOST_PACKAGES = (
     "ipmitool",  # for hosts with an ipmi:// address
@@ -47,9 +48,11 @@ class IronicSite:
     ramdisk: Path
     esp: Path
     """The deploy ramdisk's kernel and initramfs, and an ESP image whose GRUB looks for the menu on the ISO."""
+    discover: Discover = Discover.OFF
+    """Whether servers that are not known are taken in, and how their agents find this Ironic."""
 
 
-class OpenProvisioner(Provisioner, Protocol):
+class OpenProvisioner(Provisioner, Discovery, Protocol):
     async def close(self) -> None: ...
 
 

@@ -134,3 +134,21 @@ class Provisioner(Protocol):
     async def delete(self, host: HostAccess) -> Result:
         """Forget the host; the server is not touched."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class Stranger:
+    """A server that nobody has described: it booted the agent, and the agent told what is in it."""
+
+    id: str
+    inventory: Mapping[str, Any]
+
+
+class Discovery(Protocol):
+    async def strangers(self) -> list[Stranger]:
+        """Those that have come and were not dismissed; none while the engine does not answer."""
+        ...
+
+    async def dismiss(self, stranger: Stranger) -> None:
+        """Forget that it came; one that cannot be forgotten now is told again. The server is not touched."""
+        ...

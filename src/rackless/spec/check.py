@@ -14,7 +14,7 @@ from rackless.spec.cluster import Method
 from rackless.spec.images import image_problems
 from rackless.spec.lab import LabSpec, Role
 from rackless.spec.members import Member, MemberBmc
-from rackless.spec.networks import BmcAccess, Provisioning
+from rackless.spec.networks import BmcAccess, Discover, Provisioning
 from rackless.spec.servers import BmcScheme, ServerFirmware
 from rackless.spec.uplink import Uplink
 
@@ -406,6 +406,19 @@ def _names(spec: LabSpec) -> Iterator[Found]:
             yield problem, ("name", "domain", f"servers.{name}.count")
 
 
+def _discover(spec: LabSpec) -> Iterator[Found]:
+    wanted = spec.networks.provisioning
+    if wanted.discover is Discover.OFF:
+        return
+    path = "networks.provisioning.discover"
+    if wanted.mode is not Provisioning.MANAGED:
+        words = f"nobody could boot from a network whose mode is {wanted.mode}"
+        yield Problem(path, words, hint="make the mode managed"), ("networks.provisioning.mode",)
+    if spec.provisioner is not None:
+        words = "servers are discovered by the lab's own Ironic, and provisioner names another"
+        yield Problem(path, words, hint="leave it out"), ("provisioner",)
+
+
 def _network_boot(spec: LabSpec) -> Iterator[Found]:
     mode = spec.networks.provisioning.mode
     for name, group in spec.servers.items():
@@ -458,6 +471,6 @@ def _storage(spec: LabSpec) -> Iterator[Found]:
 
 _RULES = (
     _overlaps, _room, _places, _addresses, _range, _member_addresses, _member_macs, _doors, _routes, _extra, _groups,
-    _elastic, _firmware, _names, _network_boot, _install, _images, _storage,
+    _elastic, _firmware, _names, _network_boot, _discover, _install, _images, _storage,
     _uplink,
 )  # fmt: skip

@@ -23,6 +23,12 @@ class Provisioning(StrEnum):
     UNMANAGED = "unmanaged"
 
 
+class Discover(StrEnum):
+    OFF = "off"
+    URL = "url"
+    MDNS = "mdns"
+
+
 class BmcAccess(StrEnum):
     DIRECT = "direct"
     ROUTED = "routed"
@@ -106,6 +112,13 @@ class ProvisioningNetwork(Value):
         "The lab's own address on it; without it the 1st of the network.", Change.RECREATE, default=None
     )
     bridge: InterfaceName = setting("Its bridge.", Change.RECREATE, default="provisioning")
+    discover: Discover = setting(
+        "Servers that nobody has described and that boot from this network: `off` leaves them without an answer; with `url` "
+        "or `mdns` they boot the agent, which is told where Ironic is or asks for it by multicast DNS, and become unmanaged "
+        "hosts with what is in them. Needs `mode: managed`.",
+        Change.RECREATE,
+        default=Discover.OFF,
+    )
 
 
 class BmcNetwork(Value):

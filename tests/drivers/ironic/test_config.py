@@ -4,6 +4,7 @@ from ipaddress import IPv4Address
 from pathlib import Path
 
 from rackless.drivers.ironic.config import IronicConfig
+from rackless.spec.networks import Discover
 
 GOLDEN = Path(__file__).parent / "ironic.conf"
 CONFIG = IronicConfig(
@@ -41,3 +42,27 @@ def test_kernel_parameters_reach_the_boot_iso() -> None:
         "kernel_append_params = quiet mitigations=off\n"
         in replace(CONFIG, kernel_params=("quiet", "mitigations=off")).render()
     )
+
+
+def test_servers_that_are_not_known_are_left_alone_unless_it_is_said() -> None:
+    plain, told = CONFIG.render(), replace(CONFIG, discover=Discover.URL).render()
+    assert "auto_discovery" not in plain and "fallback" not in plain
+    parsed = configparser.RawConfigParser()
+    parsed.read_string(told)
+    found = parsed["auto_discovery"]
+    assert (found["enabled"], found["driver"]) == ("True", "redfish")
+    assert parsed["pxe"]["ipxe_fallback_script"] == "discover.ipxe" and "mdns" not in told
+
+
+def test_an_agent_that_nobody_knows_is_told_where_ironic_is_or_asks_for_it() -> None:
+    by_url = replace(CONFIG, discover=Discover.URL).discover_script
+    assert by_url.startswith("#!ipxe\nkernel http://192.0.2.1:6180/discover.kernel ")
+    assert "ipa-inspection-callback-url=https://192.0.2.1:6385/v1/continue_inspection" in by_url
+    asking = replace(CONFIG, discover=Discover.MDNS)
+    assert "ipa-api-url=mdns ipa-lookup-timeout" in asking.discover_script, (
+        "the agent looks for another service to report to"
+    )
+    parsed = configparser.RawConfigParser()
+    parsed.read_string(asking.render())
+    assert parsed["conductor"]["enable_mdns"] == "True" and parsed["mdns"]["interfaces"] == "192.0.2.1"
+    assert parsed["mdns"]["params"] == 'ipa_inspection_callback_url:"https://192.0.2.1:6385/v1/continue_inspection"'

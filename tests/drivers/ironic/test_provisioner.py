@@ -441,3 +441,22 @@ async def test_addresses_of_the_agent_need_virtual_media(api: IronicStandIn) -> 
     async with IronicProvisioner(api.url, "admin", "secret", None, network_boot=True) as ironic:
         result = await ironic.register(replace(HOST, bmc=bmc, network=NETWORK))
     assert isinstance(result, Failed) and "told by virtual media only" in result.message
+
+
+async def test_nodes_that_ironic_made_for_unknown_agents_are_strangers_until_they_are_dismissed(
+    api: IronicStandIn, ironic: IronicProvisioner
+) -> None:
+    api.put(provision_state="enroll", name="ctrl-0")
+    api.inventory = {"interfaces": [{"mac_address": "02:00:00:00:00:09"}]}
+    assert await ironic.strangers() == [], "one with a name is ours"
+    api.put(provision_state="enroll", name=None)
+    (found,) = await ironic.strangers()
+    assert (found.id, found.inventory) == ("node-1", api.inventory)
+    api.inventory = None
+    assert await ironic.strangers() == [], "what is in it is not known yet"
+    await ironic.dismiss(found)
+    assert api.asked == ["DELETE node"] and await ironic.strangers() == []
+    async with IronicProvisioner(api.url, "admin", "secret", None, Guest("lab~")) as guest:
+        api.put(provision_state="enroll", name=None)
+        api.inventory = {}
+        assert await guest.strangers() == [], "in somebody else's Ironic nothing without a name is ours"

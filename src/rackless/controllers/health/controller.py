@@ -17,6 +17,7 @@ from rackless.controllers.health.judging import Health, allowed, judge
 from rackless.controllers.machines.records import KIND as MACHINE
 from rackless.controllers.machines.records import REMEDIATE, Machine, controller_of, read
 from rackless.controllers.machines.selectors import BadSelector, matches
+from rackless.controllers.pausing import is_paused
 from rackless.controllers.runtime.cache import Cache
 from rackless.controllers.runtime.controller import Happened, Result, Wake, own
 from rackless.controllers.runtime.recorder import Recorder
@@ -26,7 +27,6 @@ from rackless.ports.resources import Key, Record, Resources, key_of
 KIND = "MachineHealthCheck"
 STRATEGY = "machine.openshift.io/remediation-strategy"
 POWER_CYCLE = "external-baremetal"
-PAUSED = "cluster.x-k8s.io/paused"
 
 
 @dataclass
@@ -56,7 +56,7 @@ class HealthController:
         return self._all()
 
     async def reconcile(self, key: Key, record: Record | None) -> Result:
-        if record is None or PAUSED in (record["metadata"].get("annotations") or {}):
+        if record is None or is_paused(record):
             return Result()
         spec = record.get("spec") or {}
         try:

@@ -14,6 +14,7 @@ from rackless.controllers.machines import deleting, living
 from rackless.controllers.machines.choosing import Choice, choose, free
 from rackless.controllers.machines.draft import Draft, Seen
 from rackless.controllers.machines.records import HOST, KIND, MACHINE_OF, Machine, consumer_of, read, ready
+from rackless.controllers.pausing import is_paused
 from rackless.controllers.runtime.cache import Cache
 from rackless.controllers.runtime.controller import Result, Wake, own
 from rackless.controllers.runtime.recorder import Recorder, wall_clock
@@ -68,7 +69,7 @@ class MachineController:
         return sorted(found)
 
     async def reconcile(self, key: Key, record: Record | None) -> Result:
-        if record is None:
+        if record is None or is_paused(record):
             return Result()
         machine = read(record)
         seen = Seen(

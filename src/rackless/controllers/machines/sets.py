@@ -12,6 +12,7 @@ from typing import Any
 from rackless.controllers.machines import counting
 from rackless.controllers.machines.records import AUTOSCALE, HOST, KIND, SET, controller_of, ready
 from rackless.controllers.machines.selectors import BadSelector
+from rackless.controllers.pausing import is_paused
 from rackless.controllers.runtime.cache import Cache
 from rackless.controllers.runtime.controller import Happened, Result, Wake, own
 from rackless.controllers.runtime.recorder import Recorder
@@ -84,7 +85,7 @@ class MachineSetController:
                 yield Key(SET, key.namespace, owner["name"])
 
     async def reconcile(self, key: Key, record: Record | None) -> Result:
-        if record is None or record["metadata"].get("deletionTimestamp"):
+        if record is None or is_paused(record) or record["metadata"].get("deletionTimestamp"):
             return Result()  # its Machines are deleted after it, because they are its own
         try:
             wrong = counting.problem(record)

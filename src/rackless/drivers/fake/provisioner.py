@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rackless.ports.clock import Clock
-from rackless.ports.provisioner import Again, ConfigDrive, Done, ErrorKind, Failed, HostAccess, Image, Result
+from rackless.ports.provisioner import Again, ConfigDrive, Done, ErrorKind, Failed, HostAccess, Image, Result, Stranger
 
 SECONDS: Mapping[str, float] = {
     "register": 1,
@@ -86,6 +86,10 @@ class FakeProvisioner:
     """Every piece of work begun, as (host, work), in order."""
     hung: set[str] = field(default_factory=set)
     """Hosts on which nothing comes to an end."""
+    came: list[Stranger] = field(default_factory=list)
+    """Servers that nobody has described and that have booted the agent."""
+    lives: int = 0
+    """How often it has forgotten everything."""
     hard: list[str] = field(default_factory=list)
     """Hosts that were switched without asking their system, in order."""
 
@@ -94,7 +98,7 @@ class FakeProvisioner:
             return Again(1.0, busy=True)
         if host.name not in self.hosts:
             self.hosts[host.name] = _KnownHost(host.uid)
-        return self._work(host, "register", restart) or Done({"id": f"node-{host.uid}"})
+        return self._work(host, "register", restart) or Done({"id": self._id(host)})
 
     async def inspect(self, host: HostAccess, *, restart: bool = False) -> Result:
         self._undo(host, "inspect", restart)
@@ -151,9 +155,19 @@ class FakeProvisioner:
         self.hosts.pop(host.name, None)
         return Done()
 
+    async def strangers(self) -> list[Stranger]:
+        return list(self.came)
+
+    async def dismiss(self, stranger: Stranger) -> None:
+        self.came.remove(stranger)
+
     def forget(self) -> None:
-        """Lose everything, as an engine does whose database was thrown away."""
+        """Lose everything, as an engine does whose database was thrown away: what it hears of again has another name then."""
         self.hosts.clear()
+        self.lives += 1
+
+    def _id(self, host: HostAccess) -> str:
+        return f"node-{host.uid}" + (f"-{self.lives}" if self.lives else "")
 
     def _undo(self, host: HostAccess, work: str, restart: bool) -> None:
         """What is asked for anew is not done yet, unless it is under way."""

@@ -102,6 +102,11 @@ class IronicClient:
         found = await self.call("GET", "/v1/nodes?fields=uuid,name") or {}
         return {node["name"] or node["uuid"]: node["uuid"] for node in found.get("nodes", ())}
 
+    async def unnamed(self) -> list[str]:
+        """Ids of the nodes that Ironic has made itself, for agents it did not know: ours have names."""
+        found = await self.call("GET", "/v1/nodes?provision_state=enroll&fields=uuid,name") or {}
+        return [node["uuid"] for node in found.get("nodes", ()) if not node.get("name")]
+
     async def nodes_with_port(self, mac: str) -> list[str]:
         """Ids of the nodes with a port of this MAC address."""
         found = await self.call("GET", f"/v1/ports?address={quote(mac)}&fields=node_uuid")

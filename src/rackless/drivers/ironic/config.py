@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rackless.ports.ironic import IronicSite
+from rackless.spec.networks import Discover
 
 KERNEL_PARAMS = (
     "nofb",
@@ -25,6 +26,9 @@ KERNEL_PARAMS = (
     "ipa-image-download-connection-retries=2",
 )
 
+KNOWN_WITHIN = 86_400
+"""Seconds for which the agent of a server that nobody has described asks whether somebody has; then it tells its hardware again."""
+
 GRUB_TEMPLATE = """\
 set default=0
 set timeout=0
@@ -35,6 +39,10 @@ menuentry "deploy ramdisk" {
 }
 """
 """The menu of a boot ISO; Ironic fills in the braces. No time is spent on choosing."""
+
+
+DISCOVER = "discover"
+"""The names of what strangers boot begin so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +85,28 @@ class IronicConfig(IronicSite):
         names = ("tmp", "lock", "certificates", "deploy-logs", "images", "master", "tftp", "tftp-master", "iso-master")
         return (self.state, *(self.state / name for name in names), self.http_root)
 
+    @property
+    def reports(self) -> str:
+        """Where an agent tells what it found in a server."""
+        return f"{self.url}/v1/continue_inspection"
+
+    @property
+    def discover_script(self) -> str:
+        """What a server boots that Ironic has no script for: the agent, which tells what is in it, and then waits to be known."""
+        asks = self.discover is Discover.MDNS  # then Ironic's answer also tells where reports go
+        told = (
+            ("ipa-api-url=mdns",)
+            if asks
+            else (f"ipa-api-url={self.url}", f"ipa-inspection-callback-url={self.reports}")
+        )
+        params = (*self.kernel_params, *told, f"ipa-lookup-timeout={KNOWN_WITHIN}", "BOOTIF=${mac}")
+        return (
+            "#!ipxe\n"
+            f"kernel {self.http_url}/{DISCOVER}.kernel {' '.join(params)} initrd={DISCOVER}.initramfs || goto failed\n"
+            f"initrd --name {DISCOVER}.initramfs {self.http_url}/{DISCOVER}.initramfs || goto failed\n"
+            "boot\n:failed\nprompt --timeout 30000\nreboot\n"
+        )
+
     def render(self) -> str:
         sections = _sections(self)
         return "\n".join(
@@ -86,6 +116,19 @@ class IronicConfig(IronicSite):
 
 
 def _sections(config: IronicConfig) -> dict[str, dict[str, object]]:
+    sections = _settled(config)
+    if config.discover is not Discover.OFF:
+        # the driver is a placeholder: whoever describes the server says how its BMC is reached
+        sections["auto_discovery"] = {"enabled": True, "driver": "redfish"}
+        sections["pxe"]["ipxe_fallback_script"] = f"{DISCOVER}.ipxe"
+    if config.discover is Discover.MDNS:
+        sections["conductor"]["enable_mdns"] = True
+        params = f'ipa_inspection_callback_url:"{config.reports}"'
+        sections["mdns"] = {"interfaces": config.address, "params": params}
+    return sections
+
+
+def _settled(config: IronicConfig) -> dict[str, dict[str, object]]:
     state = config.state
     params = " ".join(config.kernel_params)
     allowed = sorted({str(path.parent) for path in (config.kernel, config.ramdisk, config.esp)} | {str(state)})

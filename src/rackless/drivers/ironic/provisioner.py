@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -40,6 +41,7 @@ from rackless.ports.provisioner import (
     HostAccess,
     Image,
     Result,
+    Stranger,
 )
 
 _PACE, SLOWEST = 8.0, 15.0
@@ -264,6 +266,20 @@ class IronicProvisioner:
                 await self._ironic.maintain(node["uuid"], "the host is being deleted")
         await self._ironic.delete_node(node["uuid"])
         return Done()
+
+    async def strangers(self) -> list[Stranger]:
+        """Not in somebody else's Ironic: what has no name there is not ours."""
+        if self._guest is not None:
+            return []
+        try:
+            found = [(node, await self._ironic.inventory(node)) for node in await self._ironic.unnamed()]
+        except (Busy, IronicUnreachable, IronicRefused):
+            return []
+        return [Stranger(node, told.get("inventory", told)) for node, told in found if told is not None]
+
+    async def dismiss(self, stranger: Stranger) -> None:
+        with suppress(Busy, IronicUnreachable, IronicRefused):
+            await self._ironic.delete_node(stranger.id)
 
     async def forget_all(self) -> list[str]:
         """Delete all nodes of ours from an Ironic that is not our own; their servers are not touched."""

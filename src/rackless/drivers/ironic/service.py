@@ -12,10 +12,11 @@ from contextlib import closing, suppress
 from pathlib import Path
 
 from rackless.drivers.ironic.client import IronicClient, IronicUnreachable
-from rackless.drivers.ironic.config import GRUB_TEMPLATE, IronicConfig
+from rackless.drivers.ironic.config import DISCOVER, GRUB_TEMPLATE, IronicConfig
 from rackless.drivers.ironic.environment import EMPTY_DATABASE
 from rackless.errors import CommandFailed, GaveUp
 from rackless.ports.process import Child, Processes
+from rackless.spec.networks import Discover
 
 SHIM = Path(__file__).parent / "shim"
 _MAGIC = b"SQLite format 3\0"
@@ -90,6 +91,12 @@ class IronicService:
         _write_private(config.htpasswd, f"{config.username}:{hashed.stdout.strip()}\n")
         _write_private(config.conf, config.render())
         config.grub_template.write_text(GRUB_TEMPLATE)
+        if config.discover is not Discover.OFF:
+            (config.http_root / f"{DISCOVER}.ipxe").write_text(config.discover_script)
+            for ending, path in (("kernel", config.kernel), ("initramfs", config.ramdisk)):
+                link = config.http_root / f"{DISCOVER}.{ending}"
+                link.unlink(missing_ok=True)
+                link.symlink_to(path)
 
     async def _ensure_schema(self) -> None:
         """The database as this Ironic wants it; `schema` says which one it was made for."""
