@@ -98,7 +98,10 @@ def test_a_call_that_was_refused_is_told_with_its_code(tmp_path: Path) -> None:
 
 def test_only_the_last_start_of_a_server_counts(tmp_path: Path) -> None:
     log = tmp_path / "console.log"
-    lost = "WARNING [-] Error detected while attempting to perform lookup with https://h:6385, retrying. Error: x (Caused by e('[Errno 111] no'))"
+    lost = (
+        "Error detected while attempting to perform lookup with https://h:6385, retrying. "
+        "Error: x (Caused by e('[Errno 111] no'))"
+    )
     log.write_text(f"{FIRMWARE}{KERNEL}{lost}\n")
     assert read_complaint(log) == "the agent says: no way to https://h:6385: [Errno 111] no"
     log.write_text(f"{FIRMWARE}{KERNEL}{lost}\n{FIRMWARE}{KERNEL}")
