@@ -41,7 +41,7 @@ PATTERNS: tuple[ErrorPattern, ...] = (
     ErrorPattern("host/image-permission", Depth.HYPERVISOR, r"Could not open '(?P<file>[^']+)': Permission denied",
         "{host} does not start: its emulator may not read {file}",
         "the servers run as a user of their own, who must be able to read the file and to enter every folder above it "
-        "(`namei -l {file}`), " + _RETRY, Cure.RETRY_HOST),
+        "(`namei -l {file}`), " + _RETRY, Cure.RETRY_HOST, "QEMU's own words; not seen through libvirt and a BMC"),
     ErrorPattern("host/image-confined", Depth.HYPERVISOR,
         r"(apparmor=\"DENIED\"|avc:  denied)(?=[^\n]*(qemu|libvirt))",
         "{host} does not start: this computer's security module (AppArmor or SELinux) denies its emulator a file",
@@ -50,7 +50,8 @@ PATTERNS: tuple[ErrorPattern, ...] = (
     ErrorPattern("host/bmc-locked", Depth.BMC, r"the BMC does not let us in(?=.*the BMC has locked the account)",
         "the BMC of {host} has locked the account after wrong passwords",
         "correct the password in the Secret that the host's record names, and wait until the BMC unlocks the account, or unlock "
-        "it (`Locked: false` on the account by another administrator), " + _RETRY, Cure.RETRY_HOST),
+        "it (`Locked: false` on the account by another administrator), " + _RETRY, Cure.RETRY_HOST,
+        "on what the lab's own BMCs would tell; none was locked in a lab, and others do not tell"),
     ErrorPattern("host/bmc-login", Depth.BMC, r"the BMC does not let us in",
         "the BMC of {host} does not take the user name and password in its record",
         "compare them with the BMC's own (they are in the Secret that the host's record names), " + _RETRY
@@ -76,7 +77,7 @@ PATTERNS: tuple[ErrorPattern, ...] = (
         r"could not take in the image that the server is to boot from(?=.*(it took too long|[Tt]imed? ?out))",
         "the BMC of {host} gave up fetching the boot image: its server, or the way there, is too slow",
         "fetch the image yourself from inside the lab and look at the rate (`rackless exec -- curl -o /dev/null URL`), " + _RETRY,
-        Cure.RETRY_HOST),
+        Cure.RETRY_HOST, "written from the words of our own BMCs"),
     ErrorPattern("host/media-refused", Depth.BMC, r"could not take in the image that the server is to boot from",
         "the BMC of {host} could not fetch or mount the boot image",
         "the BMC fetches it itself: it must reach the image's address, and have a free drive", Cure.RETRY_HOST),
@@ -145,7 +146,7 @@ PATTERNS: tuple[ErrorPattern, ...] = (
     ErrorPattern("host/agent-token", Depth.HOST, r"the agent last called heartbeat [^;]*and was refused with (?P<code>4\d\d)",
         "Ironic refuses the token of the agent on {host} ({code}): it is of an earlier start, or another machine calls in its name",
         "restart the server: it gets a new token with its boot image. Two machines with one MAC look the same",
-        Cure.RESTART_SERVER),
+        Cure.RESTART_SERVER, "written from the form of Ironic's log; no token was refused"),
     ErrorPattern("host/agent-silent", Depth.HOST, r"a kernel started; the agent never called",
         "{host} booted a kernel, and its agent never called Ironic",
         "it has no address, no route to Ironic, or a wrong clock or certificate. " + _CONSOLE, Cure.RESTART_SERVER),
