@@ -1,6 +1,6 @@
 """Faults planted in real programs, one at a time: `rackless why` finds that one first, and nothing where nothing is wrong.
 
-No server is switched on in these labs, so they cost little. `tests/diagnosis/data` is what such runs wrote.
+No server is needed in these labs, so they cost little. `tests/diagnosis/data` is what such runs wrote.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import pytest
 
 from rackless.diagnosis import bootstrap_evidence
 from rackless.diagnosis.bootstrap_evidence import BootstrapEvidence
-from rackless.diagnosis.evidence import read_agent, read_complaint, read_console
+from rackless.diagnosis.evidence import read_complaint, read_console
 from rackless.diagnosis.remedy import read_tried
 from rackless.diagnosis.rule import explain
 from rackless.diagnosis.rules import bootstrap
@@ -251,9 +251,7 @@ def test_a_second_dhcp_server_is_seen_in_a_lab_and_gone_when_it_is(host: Pretend
     await_rules(host)
 
 
-def test_with_auto_a_host_is_tried_again_by_the_lab_once_and_ironic_says_what_it_thinks_of_a_wrong_token(
-    host: PretendHost,
-) -> None:
+def test_with_auto_a_host_is_tried_again_by_the_lab_itself_and_once(host: PretendHost) -> None:
     begin(host, "remediation: auto\n")
     with obstacle(host, "reject with tcp reset"):
         done = host.rackless("up", "--until", "hosts", check=False, timeout=UP)
@@ -265,22 +263,5 @@ def test_with_auto_a_host_is_tried_again_by_the_lab_once_and_ironic_says_what_it
         time.sleep(90)  # three looks of the lab's
         tried = read_tried(log.read_text())
         assert [(one.remedy.cure, one.remedy.name, one.by) for one in tried] == [("retry-host", "node-0", "lab")]
-    codes = [
-        json.loads(line).get("event", {}).get("code") for line in host.rackless("events", "--json").stdout.splitlines()
-    ]
-    assert codes.count("remedy-applied") <= 1
-
-    ironic = (host.folder / "state/lab/logs/ironic.log").read_text()
-    node = re.findall(r"/v1/nodes/([0-9a-f-]{36})", ironic)[-1]
-    url = re.findall(r"https://[\d.]+:6385", (host.folder / "state/lab/ironic/ironic.conf").read_text())[0]
-    body = json.dumps(
-        {"callback_url": "https://192.168.111.20:9999", "agent_version": "13.0.0", "agent_token": "wrong"}
-    )
-    host.rackless("exec", "--", "curl", "-sk", "-X", "POST", f"{url}/v1/heartbeat/{node}", "-H", "Content-Type: application/json",
-                  "-H", "X-OpenStack-Ironic-API-Version: 1.68", "-d", body)  # fmt: skip
-    written = (host.folder / "state/lab/logs/ironic.log").read_text()
-    calls = [line for line in written.splitlines() if "/v1/heartbeat/" in line]
-    caller = re.findall(r"(\S+) - POST /v1/heartbeat", calls[-1])[0]
-    said = read_agent(host.folder / "state/lab/logs/ironic.log", [caller])
-    assert said is not None and "and was refused with 4" in said, calls
-    assert "Invalid or missing agent_token received" in written
+    told = host.rackless("events", "--json").stdout
+    assert told.count('"remedy-applied"') == 1 and '"by": "lab"' in told
