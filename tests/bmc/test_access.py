@@ -168,8 +168,14 @@ async def test_accounts_lock_when_the_service_is_told_to(rack: Rack) -> None:
     assert (await rack.ask("GET", SYSTEM, as_=VIEWER))[0] == 401
     uri = f"{service}/Accounts/3"
     assert (await rack.get(uri))["Locked"] is True
+    servers = [bmc.server for bmc in rack.fleet.observe()]
+    assert any(rack.fleet.is_locked(server, "viewer") for server in servers)
+    assert not any(rack.fleet.is_locked(server, "admin") for server in servers) and not rack.fleet.is_locked(
+        "none", "viewer"
+    )
     assert (await rack.ask("PATCH", uri, {"Locked": True}))[0] == 400
     assert (await rack.ask("PATCH", uri, {"Locked": False}))[0] == 200
+    assert not any(rack.fleet.is_locked(server, "viewer") for server in servers)
     assert (await rack.ask("GET", SYSTEM, as_=VIEWER))[0] == 200
     assert (await rack.ask("PATCH", service, {"AccountLockoutThreshold": 2}, as_=OPERATOR))[0] == 403
     wrong = {"AccountLockoutDuration": 10, "AccountLockoutCounterResetAfter": 11}

@@ -2,7 +2,15 @@ from pathlib import Path
 
 import pytest
 
-from rackless.diagnosis.evidence import BootChain, read_agent, read_console, read_kernel, read_lease
+from rackless.diagnosis.evidence import (
+    BootChain,
+    read_agent,
+    read_complaint,
+    read_console,
+    read_kernel,
+    read_lease,
+    read_start,
+)
 from rackless.lab.network_boot import Answered
 
 
@@ -78,3 +86,26 @@ def test_the_agents_last_call_is_found_by_its_address(tmp_path: Path) -> None:
     assert read_agent(log, ["192.168.111.20", "172.22.0.20"]) == "heartbeat at 04:01:01"
     assert read_agent(log, ["172.22.0.21"]) == "lookup at 04:01:06"
     assert read_agent(log, ["172.22.0.1"]) is None
+
+
+def test_a_call_that_was_refused_is_told_with_its_code(tmp_path: Path) -> None:
+    log = tmp_path / "ironic.log"
+    log.write_text(IRONIC.replace("POST /v1/heartbeat/0e2a - 202", "POST /v1/heartbeat/0e2a - 400"))
+    assert read_agent(log, ["172.22.0.20"]) == "heartbeat at 04:01:01, and was refused with 400"
+    chain = BootChain("on", None, None, [], [], kernel=True, complaint="the agent says: no", locked=True)
+    assert "the agent never called; the agent says: no; the BMC has locked the account" in chain.describe()
+
+
+def test_only_the_last_start_of_a_server_counts(tmp_path: Path) -> None:
+    log = tmp_path / "console.log"
+    lost = (
+        "Error detected while attempting to perform lookup with https://h:6385, retrying. "
+        "Error: x (Caused by e('[Errno 111] no'))"
+    )
+    log.write_text(f"{FIRMWARE}{KERNEL}{lost}\n")
+    assert read_complaint(log) == "the agent says: no way to https://h:6385: [Errno 111] no"
+    log.write_text(f"{FIRMWARE}{KERNEL}{lost}\n{FIRMWARE}{KERNEL}")
+    assert read_complaint(log) == "" and read_start(log)[-1] == "[    2.1] deploy started"
+    log.write_text(f"{FIRMWARE}{KERNEL}[ 3.0] Initramfs unpacking failed: write error\n{lost}\n")
+    assert read_complaint(log) == "the kernel says: Initramfs unpacking failed: write error"
+    assert read_complaint(tmp_path / "none") == "" and read_start(tmp_path / "none") == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -10,9 +11,10 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
 
+from rackless.codec import decode
 from rackless.controllers.nodes.judging import BOOTSTRAPPERS_OF_ONE, CLIENT, SERVING
-from rackless.diagnosis.evidence import BootChain, read_console
-from rackless.diagnosis.lab_evidence import LabEvidence
+from rackless.diagnosis.evidence import BootChain, read_agent, read_complaint, read_console, read_start
+from rackless.diagnosis.lab_evidence import LabEvidence, NameAnswer, Processors, Surroundings
 from rackless.diagnosis.lab_rules import LAB_RULES
 from rackless.diagnosis.rule import explain
 from rackless.diagnosis.rules.provisioning import PATTERNS
@@ -84,6 +86,7 @@ def boot(**more: Any) -> str:
     return in_our_words("timeout reached while inspecting the node") + "\n" + BootChain(**seen).describe()
 
 
+QEMU_PERMISSION = (DATA / "qemu-permission.txt").read_text().strip()
 UNABLE = (
     "Redfish connection failed for node x: Unable to connect to https://192.168.112.20/redfish/v1/. Error: "
     "HTTPSConnectionPool(host='192.168.112.20', port=443): Max retries exceeded with url: /redfish/v1/ (Caused by {})"
@@ -99,6 +102,38 @@ def planted(name: str, mac: str) -> Answered:
 def firmware(name: str) -> list[str]:
     """The last lines of a console, recorded there too."""
     return read_console(DATA / f"console-{name}.log")
+
+
+def agent(name: str) -> str:
+    """A host whose agent wrote this on its console, recorded by `tests/real/planting_agent.py`."""
+    log = DATA / f"console-agent-{name}.log"
+    return boot(kernel=True, leased="192.0.2.9", console=read_console(log), complaint=read_complaint(log))
+
+
+def around(name: str) -> LabEvidence:
+    """What a look at the surroundings wrote, recorded by `tests/real/planting_names.py`."""
+    told = json.loads((DATA / f"surroundings-{name}.json").read_text())
+    names = tuple(decode(NameAnswer, one) for one in told["names"])
+    dhcp = {network: tuple(servers) for network, servers in told["dhcp"].items()}
+    own = {"cluster": "192.0.2.1"}
+    return replace(WELL, surroundings=Surroundings(names, dhcp, own), processors=Processors(2, 6, told["waiting"]))
+
+
+def absent(name: str, console: str) -> LabEvidence:
+    """A node that was installed, is on, and does not come up; its console was recorded by `tests/real/planting_node.py`."""
+    servers = tuple(replace(one, node=None) if one.name == name else one for one in STATUS.servers)
+    nodes = [one for one in WELL.nodes if one["metadata"]["name"] != name]  # type: ignore[index]
+    lines = {f"console/{name}": read_start(DATA / f"console-{console}.log")}
+    return replace(WELL, status=replace(STATUS, servers=servers), nodes=nodes, logs=lines)
+
+
+def journal(name: str, file: str, **status: Any) -> LabEvidence:
+    """A cluster that is not well, and what one of its nodes wrote, recorded there too."""
+    lines = {f"journal/{name}": (DATA / f"{file}.log").read_text().splitlines()}
+    return replace(WELL, status=replace(STATUS, **status), logs=lines)
+
+
+LATE = etcd("ctrl-1", problem="no answer in time")
 
 
 def asked_by(server: str, user: str | None = None, signer: str = SERVING, subject: str | None = None) -> Record:
@@ -174,6 +209,43 @@ PLANTED: dict[str, LabEvidence] = {
     "host/not-bootable": host_error(boot(console=firmware("uefi-bios-image"))),
     "host/dhcp-not-asked": host_error(boot(boot=Answered(asked=False, offered=None, sent=()))),
     "host/no-kernel": host_error(boot()),
+    "host/image-permission": host_error(
+        in_our_words(f"HTTP POST https://b/redfish/v1/Systems/1 returned code 500. {QEMU_PERMISSION}")
+    ),
+    "host/image-confined": host_error(
+        'audit: apparmor="DENIED" operation="open" profile="libvirt-1" comm="qemu-system-x86"'
+    ),
+    "host/bmc-locked": host_error(
+        in_our_words("HTTP GET https://b/redfish/v1/Systems/1 returned code 401")
+        + "\n"
+        + BootChain("off", None, None, [], [], locked=True).describe(),
+        "registration error",
+    ),
+    "host/media-slow": host_error(in_our_words("Virtual media mount failed: http://x/boot.iso: it took too long")),
+    "host/memory": host_error(
+        boot(kernel=True, console=firmware("memory"), complaint=read_complaint(DATA / "console-memory.log"))
+    ),
+    "host/agent-address": host_error(agent("address")),
+    "host/agent-certificate": host_error(agent("certificate")),
+    "host/agent-clock": host_error(agent("clock")),
+    "host/agent-token": host_error(boot(kernel=True, agent=read_agent(DATA / "ironic-token.log", ["192.0.2.20"]))),
+    "lab/no-cpu": replace(around("names-well"), hosts=host_error(boot(kernel=True)).hosts),
+    "lab/cpu-stolen": replace(
+        WELL, hosts=host_error(boot(kernel=True)).hosts, processors=Processors(2, 6, 0.9, stolen=0.4)
+    ),
+    "network/two-dhcp": around("two-dhcp"),
+    "names/silent": around("names-silent"),
+    "names/another-answers": around("names-another"),
+    "names/missing": around("names-missing"),
+    "names/wrong": around("names-wrong"),
+    "names/reverse": around("names-reverse"),
+    "node/ignition-fetch": absent("ctrl-1", "ignition-missing"),
+    "node/ignition-failed": absent("ctrl-1", "ignition-invalid"),
+    "cluster/vrrp-clash": journal("ctrl-0", "keepalived-vrid-clash", vip=vip()),
+    "cluster/etcd-clock": journal("ctrl-0", "etcd-clock", etcd=LATE),
+    "cluster/etcd-disk-slow": journal("ctrl-1", "etcd-disk-slow", etcd=LATE),
+    "cluster/etcd-member-slow": journal("ctrl-1", "etcd-member-slow", etcd=LATE),
+    "cluster/localhost-v6": journal("ctrl-1", "journal-localhost-v6", vip=vip("ctrl-1", ready=False)),
     "host/agent-silent": host_error(boot(kernel=True, leased="192.0.2.9")),
     "host/agent-lost": host_error(boot(kernel=True, agent="heartbeat at 10:00:00")),
     "host/error": host_error("something nobody has heard of"),
@@ -181,8 +253,68 @@ PLANTED: dict[str, LabEvidence] = {
 """Each fault alone, as the parts of a lab write it down."""
 
 
+FOLLOWS = {
+    # a host that was not heard of in time, and why this computer could not let it speak
+    "lab/no-cpu": ("host/agent-silent",),
+    "lab/cpu-stolen": ("host/agent-silent",),
+}
+"""What is told after a cause, because it is how it was noticed."""
+
+
 def test_a_lab_that_is_well_has_no_cause() -> None:
     assert explain(LAB_RULES, WELL) == []
+    for file in ("names-well", "one-dhcp"):
+        assert explain(LAB_RULES, around(file)) == [], "a busy computer on which nothing failed"
+    for file in ("etcd-well", "keepalived-well"):
+        assert explain(LAB_RULES, journal("ctrl-0", file)) == []
+
+
+@pytest.mark.parametrize("file", ["etcd-disk-slow", "etcd-member-slow", "etcd-clock", "keepalived-vrid-clash"])
+def test_a_slow_cluster_that_is_well_has_no_cause_whatever_its_journals_say(file: str) -> None:
+    assert explain(LAB_RULES, journal("ctrl-0", file)) == []
+
+
+def test_a_line_or_two_of_a_slow_disk_are_no_cause() -> None:
+    seen = PLANTED["cluster/etcd-disk-slow"]
+    slow = [line for line in seen.logs["journal/ctrl-1"] if "sync duration" in line]
+    few = replace(seen, logs={"journal/ctrl-1": slow[:2]})
+    assert [one.rule for one in explain(LAB_RULES, few)] == ["cluster/etcd-member"]
+
+
+def test_the_journal_of_a_node_that_is_well_is_not_accused_for_anothers() -> None:
+    """Every cause beside every other's evidence: two faults at once are two causes, and no third."""
+    logs = {
+        f"journal/n{n}": PLANTED[rule].logs["journal/ctrl-1"]
+        for n, rule in enumerate(("cluster/etcd-disk-slow", "cluster/etcd-member-slow"))
+    }
+    found = explain(LAB_RULES, replace(WELL, status=replace(STATUS, etcd=LATE), logs=logs))
+    assert [one.rule for one in found] == ["cluster/etcd-disk-slow", "cluster/etcd-member-slow"]
+
+
+@pytest.mark.parametrize(
+    ("rule", "words"),
+    [
+        ("node/ignition-fetch", "could not fetch /etc/motd from http://127.0.0.1:18099/motd: Not Found"),
+        ("node/ignition-failed", "failed in its stage fetch: error at line 0 col 0: unexpected end of JSON input"),
+        ("cluster/vrrp-clash", "virtual router id 77: its adverts do not carry 192.0.2.5"),
+        ("cluster/etcd-clock", "sees another member 1h0m0."),
+        ("cluster/etcd-disk-slow", "the disk under etcd on ctrl-1 is too slow: a sync took 1.3"),
+        ("host/agent-address", "calls https://127.0.0.1:16385, and Ironic is not there: [Errno 111] Connection refused"),
+        ("network/two-dhcp", "on the network cluster: 192.0.2.99"),
+        ("names/wrong", "api.lab.test leads to 192.0.2.77, and should lead to 192.0.2.5"),
+        ("names/reverse", "192.0.2.20 is said to be other.lab.test, and is node-0.lab.test"),
+        ("host/image-permission", "may not read /var/lib/rackless/lab/disks/disk.qcow2"),
+    ],
+)  # fmt: skip
+def test_the_sentence_names_what_a_person_must_look_for(rule: str, words: str) -> None:
+    assert words in explain(LAB_RULES, PLANTED[rule])[0].cause.message
+
+
+def test_ignition_that_nobody_answers_and_an_agent_before_another_server_are_told_too() -> None:
+    (found,) = explain(LAB_RULES, absent("ctrl-1", "ignition-refused"))
+    assert found.rule == "node/ignition-fetch" and "connect: connection refused" in found.cause.message
+    (found,) = explain(LAB_RULES, host_error(agent("not-ironic")))
+    assert found.rule == "host/agent-address" and found.cause.message.endswith("Error 404")
     young = replace(STATUS, reached="lab", etcd=etcd(*NAMES), vip=vip(), servers=off("ctrl-0").servers)
     assert explain(LAB_RULES, LabEvidence("lab", "running", young)) == [], "what is not made yet is not missing"
 
@@ -190,8 +322,8 @@ def test_a_lab_that_is_well_has_no_cause() -> None:
 @pytest.mark.parametrize("name", sorted(rule.name for rule in LAB_RULES))
 def test_a_fault_alone_leads_to_its_rule_and_to_no_other(name: str) -> None:
     found = explain(LAB_RULES, PLANTED[name])
-    assert [one.rule for one in found] == [name]
-    (one,) = found
+    assert [one.rule for one in found] == [name, *FOLLOWS.get(name, ())]
+    one = found[0]
     assert one.cause.evidence and one.cause.remedy and "{" not in one.cause.message + one.cause.remedy
     assert one.as_json()["rule"] == name and one.as_json()["evidence"][0]["source"]
 

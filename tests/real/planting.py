@@ -28,7 +28,10 @@ ADDRESS = "192.0.2.20"
 _CONFIGURATION = "port=0\ninterface=served\nbind-dynamic\nuser=root\npid-file=\nlog-facility=-\nno-ping\n"
 _WITHIN = 20.0
 _BOOT_WITHIN = 180.0
+_KEPT = 6000
+"""Letters of a console."""
 _OVMF = Path("/usr/share/OVMF")
+CACHE = Path("/var/cache/rackless")
 
 
 def _frame(message: int, mac: str, address: str = "") -> bytes:
@@ -149,6 +152,34 @@ def plant_firmware(folder: Path) -> None:
         _boot(scratch, uefi, folder / "console-bios-uefi-image.log", (), "No bootable device")
 
 
+def plant_memory(folder: Path) -> None:
+    """The agent's own system in a server that is too small for it."""
+    image = max((CACHE / "images/entries").glob("deploy-*/deploy.kernel"), key=lambda path: path.stat().st_mtime)
+    with tempfile.TemporaryDirectory() as name:
+        booted = (
+            "-kernel",
+            str(image),
+            "-initrd",
+            str(image.with_suffix(".initramfs")),
+            "-append",
+            "console=ttyS0 panic=0",
+        )
+        _boot(Path(name), None, folder / "console-memory.log", booted, "devices settled", memory=192)
+
+
+def plant_permission(folder: Path) -> None:
+    """An emulator that runs as a user of its own, and a disk that only root may read."""
+    with tempfile.TemporaryDirectory() as name:
+        Path(name).chmod(0o755)
+        disk = Path(name) / "disk.qcow2"
+        subprocess.run(["qemu-img", "create", "-q", "-f", "qcow2", disk, "1M"], check=True)
+        disk.chmod(0o600)
+        argv = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "qemu-system-x86_64", "-accel", "tcg", "-display",
+                "none", "-net", "none", "-drive", f"file={disk},format=qcow2"]  # fmt: skip
+        done = subprocess.run(argv, capture_output=True, text=True, timeout=_BOOT_WITHIN)
+        (folder / "qemu-permission.txt").write_text(done.stderr.replace(name, "/var/lib/rackless/lab/disks"))
+
+
 def _ovmf(scratch: Path, code: str, variables: str) -> tuple[str, ...]:
     kept = scratch / variables
     shutil.copy(_OVMF / variables, kept)
@@ -158,18 +189,22 @@ def _ovmf(scratch: Path, code: str, variables: str) -> tuple[str, ...]:
     )
 
 
-def _boot(scratch: Path, iso: Path, target: Path, firmware: Sequence[str], words: str) -> None:
+def _boot(
+    scratch: Path, iso: Path | None, target: Path, firmware: Sequence[str], words: str, memory: int = 256
+) -> None:
     console = scratch / "console"
     console.unlink(missing_ok=True)
-    argv = ["qemu-system-x86_64", "-accel", "tcg", "-M", "q35", "-m", "256", "-display", "none", "-net", "none"]
+    argv = ["qemu-system-x86_64", "-accel", "tcg", "-M", "q35", "-m", str(memory), "-display", "none", "-net", "none"]
     bios = () if firmware else ("-machine", "graphics=off")  # then SeaBIOS speaks on the serial port
-    server = subprocess.Popen([*argv, *firmware, *bios, "-serial", f"file:{console}", "-cdrom", str(iso)])
+    server = subprocess.Popen(
+        [*argv, *firmware, *bios, "-serial", f"file:{console}", *(("-cdrom", str(iso)) if iso else ())]
+    )
     try:
         _await(lambda: words in _said(console), f"the firmware to say {words!r}", _BOOT_WITHIN)
     finally:
         server.terminate()
         server.wait()
-        target.write_text(console.read_bytes().decode(errors="replace")[-4000:])
+        target.write_text(console.read_bytes().decode(errors="replace")[-_KEPT:])
 
 
 def _said(console: Path) -> str:
@@ -182,6 +217,8 @@ def record(folder: Path) -> None:
     inside = ["unshare", "--net", sys.executable, "-m", "tests.real.planting", "--dhcp", str(folder)]
     subprocess.run(inside, check=True, cwd=Path(__file__).parents[2])
     plant_firmware(folder)
+    plant_memory(folder)
+    plant_permission(folder)
 
 
 if __name__ == "__main__":

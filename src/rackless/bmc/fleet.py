@@ -213,6 +213,10 @@ class Fleet:
     def observe(self) -> list[BmcState]:
         return [_observe(chassis) for chassis in self._chassis.values()]
 
+    def is_locked(self, server: str, username: str) -> bool:
+        """Whether the account is locked for now, after wrong passwords."""
+        return server in self._chassis and self._accounts_of(self._chassis[server]).is_locked(username)
+
     def chassis(self, server: str) -> Chassis:
         return self._chassis[server]
 

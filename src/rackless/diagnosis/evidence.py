@@ -21,10 +21,19 @@ _FIRMWARE = re.compile(r"BdsDxe: |SeaBIOS|iPXE \d|SYSLINUX|>>Start ")
 _KERNEL = "Linux version"
 _CALL = re.compile(
     r"(?m)^\S+ (?P<time>[\d:]{8})\S* .* (?P<client>\S+) - (?:GET|POST) /v1/(?P<call>lookup|heartbeat|continue_inspection)"
+    r"(?:\S* - (?P<status>\d{3})\b)?"
 )
+_LOOKUP = re.compile(
+    r"perform lookup with (?P<url>[^\s,]+), retrying\. Error: .*?\(Caused by (?P<why>.{1,400}?)\)+(?:: requests|$)"
+)
+_MEMORY = re.compile(r"Initramfs unpacking failed: [^\r\n;]{1,80}|Out of memory: Killed process [^\r\n;]{1,80}")
+_NOT_IRONIC = re.compile(r"Failed looking up node with addresses \S+ at (?P<url>\S+): (?P<why>Error \d+)")
+"""The agent's words where it cannot reach Ironic, and where somebody else answers."""
+REFUSED = "and was refused with"
 _TAIL = 16384
 _LONG_TAIL = 4 << 20
 LINES = 4
+_LONGEST = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +50,10 @@ class BootChain:
     """Whether a kernel has spoken on the console since the firmware last did."""
     agent: str | None = None
     """The last call of the agent to Ironic, if it ever called."""
+    complaint: str = ""
+    """What the kernel says of its memory on the console, or the agent of its calls to Ironic, when they go wrong."""
+    locked: bool = False
+    """Whether the server's BMC has locked the account that we use."""
 
     def describe(self) -> str:
         parts = [
@@ -50,6 +63,8 @@ class BootChain:
             f"fetched {', '.join(self.fetched)}" if self.fetched else "no file fetched",
             "a kernel started" if self.kernel else "no kernel on the console",
             f"the agent last called {self.agent}" if self.agent else "the agent never called",
+            *([self.complaint] if self.complaint else []),
+            *(["the BMC has locked the account"] if self.locked else []),
         ]
         seen = "; ".join(parts)
         if not self.console:
@@ -77,6 +92,13 @@ def read_console(path: Path, lines: int = LINES) -> list[str]:
     return [line[:200] for line in cleaned if line][-lines:]
 
 
+def read_start(path: Path, lines: int = 200) -> list[str]:
+    """The last lines since the firmware last spoke, as a person reads them."""
+    text = _FIRMWARE.split(_tail(path, _LONG_TAIL))[-1]
+    cleaned = (_TOKEN.sub(r"\1…", _ESCAPES.sub("", line)).strip() for line in re.split(r"[\r\n]+", text))
+    return [line[:_LONGEST] for line in cleaned if line][-lines:]
+
+
 def read_kernel(path: Path) -> bool:
     """Whether the last to start on this console was a kernel, and not firmware or a boot loader."""
     return _KERNEL in _FIRMWARE.split(_tail(path, _LONG_TAIL))[-1]
@@ -88,7 +110,27 @@ def read_agent(log: Path, addresses: Collection[str]) -> str | None:
     for call in _CALL.finditer(_tail(log, _LONG_TAIL)):
         if call["client"] in addresses:
             last = f"{call['call'].replace('_', ' ')} at {call['time']}"
+            if (call["status"] or "200")[0] == "4":
+                last += f", {REFUSED} {call['status']}"
     return last
+
+
+def read_complaint(path: Path) -> str:
+    """Of the last start: what the kernel said of its memory, or the agent of its calls to Ironic: at which address, and why not."""
+    text = _FIRMWARE.split(_tail(path, _LONG_TAIL))[-1]
+    if memory := _MEMORY.search(text):
+        return f"the kernel says: {memory[0]}"
+    for line in reversed(text.splitlines()):
+        if found := _LOOKUP.search(line) or _NOT_IRONIC.search(line):
+            return f"the agent says: no way to {found['url']}: {_plain(found['why'])}"
+    return ""
+
+
+def _plain(why: str) -> str:
+    """The last of nested errors, without the calls around it."""
+    return re.sub(
+        r"""^.*?(?=certificate verify failed|\[Errno|Failed to resolve|Error \d)| *\(_ssl\.c.*$|[\"')]+$""", "", why
+    )
 
 
 def _tail(path: Path, size: int) -> str:

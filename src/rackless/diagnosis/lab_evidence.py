@@ -2,12 +2,53 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from rackless.events import count
 from rackless.protocol.messages import LabStatus, Record
 from rackless.run.parts import Part
+
+CONSOLE, JOURNAL = "console/", "journal/"
+"""Before a server's name: where its log comes from."""
+
+
+@dataclass(frozen=True, slots=True)
+class NameAnswer:
+    """What the lab's DNS says of a name, or of an address when it is asked backwards."""
+
+    question: str
+    wanted: tuple[str, ...]
+    """Empty where any answer will do."""
+    found: tuple[str, ...] = ()
+    problem: str = ""
+    """Why there was no answer at all."""
+    server: str = ""
+    """Who was asked."""
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What was seen on the lab's networks: asked there, and nothing left behind."""
+
+    names: tuple[NameAnswer, ...] = ()
+    dhcp: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """By network, the addresses of those who offered a lease to a stranger."""
+    dhcp_own: Mapping[str, str] = field(default_factory=dict)
+    """By network, the address of who is to answer there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Processors:
+    """How busy this computer is, over minutes: shares from 0 to 1."""
+
+    cpus: int
+    promised: int
+    """Of servers that run."""
+    waiting: float
+    """Of the last five minutes, in which something was ready to run and had no processor."""
+    stolen: float = 0.0
+    """Taken by the computer that this one is a guest of."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +74,10 @@ class LabEvidence:
     """Whether the holder runs, which starts a daemon that ended."""
     interrupted: str = ""
     """What the last `up` was at when it was cut off; empty when it came to its end."""
+    logs: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """Lines of the last minutes, or of a server's last start: `console/SERVER`, `journal/SERVER`."""
+    surroundings: Surroundings = field(default_factory=Surroundings)
+    processors: Processors | None = None
 
     def summary(self) -> str:
         """What there was to look at."""
@@ -48,6 +93,11 @@ class LabEvidence:
         """Programs that ended and were started again, and run."""
         parts = self.status.parts if self.status is not None else ()
         return [_started_again(part) for part in parts if part.running and part.restarts]
+
+    def absent_nodes(self) -> list[str]:
+        """Servers that have a system, and are on, and are no node that answers."""
+        servers = self.status.servers if self.status is not None else ()
+        return [one.name for one in servers if one.host == "provisioned" and one.power == "on" and one.node != "up"]
 
     @property
     def stands(self) -> bool:

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from rackless.diagnosis.rules import cluster, lab, provisioning
+from rackless.diagnosis.rules import cluster, lab, logs, provisioning, surroundings
 
-LAB_RULES = (*lab.RULES, *provisioning.RULES, *cluster.RULES)
+LAB_RULES = (*lab.RULES, *surroundings.RULES, *provisioning.RULES, *logs.RULES, *cluster.RULES)

@@ -7,7 +7,7 @@ from typing import Any
 
 from rackless.diagnosis.remedy import OFFERS
 from rackless.diagnosis.rule import CauseRule
-from rackless.diagnosis.rules import cluster, installer, lab, provisioning
+from rackless.diagnosis.rules import bootstrap, cluster, installer, lab, logs, provisioning, surroundings
 
 _TOP = (
     """# What `rackless why` knows
@@ -24,8 +24,14 @@ written down before it is begun, told as an event, and not done again before som
 )
 FAMILIES: tuple[tuple[str, tuple[CauseRule[Any], ...]], ...] = (
     ("The lab's own parts", lab.RULES),
+    ("Around the lab", surroundings.RULES),
     ("Hosts", provisioning.RULES),
+    ("What nodes write", logs.RULES),
     ("The cluster", cluster.RULES),
+    (
+        "An install that a bootstrap machine leads (`rackless install`, or `--archive` of its `gather bootstrap`)",
+        bootstrap.RULES,
+    ),
     ("A run of openshift-install (`--installer-dir`)", installer.RULES),
 )
 

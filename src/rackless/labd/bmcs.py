@@ -88,6 +88,10 @@ class LabBmcs:
         if self._fleet is not None:
             await self._fleet.power_returned(were_on)
 
+    def is_locked(self, server: str) -> bool:
+        """Whether its BMC has locked the account that we use, after wrong passwords."""
+        return self._fleet is not None and self._fleet.is_locked(server, USERNAME)
+
     def observe(self) -> dict[str, BmcState]:
         """By server; empty while there are none."""
         return {bmc.server: bmc for bmc in self._fleet.observe()} if self._fleet else {}

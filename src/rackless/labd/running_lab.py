@@ -14,7 +14,7 @@ from rackless.cluster.reference.keys import Keys
 from rackless.cluster.reference.recipe import Cluster
 from rackless.controllers.pivot.journal import elsewhere
 from rackless.diagnosis.blackouts import Blackouts
-from rackless.diagnosis.evidence import BootChain, read_agent, read_console, read_kernel, read_lease
+from rackless.diagnosis.evidence import BootChain, read_agent, read_complaint, read_console, read_kernel, read_lease
 from rackless.errors import InputError, LabError
 from rackless.events import Bus
 from rackless.lab import libvirtd
@@ -389,6 +389,8 @@ class RunningLab:
             boot=self.hosts.answered(server),
             kernel=read_kernel(self.paths.console(name)),
             agent=read_agent(self.paths.logs / "ironic.log", addresses),
+            complaint=read_complaint(self.paths.console(name)),
+            locked=self.bmcs.is_locked(name),
         ).describe()
 
     # what is there now

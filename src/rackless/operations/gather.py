@@ -22,6 +22,7 @@ from rackless.operations.access import inside_command
 from rackless.operations.archives import as_json, blot, end_of, pack
 from rackless.operations.doctor import examine
 from rackless.operations.lab_registry import require_lab, require_root
+from rackless.operations.lab_signs import look_for_signs
 from rackless.operations.runs import lab_runs
 from rackless.ports.drivers import Drivers
 from rackless.protocol import messages as say
@@ -58,6 +59,10 @@ async def gather(name: str, output: Path, roots: Roots, drivers: Drivers) -> dic
         files["observed.json"] = as_json(asdict(await operations.observe(paths, drivers)))
         objects = await ControlClient(paths.socket).look(say.OBJECTS)
         files["objects.json"] = blot(as_json(encode(objects)), secrets)
+    with suppress(RacklessError):
+        known = await operations.status(name, roots)
+        if not isinstance(known, operations.AbsentLab):
+            files["signs.json"] = blot(as_json(encode(await look_for_signs(paths, known, drivers))), secrets)
     with suppress(RacklessError):
         if runs := await lab_runs(name, roots):
             files["timeline.svg"] = blot(timeline_svg(name, runs[-1], time.time()).encode(), secrets)

@@ -4,23 +4,27 @@ from __future__ import annotations
 
 import json
 import tarfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from rackless.codec import BadValue, decode
+from rackless.diagnosis.bootstrap_evidence import BOOTSTRAP, BootstrapEvidence, read_archive, read_console
 from rackless.diagnosis.installer_run import read_run
 from rackless.diagnosis.lab_evidence import LabEvidence
 from rackless.diagnosis.lab_rules import LAB_RULES
 from rackless.diagnosis.rule import Diagnosis, explain
-from rackless.diagnosis.rules import installer
+from rackless.diagnosis.rules import bootstrap, installer
 from rackless.errors import InputError, RacklessError
+from rackless.events import count
+from rackless.operations.archives import end_of
 from rackless.operations.daemon_life import outdated
 from rackless.operations.lab import AbsentLab, status
 from rackless.operations.lab_registry import require_lab
+from rackless.operations.lab_signs import LabSigns, look_for_signs
 from rackless.ports.drivers import Drivers
 from rackless.protocol import messages as say
 from rackless.protocol.client import ControlClient
@@ -56,7 +60,11 @@ async def why_lab(name: str, roots: Roots, drivers: Drivers, subject: str = "") 
     """What is stuck or wrong with a lab now, the deepest cause first."""
     paths = require_lab(name, roots)
     seen = await _look(name, paths, roots, drivers)
-    return _answer(f"lab {name}", seen, subject)
+    answer = _answer(f"lab {name}", seen, subject)
+    if seen.stands or seen.status is None or (install := _install(name, paths)) is None:
+        return answer
+    found = sorted([*answer.findings, *explain(bootstrap.RULES, install, subject)], key=lambda one: one.depth)
+    return replace(answer, findings=found, rules=answer.rules + len(bootstrap.RULES))
 
 
 async def _look(name: str, paths: LabPaths, roots: Roots, drivers: Drivers) -> LabEvidence:
@@ -77,6 +85,7 @@ async def _look(name: str, paths: LabPaths, roots: Roots, drivers: Drivers) -> L
         objects = await client.look(say.OBJECTS)
     answering = await client.daemon()
     build = outdated(answering) if answering is not None else ""
+    signs = await look_for_signs(paths, found, drivers)
     return LabEvidence(
         lab=name,
         daemon="running",
@@ -90,18 +99,24 @@ async def _look(name: str, paths: LabPaths, roots: Roots, drivers: Drivers) -> L
         memory_available=memory,
         expired=over,
         build=build,
+        logs=signs.logs,
+        surroundings=signs.surroundings,
+        processors=signs.processors,
     )
 
 
 def why_archive(archive: Path, subject: str = "") -> WhyAnswer:
-    """The same of an archive that `rackless gather` wrote, on whatever computer."""
+    """The same of an archive that `rackless gather` wrote, on whatever computer, or `rackless install gather bootstrap`."""
     files = _unpack(archive)
     name = archive.name
+    if "absent.json" in files:
+        return _why_bootstrap(archive, files, subject)
     try:
         recorded = json.loads(files["status.json"]) if "status.json" in files else {}
         known = decode(say.LabStatus, recorded) if "servers" in recorded else None
         records = tuple(json.loads(files.get("hosts.json", b"[]")))
         objects = decode(say.LabObjects, json.loads(files.get("objects.json", b"{}")))
+        signs = decode(LabSigns, json.loads(files.get("signs.json", b"{}")))
     except (ValueError, BadValue) as error:
         raise InputError(f"{archive} cannot be read as an archive of `rackless gather`", why=str(error)) from error
     daemon = "running" if known else recorded.get("daemon", "not running")
@@ -113,8 +128,33 @@ def why_archive(archive: Path, subject: str = "") -> WhyAnswer:
         machines=objects.machines,
         nodes=objects.nodes,
         requests=objects.requests,
+        logs=signs.logs,
+        surroundings=signs.surroundings,
+        processors=signs.processors,
     )
     return _answer(f"the archive {name}", seen, subject)
+
+
+def _why_bootstrap(archive: Path, files: Mapping[str, bytes], subject: str) -> WhyAnswer:
+    try:
+        seen = read_archive(archive.name, files)
+    except (ValueError, AttributeError) as error:
+        raise InputError(f"{archive} cannot be read as an archive of a bootstrap machine", why=str(error)) from error
+    looked = ", ".join(
+        count(len(some), what) for some, what in ((seen.told, "console"), (seen.hosts, "host"), (seen.files, "answer"))
+    )
+    about = f"the bootstrap machine of the archive {archive.name}"
+    return WhyAnswer(about, explain(bootstrap.RULES, seen, subject), len(bootstrap.RULES), looked)
+
+
+def _install(name: str, paths: LabPaths) -> BootstrapEvidence | None:
+    """An install that the lab's bootstrap machine goes through now, by what is on the consoles; None where there is none."""
+    consoles = paths.console("any").parent
+    told = {path.stem: read_console(end_of(path).decode(errors="replace")) for path in sorted(consoles.glob("*.log"))}
+    if not any(machine.endswith(BOOTSTRAP) for machine in told):
+        return None
+    seen = BootstrapEvidence(name, told, ended=False)
+    return None if seen.phase("complete") is not None else seen
 
 
 def _answer(about: str, seen: LabEvidence, subject: str) -> WhyAnswer:
@@ -122,13 +162,17 @@ def _answer(about: str, seen: LabEvidence, subject: str) -> WhyAnswer:
 
 
 def _unpack(archive: Path) -> dict[str, bytes]:
-    """The JSON files at the top of an archive, by name; read in memory, nothing is written."""
+    """The JSON files at the top of an archive by name, and all of a bootstrap machine's; read in memory, nothing is written."""
     files: dict[str, bytes] = {}
     try:
         with tarfile.open(archive, "r:gz") as packed:
             for member in packed:
                 folder, _, name = member.name.partition("/")
-                if member.isfile() and folder and name.endswith(".json") and "/" not in name:
+                wanted = name.endswith(".json") and "/" not in name
+                wanted = wanted or (
+                    folder.startswith("bootstrap-") and name.startswith(("console/", "machine/", "objects/"))
+                )
+                if member.isfile() and folder and wanted:
                     if member.size > _LARGEST_MEMBER:
                         raise InputError(f"{name} in {archive} is larger than an archive of ours has it")
                     if (file := packed.extractfile(member)) is not None:

@@ -1,13 +1,15 @@
 """Faults planted in real programs, one at a time: `rackless why` finds that one first, and nothing where nothing is wrong.
 
-No server is switched on in these labs, so they cost little. `tests/diagnosis/data` is what such runs wrote.
+No server is needed in these labs, so they cost little. `tests/diagnosis/data` is what such runs wrote.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import signal
+import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,14 +18,27 @@ from typing import Any
 
 import pytest
 
-from rackless.diagnosis.evidence import read_console
+from rackless.diagnosis import bootstrap_evidence
+from rackless.diagnosis.bootstrap_evidence import BootstrapEvidence
+from rackless.diagnosis.evidence import read_complaint, read_console
+from rackless.diagnosis.remedy import read_tried
+from rackless.diagnosis.rule import explain
+from rackless.diagnosis.rules import bootstrap
+from rackless.diagnosis.rules.logs import JOURNAL_PATTERNS
 from rackless.errors import FINDINGS
 from rackless.lab.network_boot import read_log
-from tests.real import planting
+from tests.real import planting, planting_agent, planting_bootstrap, planting_names, planting_node
 from tests.real.conftest import PretendHost
 
 pytestmark = [pytest.mark.real, pytest.mark.long("why")]
 
+JOURNALS = {
+    "cluster/vrrp-clash": "keepalived-vrid-clash.log",
+    "cluster/etcd-clock": "etcd-clock.log",
+    "cluster/etcd-disk-slow": "etcd-disk-slow.log",
+    "cluster/etcd-member-slow": "etcd-member-slow.log",
+    "cluster/localhost-v6": "journal-localhost-v6.log",
+}
 LAB = "servers: {node: {role: worker, count: 1, memory: 1GiB}}\n"
 BMC = "192.168.112.20"
 UP = 900
@@ -43,8 +58,68 @@ def test_dnsmasq_and_firmware_say_what_the_rules_know(tmp_path: Path) -> None:
         name: "\n".join(read_console(tmp_path / f"console-{name}.log"))
         for name in ("secure-boot", "uefi-bios-image", "bios-uefi-image")
     }
-    assert "Access Denied" in consoles["secure-boot"]
+    assert re.search("Access Denied|Security Violation", consoles["secure-boot"])
     assert "Shell>" in consoles["uefi-bios-image"] and "No bootable device" in consoles["bios-uefi-image"]
+    assert "Permission denied" in (tmp_path / "qemu-permission.txt").read_text()
+    assert read_complaint(tmp_path / "console-memory.log").startswith("the kernel says: ")
+
+
+def test_programs_of_a_node_say_what_the_rules_know(tmp_path: Path) -> None:
+    planting_node.record(tmp_path)
+    for pattern in JOURNAL_PATTERNS:
+        said = (tmp_path / JOURNALS[pattern.rule]).read_text().splitlines()
+        assert len([line for line in said if re.search(pattern.pattern, line)]) >= pattern.times, pattern.rule
+    fetched = (tmp_path / "console-ignition-missing.log").read_text()
+    assert "GET http://127.0.0.1:18099/motd" in fetched and "FAILED: Ignition, stage files" in fetched
+    assert "FAILED: Ignition, stage fetch" in (tmp_path / "console-ignition-invalid.log").read_text()
+    for file in ("etcd-well.log", "keepalived-well.log"):
+        well = (tmp_path / file).read_text()
+        assert well and not any(re.search(pattern.pattern, well) for pattern in JOURNAL_PATTERNS), file
+
+
+def test_the_agent_says_what_the_rules_know(tmp_path: Path) -> None:
+    planting_agent.record(tmp_path)
+    said = {
+        name: read_complaint(tmp_path / f"console-agent-{name}.log")
+        for name in ("address", "certificate", "clock", "not-ironic")
+    }
+    assert said["address"] == f"the agent says: no way to {planting_agent.URL}: [Errno 111] Connection refused"
+    assert (
+        said["certificate"]
+        == f"the agent says: no way to {planting_agent.URL}: certificate verify failed: self-signed certificate"
+    )
+    assert (
+        said["clock"]
+        == f"the agent says: no way to {planting_agent.URL}: certificate verify failed: certificate is not yet valid"
+    )
+    assert said["not-ironic"] == f"the agent says: no way to {planting_agent.URL}: Error 404"
+
+
+def test_a_look_at_the_surroundings_sees_what_was_planted(tmp_path: Path) -> None:
+    planting_names.record(tmp_path)
+    seen = {path.stem.removeprefix("surroundings-"): json.loads(path.read_text()) for path in tmp_path.glob("*.json")}
+    assert seen["one-dhcp"]["dhcp"] == {"cluster": []} and seen["two-dhcp"]["dhcp"] == {"cluster": ["192.0.2.99"]}
+    answers = {name: {one["question"]: one.get("found") for one in told["names"]} for name, told in seen.items()}
+    assert answers["names-well"]["api.lab.test"] == ["192.0.2.5"] and answers["names-missing"]["api.lab.test"] == []
+    assert answers["names-wrong"]["api.lab.test"] == ["192.0.2.77"]
+    assert answers["names-reverse"]["192.0.2.20"] == ["other.lab.test"]
+    assert "dnsmasq" in answers["names-well"]["version.bind"][0] and answers["names-another"]["version.bind"] == []
+    assert seen["names-silent"]["names"][0]["problem"] == "Connection refused"
+
+
+def test_the_parts_of_a_bootstrap_machine_tell_what_the_rules_know(tmp_path: Path) -> None:
+    planting_bootstrap.record(tmp_path)
+    found = {}
+    for name in ("no-address", "payload-away", "payload-missing", "etcd-member"):
+        told = bootstrap_evidence.read_console((tmp_path / f"bootstrap-{name}.log").read_text())
+        seen = BootstrapEvidence("lab", {"lab-bootstrap": told}, ended=False)
+        found[name] = [one.rule for one in explain(bootstrap.RULES, seen)]
+    assert found == {
+        "no-address": ["bootstrap/no-address"],
+        "payload-away": ["bootstrap/payload"],
+        "payload-missing": ["bootstrap/payload"],
+        "etcd-member": ["bootstrap/etcd-member"],
+    }
 
 
 def why(host: PretendHost, *more: str) -> list[dict[str, Any]]:
@@ -67,8 +142,8 @@ def await_rules(host: PretendHost, *wanted: str, within: float = 240) -> None:
     pytest.fail(f"{wanted} were not found, but {seen}")
 
 
-def begin(host: PretendHost) -> None:
-    (host.folder / "lab.yaml").write_text(LAB)
+def begin(host: PretendHost, more: str = "") -> None:
+    (host.folder / "lab.yaml").write_text(LAB + more)
     host.rackless("up", "--until", "engine", timeout=UP)
     assert rules(host) == []
 
@@ -122,3 +197,71 @@ def test_a_bmc_that_refuses_and_one_that_nobody_leads_to_are_told_apart(
         await_rules(host, rule)
         (found,) = why(host, "node-0")
         assert found["subject"] == "host/node-0" and found["fix"] == "retry-host"
+
+
+@contextmanager
+def stranger(host: PretendHost) -> Iterator[str]:
+    """A DHCP server of somebody else's, in a namespace of its own with a cable to the lab's cluster network."""
+    holder = int((host.folder / "run/lab/holder.pid").read_text().split()[0])
+    other = subprocess.Popen(["unshare", "--net", "sleep", "600"])
+    ours, theirs = (["nsenter", "-t", str(pid), "-n"] for pid in (holder, other.pid))
+    mine = os.readlink("/proc/self/ns/net")
+    while os.readlink(f"/proc/{other.pid}/ns/net") == mine:
+        time.sleep(0.05)
+    bridge = json.loads(host.rackless("exec", "--", "ip", "-json", "route", "show", "192.168.111.0/24").stdout)[0][
+        "dev"
+    ]
+    serving = None
+    try:
+        for argv in (
+            [*ours, "ip", "link", "add", "odd0", "type", "veth", "peer", "name", "odd1"],
+            [*ours, "ip", "link", "set", "odd0", "master", bridge, "up"],
+            [*ours, "ip", "link", "set", "odd1", "netns", str(other.pid)],
+            [*theirs, "ip", "address", "add", "192.168.111.250/24", "dev", "odd1"],
+            [*theirs, "ip", "link", "set", "odd1", "up"],
+        ):
+            subprocess.run(argv, check=True)
+        serves = [
+            "dnsmasq",
+            "--keep-in-foreground",
+            "--conf-file=/dev/null",
+            "--user=root",
+            "--pid-file=",
+            "--port=0",
+            "--interface=odd1",
+            "--bind-dynamic",
+            "--leasefile-ro",
+            "--dhcp-range=192.168.111.251,192.168.111.252",
+        ]
+        serving = subprocess.Popen([*theirs, *serves], stderr=subprocess.DEVNULL)
+        yield "192.168.111.250"
+    finally:
+        for process in (serving, other):
+            if process is not None:
+                process.kill()
+                process.wait()
+
+
+def test_a_second_dhcp_server_is_seen_in_a_lab_and_gone_when_it_is(host: PretendHost) -> None:
+    begin(host)
+    with stranger(host) as address:
+        await_rules(host, "network/two-dhcp")
+        (found,) = why(host)
+        assert address in found["message"] and found["subject"] == "network/cluster"
+    await_rules(host)
+
+
+def test_with_auto_a_host_is_tried_again_by_the_lab_itself_and_once(host: PretendHost) -> None:
+    begin(host, "remediation: auto\n")
+    with obstacle(host, "reject with tcp reset"):
+        done = host.rackless("up", "--until", "hosts", check=False, timeout=UP)
+        assert done.returncode == 6, done.stderr
+        log = host.folder / "state/lab/remedies.jsonl"
+        deadline = time.monotonic() + 300
+        while not log.exists() and time.monotonic() < deadline:
+            time.sleep(1)
+        time.sleep(90)  # three looks of the lab's
+        tried = read_tried(log.read_text())
+        assert [(one.remedy.cure, one.remedy.name, one.by) for one in tried] == [("retry-host", "node-0", "lab")]
+    told = host.rackless("events", "--json").stdout
+    assert told.count('"remedy-applied"') == 1 and '"by": "lab"' in told

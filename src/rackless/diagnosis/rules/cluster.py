@@ -9,6 +9,7 @@ from rackless.controllers.nodes.judging import BOOTSTRAPPERS_OF_ONE, CLIENT, NOD
 from rackless.diagnosis.lab_evidence import LabEvidence
 from rackless.diagnosis.remedy import Cure
 from rackless.diagnosis.rule import CauseRule, Depth, Evidence, RootCause
+from rackless.diagnosis.rules.logs import explains_cluster, explains_node
 from rackless.protocol.messages import Record
 from rackless.trust.requests import read_request
 
@@ -26,7 +27,7 @@ def _vip_two(seen: LabEvidence) -> Iterator[RootCause]:
 
 def _vip_nobody(seen: LabEvidence) -> Iterator[RootCause]:
     vip = seen.status.vip if seen.status and seen.stands else None
-    if vip is not None and not vip.holders and not _quorum_lost(seen):
+    if vip is not None and not vip.holders and not _quorum_lost(seen) and not explains_cluster(seen):
         yield RootCause(
             "vip/api", f"nobody holds the API VIP {vip.address}", (Evidence("ARP", vip.detail),),
             "keepalived takes it only where the API is ready: `rackless ssh NAME systemctl status keepalived haproxy`",
@@ -35,7 +36,7 @@ def _vip_nobody(seen: LabEvidence) -> Iterator[RootCause]:
 
 def _vip_not_ready(seen: LabEvidence) -> Iterator[RootCause]:
     vip = seen.status.vip if seen.status and seen.stands else None
-    if vip is not None and vip.holder and not vip.ready and not _quorum_lost(seen):
+    if vip is not None and vip.holder and not vip.ready and not _quorum_lost(seen) and not explains_cluster(seen):
         yield RootCause(
             "vip/api", f"{vip.holder} holds the API VIP, but no API is ready behind it",
             (Evidence("the API at its VIP", vip.detail),),
@@ -62,7 +63,7 @@ def _no_quorum(seen: LabEvidence) -> Iterator[RootCause]:
 
 def _member_down(seen: LabEvidence) -> Iterator[RootCause]:
     etcd = seen.status.etcd if seen.status and seen.stands else None
-    if etcd is None or _quorum_lost(seen):
+    if etcd is None or _quorum_lost(seen) or explains_cluster(seen):
         return
     power = {server.name: server.power for server in seen.status.servers} if seen.status else {}
     for member in etcd.members:
@@ -93,6 +94,8 @@ def _node_not_ready(seen: LabEvidence) -> Iterator[RootCause]:
         if ready.get("status") == "True":
             continue
         name = _name(node)
+        if explains_node(seen, name):
+            continue
         off = power.get(name) == "off"
         said = f"{ready.get('reason', '')}: {ready.get('message', '')}".strip(": ") or "it never said that it is Ready"
         yield RootCause(

@@ -127,6 +127,44 @@ def _bootstrap_stuck(run: InstallerRun) -> Iterator[RootCause]:
         )
 
 
+def _bootkube(run: InstallerRun) -> Iterator[RootCause]:
+    if ended := run.last(r"The bootkube service failed at stage \\?\"(?P<stage>[^\"\\]+)", "error", "info", "warning"):
+        line, found = ended
+        first = (
+            "remove what it left (`podman rm --force cluster-bootstrap`), and "
+            if found["stage"] == "cb-bootstrap"
+            else ""
+        )
+        yield RootCause(
+            "cluster/bootstrap", f"bootkube on the bootstrap machine failed at its stage {found['stage']}", _said(run, line),
+            f"`journalctl -b -u bootkube` says why; when its cause is gone, {first}`systemctl restart bootkube`; {_WAIT_BOOTSTRAP}",
+        )  # fmt: skip
+
+
+def _release_image(run: InstallerRun) -> Iterator[RootCause]:
+    if ended := run.last(
+        r"failed to (?:download|pull|fetch|inspect).{0,40}release image|error: unable to read image (?P<image>\S+)"
+    ):
+        override = run.last(r"Found override for release image")
+        lacks = (
+            "" if override else "; OPENSHIFT_INSTALL_RELEASE_IMAGE_OVERRIDE is not set, so it is the installer's own"
+        )
+        yield RootCause(
+            "cluster/release", f"the release image cannot be had{lacks}", _said(run, ended[0]),
+            "set OPENSHIFT_INSTALL_RELEASE_IMAGE_OVERRIDE to the mirror's image, by digest, or let the pull secret and "
+            "imageDigestSources lead there",
+        )  # fmt: skip
+
+
+def _no_gather(run: InstallerRun) -> Iterator[RootCause]:
+    if ended := run.last(r"no gather methods registered for \\?\"(?P<platform>[^\"\\]+)", "error", "fatal"):
+        yield RootCause(
+            "installer/gather", f"the installer cannot gather from the bootstrap machine by itself on {ended[1]['platform']}",
+            _said(run, ended[0]),
+            "it must be told where the machines are: `openshift-install gather bootstrap --bootstrap ADDRESS --master ADDRESS`",
+        )  # fmt: skip
+
+
 def _operators(run: InstallerRun) -> Iterator[RootCause]:
     ended = run.last(r"^failed to initialize the cluster: (?P<why>.*)", "error")
     if ended is None:
@@ -250,6 +288,12 @@ RULES: tuple[CauseRule[InstallerRun], ...] = (
     CauseRule("installer/hosts-slow", "the control plane takes longer than the installer waits", Depth.HOST, _hosts_too_slow,
          untried="no run was recorded in which hosts were merely slow"),
     CauseRule("installer/bootstrap-incomplete", "bootstrapping does not end", Depth.CLUSTER, _bootstrap_stuck),
+    CauseRule("installer/bootkube", "bootstrapping does not end; cluster-bootstrap must be cleaned before it is tried again",
+         Depth.CLUSTER, _bootkube, untried="the words are the installer's; no run was recorded in which bootkube failed"),
+    CauseRule("installer/release-image", "the release image's override is missing, or leads nowhere", Depth.NETWORK, _release_image,
+         untried="the words are the installer's; no registry is reached from here"),
+    CauseRule("installer/no-gather", "`gather bootstrap` ends at once", Depth.PERSON, _no_gather,
+         untried="the words are the installer's; no run was recorded"),
     CauseRule("installer/operators", "operators are not available", Depth.CLUSTER, _operators),
     CauseRule("installer/folder-empty", "a verb finds no cluster in its folder", Depth.PERSON, _empty_folder),
     CauseRule("installer/no-console", "a warning at the end", Depth.PERSON, _no_console),

@@ -1,0 +1,178 @@
+"""What programs on the nodes wrote, and what it means: Ignition on the console, etcd and keepalived in their journals.
+
+A line counts only beside a symptom: a node that is not up, an etcd or an API that is not well. A slow lab writes many such lines
+and is well all the same.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from rackless.diagnosis.lab_evidence import CONSOLE, JOURNAL, LabEvidence
+from rackless.diagnosis.rule import CauseRule, Depth, Evidence, RootCause
+
+_IGNITION = r"ignition: "
+_FAILED = re.compile(r"FAILED: Ignition, stage (?P<stage>[\w-]+)")
+_URL = re.compile(r"ignition: .*\bGET (?P<url>https?://\S+?): attempt")
+_GET_SAID = re.compile(r"ignition: .*\bGET (?:error: (?P<error>.*)|result: (?P<result>.*))$")
+_FILE = re.compile(r"ignition: .*(?:Error fetching file|writing file) \"(?P<file>[^\"]+)\"")
+_SHOWN = 6
+
+
+def _ignition(seen: LabEvidence) -> Iterator[tuple[str, tuple[str, ...], str]]:
+    """(server, what Ignition said, stage) of nodes that are not up because Ignition failed."""
+    for server in seen.absent_nodes():
+        lines = seen.logs.get(CONSOLE + server, ())
+        failed = next((found for line in reversed(lines) if (found := _FAILED.search(line))), None)
+        if failed is not None:
+            yield (
+                server,
+                tuple(line for line in lines if re.search(_IGNITION, line) or _FAILED.search(line)),
+                failed["stage"],
+            )
+
+
+def _last(pattern: re.Pattern[str], lines: tuple[str, ...]) -> re.Match[str] | None:
+    return next((found for line in reversed(lines) if (found := pattern.search(line))), None)
+
+
+def _console(server: str, lines: tuple[str, ...]) -> tuple[Evidence, ...]:
+    return tuple(Evidence(f"console of {server}", line) for line in lines[-_SHOWN:])
+
+
+def _ignition_fetch(seen: LabEvidence) -> Iterator[RootCause]:
+    for server, lines, _ in _ignition(seen):
+        if (url := _last(_URL, lines)) is not None:
+            file, said = _last(_FILE, lines), _last(_GET_SAID, lines)
+            what = f"{file['file']} from {url['url']}" if file else f"its config from {url['url']}"
+            answer = (said["error"] or said["result"]) if said else "no answer in time"
+            yield RootCause(
+                f"node/{server}", f"Ignition on {server} could not fetch {what}: {_short(answer)}", _console(server, lines),
+                f"open the URL from inside the lab (`rackless exec -- curl -I {url['url']}`); the node tries again from the start "
+                f"every five minutes, or now: `rackless power {server} reset`",
+            )  # fmt: skip
+
+
+def _short(error: str) -> str:
+    """Go's words without what was said already."""
+    return re.sub(r'^Get "[^"]*": ', "", error.strip())
+
+
+def _ignition_other(seen: LabEvidence) -> Iterator[RootCause]:
+    for server, lines, stage in _ignition(seen):
+        if _last(_URL, lines) is None:
+            critical = [line.partition("CRITICAL : ")[2] for line in lines if "CRITICAL" in line]
+            said = critical[0] if critical else "it did not say why"
+            yield RootCause(
+                f"node/{server}", f"Ignition on {server} failed in its stage {stage}: {said}", _console(server, lines),
+                f"check the config that the node was given (`ignition-validate`), then provision it again: "
+                f"`rackless host deprovision {server}`, `rackless up`",
+            )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class JournalPattern:
+    """A line of a node's journal that names a cause, where its symptom is there too."""
+
+    rule: str
+    symptom: str
+    depth: Depth
+    pattern: str
+    times: int
+    """So often, in the minutes that a journal is read for: once may be chance."""
+    suffers: Callable[[LabEvidence], bool]
+    subject: str
+    sentence: str
+    """`{node}`, and the names of groups in the pattern, as the last line has them."""
+    remedy: str
+    untried: str = ""
+
+
+def _etcd_suffers(seen: LabEvidence) -> bool:
+    etcd = seen.status.etcd if seen.status and seen.stands else None
+    return etcd is not None and not etcd.complete
+
+
+def _api_suffers(seen: LabEvidence) -> bool:
+    vip = seen.status.vip if seen.status and seen.stands else None
+    return vip is not None and not vip.ready
+
+
+def _cluster_suffers(seen: LabEvidence) -> bool:
+    return _etcd_suffers(seen) or _api_suffers(seen)
+
+
+JOURNAL_PATTERNS: tuple[JournalPattern, ...] = (
+    JournalPattern("cluster/vrrp-clash", "the API's address comes and goes", Depth.NETWORK,
+        r"associated with VRID (?P<id>\d+) not present in MASTER advert: ?(?P<address>[0-9a-f.:]+)", 3, _api_suffers, "vip/api",
+        "another cluster on this network uses the same virtual router id {id}: its adverts do not carry {address}",
+        "give one of them another name (the id is computed from it), or part the networks; `rackless capture {node}` shows who "
+        "sends VRRP (protocol 112)"),
+    JournalPattern("cluster/etcd-clock", "etcd is not well, tokens and certificates are refused", Depth.HOST,
+        r"clock difference against peer (?P<peer>\w+) is too high \[(?P<skew>[^\]]+) > 1s\]", 1, _etcd_suffers, "cluster/etcd",
+        "clocks of the control planes differ: {node} sees another member {skew} behind",
+        "`rackless ssh NAME timedatectl` on each; the gateway of the lab answers NTP"),
+    JournalPattern("cluster/etcd-disk-slow", "etcd loses its leader, the API is slow", Depth.HYPERVISOR,
+        r"(?:wal: sync duration of (?P<took>[\d.]+\w+), expected less than|slow fdatasync\W.*took[\"=: ]+(?P<took2>[\d.]+\w+))", 3,
+        _cluster_suffers, "etcd/{node}",
+        "the disk under etcd on {node} is too slow: a sync took {took}",
+        "see what else writes to this computer's disk (`iostat -x 5`); `storage` in lab.yaml puts the servers' disks elsewhere"),
+    JournalPattern("cluster/etcd-member-slow", "etcd loses its leader", Depth.CLUSTER,
+        r"failed to send out heartbeat on time \(exceeded the (?P<limit>\S+) timeout for (?P<late>[^,)]+)", 3, _cluster_suffers,
+        "etcd/{node}",
+        "etcd on {node} is too slow to lead: its heartbeats come {late} late",
+        "the server has too little processor or memory: `rackless ssh {node} uptime`; give it more, or run fewer servers"),
+    JournalPattern("cluster/localhost-v6", "a program on a node does not reach one beside it", Depth.HOST,
+        r"(?:dial tcp \[::1\]:(?P<port>\d+): connect: connection refused|\('::1', (?P<port2>\d+)[^)]*\))", 1,
+        lambda seen: _cluster_suffers(seen) or bool(seen.absent_nodes()), "node/{node}",
+        "on {node} localhost means ::1, and nothing listens there on port {port}",
+        "let what asks say 127.0.0.1, or the server listen on ::1 too; `rackless ssh {node} getent ahosts localhost`"),
+)  # fmt: skip
+"""In the order in which they are tried: the first on a node is its cause."""
+
+
+def _causes(seen: LabEvidence) -> Iterator[tuple[JournalPattern, str, list[str], re.Match[str]]]:
+    """(pattern, node, its lines, the last match) of the first that fits on each node."""
+    for source, lines in sorted(seen.logs.items()):
+        if not source.startswith(JOURNAL):
+            continue
+        for one in JOURNAL_PATTERNS:
+            if not one.suffers(seen):
+                continue
+            found = [(line, match) for line in lines if (match := re.search(one.pattern, line))]
+            if len(found) >= one.times:
+                yield one, source.removeprefix(JOURNAL), [line for line, _ in found], found[-1][1]
+                break
+
+
+def _journal_rule(one: JournalPattern) -> CauseRule[LabEvidence]:
+    def find(seen: LabEvidence) -> Iterator[RootCause]:
+        told: set[str] = set()
+        for other, node, lines, match in _causes(seen):
+            # a group may have a second spelling, for another version's words
+            words = {"node": node, **{name.rstrip("2"): value for name, value in match.groupdict().items() if value}}
+            subject = one.subject.format(**words) if other is one else ""
+            if other is one and subject not in told:
+                told.add(subject)
+                shown = tuple(Evidence(f"journal of {node}", line) for line in lines[-3:])
+                yield RootCause(subject, one.sentence.format(**words), shown, one.remedy.format(**words))
+
+    return CauseRule(one.rule, one.symptom, one.depth, find, one.untried)
+
+
+def explains_cluster(seen: LabEvidence) -> bool:
+    """Whether a journal says why etcd or the API is not well: then the symptom is not told as a cause."""
+    return any(True for _ in _causes(seen))
+
+
+def explains_node(seen: LabEvidence, node: str) -> bool:
+    return any(server == node for server, *_ in _ignition(seen))
+
+
+RULES: tuple[CauseRule[LabEvidence], ...] = (
+    CauseRule("node/ignition-fetch", "a node that was installed does not come up", Depth.HOST, _ignition_fetch),
+    CauseRule("node/ignition-failed", "a node that was installed does not come up", Depth.HOST, _ignition_other),
+    *map(_journal_rule, JOURNAL_PATTERNS),
+)
