@@ -21,7 +21,7 @@ from rackless.cluster.bootstrap.membership import EtcdMembership, await_voter, e
 from rackless.cluster.bootstrap.pulling import pull
 from rackless.drivers.clock import SystemClock
 from rackless.errors import RacklessError
-from rackless.operations.bootstrap_parts import run, teller
+from rackless.operations.bootstrap_running import run, teller
 from tests.real.planting_node import etcd_members, unpack, web_server
 
 ROOT = Path(__file__).parents[2]
