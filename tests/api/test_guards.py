@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -117,6 +118,21 @@ def test_an_aggregated_role_says_which_roles_it_gathers(selectors: Any, found: l
     role = {"aggregationRule": {"clusterRoleSelectors": selectors}}
     assert problems(CLUSTER_ROLE, role) == found
     assert '"Gt"' in messages(CLUSTER_ROLE, {"aggregationRule": {"clusterRoleSelectors": [expression("Gt")]}})
+
+
+def lists(schema: Any) -> Iterator[Json]:
+    if isinstance(schema, dict):
+        if schema.get("type") == "array":
+            yield schema
+        for inside in schema.values():
+            yield from lists(inside)
+
+
+@pytest.mark.parametrize("kind", [ROLE, CLUSTER_ROLE, ROLE_BINDING, CLUSTER_ROLE_BINDING], ids=lambda kind: kind.kind)
+def test_who_applies_a_list_of_access_owns_all_of_it(kind: Kind) -> None:
+    """As the API's own documents say: two managers of one list would give each other's rights."""
+    found = list(lists(kind.versions[0].schema))
+    assert found and {each.get("x-kubernetes-list-type") for each in found} == {"atomic"}
 
 
 # -- Bindings ---------------------------------------------------------------------------------------------------------
