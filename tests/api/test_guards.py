@@ -183,7 +183,11 @@ def test_a_binding_names_one_role_and_whom_it_is_for(kind: Kind, body: Json, fou
 
 def test_a_binding_says_what_would_be_right() -> None:
     assert '"ClusterRole"' in messages(CLUSTER_ROLE_BINDING, binding(kind="Role")).partition("supported")[2]
+    assert '"Role",' not in messages(CLUSTER_ROLE_BINDING, binding(kind="Role"))
     assert '"Role", "ClusterRole"' in messages(ROLE_BINDING, binding(kind="Roll"))
+    assert 'roleRef.apiGroup: Unsupported value: "x":' in messages(ROLE_BINDING, binding(apiGroup="x"))
+    assert 'subjects[0].kind: Unsupported value: "Robot":' in messages(ROLE_BINDING, binding({**USER, "kind": "Robot"}))
+    assert 'subjects[0].apiGroup: Unsupported value: "x":' in messages(ROLE_BINDING, binding({**USER, "apiGroup": "x"}))
     assert '"Roll": supported values' in messages(ROLE_BINDING, binding(kind="Roll"))
     assert 'roleRef.kind: Unsupported value: ""' in messages(ROLE_BINDING, {})
     assert 'roleRef.apiGroup: Unsupported value: "":' in messages(ROLE_BINDING, {})
@@ -285,6 +289,7 @@ def test_a_lease_is_held_by_somebody_or_nobody() -> None:
     assert walked(LEASE, spec={"leaseTransitions": -1})[1] == ["spec.leaseTransitions"]
     holder = next(column for column in LEASE.storage.columns if column.name == "Holder")
     assert [holder.value(found) for found in ({"spec": spec}, {"spec": nobody}, {})] == ["n1", "", ""]
+    assert (LEASE.kind, LEASE.storage.name) == ("Lease", "v1")
     assert (LEASE.group, LEASE.plural, LEASE.create_on_update, LEASE.namespaced) == (
         "coordination.k8s.io", "leases", True, True,
     )  # fmt: skip
