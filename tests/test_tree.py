@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
 
 import grimp
 import pytest
+
+SOURCES = Path(__file__).parents[1] / "src" / "rackless"
+BARE_SERVERS = re.compile(r"web\.(AppRunner|Server|run_app)[()]")
+"""Of aiohttp: they wait for ever for half a request, and have no bound of connections."""
+GUARDS = {"run/connections.py", "bmc/redfish/http.py"}
 
 
 def order(imports: dict[str, set[str]]) -> list[str]:
@@ -22,3 +29,8 @@ def test_no_module_imports_itself_by_way_of_others() -> None:
 def test_a_cycle_would_be_found() -> None:
     with pytest.raises(CycleError):
         order({"a": {"b"}, "b": {"c"}, "c": {"a"}, "d": set()})
+
+
+def test_no_server_is_without_deadlines_and_bounds() -> None:
+    places = {str(file.relative_to(SOURCES)): file.read_text() for file in SOURCES.rglob("*.py")}
+    assert {place for place, text in places.items() if BARE_SERVERS.search(text)} == GUARDS

@@ -217,6 +217,7 @@ class Collected:
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         files = {str(path) for path in self._sources}
+        gc.unfreeze()  # what the tests' own conftest froze is not among the objects, and no function would be found
         for thing in gc.get_objects():
             if type(thing) is types.FunctionType and thing.__code__.co_filename in files:
                 self._live.setdefault((thing.__code__.co_filename, thing.__code__.co_firstlineno), []).append(thing)
@@ -244,7 +245,10 @@ class Collected:
     def _put_in_place(self, mutant: Mutant) -> bool:
         done = False
         source = self._sources[mutant.path]
-        old, new = (_outermost(compile(s, str(mutant.path), "exec")) for s in (source, mutant.applied(source)))
+        old, new = (
+            _outermost(compile(s, str(mutant.path), "exec", dont_inherit=True))
+            for s in (source, mutant.applied(source))
+        )
         for before, after in zip(old, new, strict=True):
             if before.co_firstlineno == mutant.function and before != after:
                 for function in self._live.get((str(mutant.path), before.co_firstlineno), []):

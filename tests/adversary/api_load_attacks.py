@@ -167,6 +167,8 @@ ATTACKS: dict[str, Callable[[], Attack]] = {
         [Request("POST", CONFIG_MAPS, _bomb(), headers=_GZIP, stranger=True)] * 3, (401, 403)),
     "gzip bombs of a caller": lambda: Attack([Request("POST", CONFIG_MAPS, _bomb(), headers=_GZIP)] * 3, (413,)),
     "YAML aliases": lambda: Attack([Request("POST", CONFIG_MAPS, _aliases(), "application/yaml")], (400,)),
+    "YAML levels": lambda: Attack([Request("POST", CONFIG_MAPS, text * 200_000, "application/yaml")
+                                   for text in (b"- ", b"[", b"{a: ", b"? ")], (400,)),
     "YAML merge keys": lambda: Attack([Request("POST", CONFIG_MAPS, _merges(), "application/yaml")], (400,)),
     "YAML numbers to the base of 60": lambda: Attack(
         [Request("POST", CONFIG_MAPS, b"a: 1" + b":1" * 300_000, "application/yaml")], (400,)),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -119,6 +120,21 @@ def test_an_aggregated_role_says_which_roles_it_gathers(selectors: Any, found: l
     assert '"Gt"' in messages(CLUSTER_ROLE, {"aggregationRule": {"clusterRoleSelectors": [expression("Gt")]}})
 
 
+def lists(schema: Any) -> Iterator[Json]:
+    if isinstance(schema, dict):
+        if schema.get("type") == "array":
+            yield schema
+        for inside in schema.values():
+            yield from lists(inside)
+
+
+@pytest.mark.parametrize("kind", [ROLE, CLUSTER_ROLE, ROLE_BINDING, CLUSTER_ROLE_BINDING], ids=lambda kind: kind.kind)
+def test_who_applies_a_list_of_access_owns_all_of_it(kind: Kind) -> None:
+    """As the API's own documents say: two managers of one list would give each other's rights."""
+    found = list(lists(kind.versions[0].schema))
+    assert found and {each.get("x-kubernetes-list-type") for each in found} == {"atomic"}
+
+
 # -- Bindings ---------------------------------------------------------------------------------------------------------
 
 REF: Json = {"apiGroup": RBAC, "kind": "ClusterRole", "name": "r"}
@@ -167,7 +183,11 @@ def test_a_binding_names_one_role_and_whom_it_is_for(kind: Kind, body: Json, fou
 
 def test_a_binding_says_what_would_be_right() -> None:
     assert '"ClusterRole"' in messages(CLUSTER_ROLE_BINDING, binding(kind="Role")).partition("supported")[2]
+    assert '"Role",' not in messages(CLUSTER_ROLE_BINDING, binding(kind="Role"))
     assert '"Role", "ClusterRole"' in messages(ROLE_BINDING, binding(kind="Roll"))
+    assert 'roleRef.apiGroup: Unsupported value: "x":' in messages(ROLE_BINDING, binding(apiGroup="x"))
+    assert 'subjects[0].kind: Unsupported value: "Robot":' in messages(ROLE_BINDING, binding({**USER, "kind": "Robot"}))
+    assert 'subjects[0].apiGroup: Unsupported value: "x":' in messages(ROLE_BINDING, binding({**USER, "apiGroup": "x"}))
     assert '"Roll": supported values' in messages(ROLE_BINDING, binding(kind="Roll"))
     assert 'roleRef.kind: Unsupported value: ""' in messages(ROLE_BINDING, {})
     assert 'roleRef.apiGroup: Unsupported value: "":' in messages(ROLE_BINDING, {})
@@ -269,6 +289,7 @@ def test_a_lease_is_held_by_somebody_or_nobody() -> None:
     assert walked(LEASE, spec={"leaseTransitions": -1})[1] == ["spec.leaseTransitions"]
     holder = next(column for column in LEASE.storage.columns if column.name == "Holder")
     assert [holder.value(found) for found in ({"spec": spec}, {"spec": nobody}, {})] == ["n1", "", ""]
+    assert (LEASE.kind, LEASE.storage.name) == ("Lease", "v1")
     assert (LEASE.group, LEASE.plural, LEASE.create_on_update, LEASE.namespaced) == (
         "coordination.k8s.io", "leases", True, True,
     )  # fmt: skip

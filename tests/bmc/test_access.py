@@ -2,15 +2,24 @@ from __future__ import annotations
 
 import asyncio
 import base64
+from datetime import UTC, datetime
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 from rackless.bmc.core.accounts import Account, Accounts
+from rackless.bmc.core.log import Log, LogEntry, LogKind
 from rackless.bmc.ipmi.sites import Ipmi
+from rackless.bmc.redfish import sessions
+from rackless.bmc.redfish.messages import Refusal
+from rackless.bmc.redfish.resource import Scope
+from rackless.bmc.redfish.schemas import SCHEMAS
 from tests.bmc.conftest import ADMIN, OPERATOR, VIEWER, MakeRack, Rack, basic, free_port
 
 SYSTEM = "/redfish/v1/Systems/1"
-SESSIONS = "/redfish/v1/SessionService/Sessions"
+SERVICE = "/redfish/v1/SessionService"
+SESSIONS = f"{SERVICE}/Sessions"
 
 
 async def log_in(rack: Rack, account: Account) -> tuple[dict[str, str], str]:
@@ -82,7 +91,7 @@ async def test_too_many_sessions_are_refused_with_a_time_to_come_back(rack: Rack
     status, body, headers = await rack.ask(
         "POST", SESSIONS, {"UserName": ADMIN.username, "Password": ADMIN.password}, as_=None
     )
-    assert (status, "Retry-After" in headers) == (503, True)
+    assert (status, headers["Retry-After"]) == (503, "30")
     assert body["error"]["code"].endswith("SessionLimitExceeded")
     for _ in range(16):
         await log_in(rack, VIEWER)  # one account does not use up everybody's
@@ -105,6 +114,61 @@ async def test_only_the_owner_or_an_administrator_closes_a_session(rack: Rack) -
     _, uri = await log_in(rack, OPERATOR)
     assert (await rack.ask("DELETE", uri, as_=VIEWER))[0] == 403
     assert (await rack.ask("DELETE", uri, as_=OPERATOR))[0] == 204
+
+
+async def test_the_service_and_its_sessions_are_told_as_redfish_has_them(rack: Rack) -> None:
+    async def told(path: str) -> Any:
+        found = await rack.get(path)
+        assert found.pop("@odata.etag")
+        return found
+
+    service = await told(SERVICE)
+    assert service.pop("Status") == {"State": "Enabled", "Health": "OK"}
+    assert service == {
+        "@odata.id": SERVICE, "@odata.type": SCHEMAS["SessionService"], "Id": "SessionService", "Name": "Session Service",
+        "ServiceEnabled": True, "SessionTimeout": 1800, "Sessions": {"@odata.id": SESSIONS},
+    }  # fmt: skip
+    before = datetime.now(UTC).replace(microsecond=0)
+    _, uri = await log_in(rack, VIEWER)
+    found = await told(uri)
+    assert before <= datetime.fromisoformat(found.pop("CreatedTime")) <= datetime.now(UTC)
+    assert found == {
+        "@odata.id": uri, "@odata.type": SCHEMAS["Session"], "Id": uri.rpartition("/")[2], "Name": "User Session",
+        "UserName": "viewer", "Password": None, "ClientOriginIPAddress": "127.0.0.1", "SessionType": "Redfish",
+    }  # fmt: skip
+    assert uri.rpartition("/")[0] == SESSIONS
+    assert await told(SESSIONS) == {
+        "@odata.id": SESSIONS, "@odata.type": "#SessionCollection.SessionCollection", "Name": "Sessions",
+        "Members": [{"@odata.id": uri}], "Members@odata.count": 1,
+    }  # fmt: skip
+
+
+async def test_a_session_that_is_not_there_is_not_found_and_an_administrator_closes_that_of_another(rack: Rack) -> None:
+    _, uri = await log_in(rack, OPERATOR)
+    assert (await rack.ask("DELETE", uri, as_=ADMIN))[0] == 204
+    for method in ("GET", "DELETE"):
+        assert (await rack.ask(method, uri))[0] == 404
+
+
+@pytest.mark.parametrize(("seconds", "status"), [(29, 400), (30, 200), (86400, 200), (86401, 400)])
+async def test_a_session_lasts_half_a_minute_to_a_day(rack: Rack, seconds: int, status: int) -> None:
+    assert (await rack.ask("PATCH", SERVICE, {"SessionTimeout": seconds}))[0] == status
+    assert (await rack.get(SERVICE))["SessionTimeout"] == (seconds if status == 200 else 1800)
+
+
+async def test_who_fails_to_log_in_is_written_down_as_a_warning_and_told_to_nobody() -> None:
+    """Strangers could fill the queues of subscribers otherwise."""
+    told: list[LogEntry] = []
+    log = Log()
+    log.listen(told.append)
+    service = SimpleNamespace(accounts=Accounts([ADMIN]), log=log)
+    scope = cast(Scope, SimpleNamespace(service=service, origin="192.0.2.7"))
+    with pytest.raises(Refusal) as refused:
+        await sessions.log_in(scope, {"UserName": "admin", "Password": "wrong"})
+    assert refused.value.status == 401
+    (entry,) = log.entries()
+    assert entry.warning and entry.kind is LogKind.CHANGED and "192.0.2.7" in entry.text and "wrong" not in entry.text
+    assert told == []
 
 
 def test_passwords_are_not_shown_when_an_account_is() -> None:

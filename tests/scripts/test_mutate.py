@@ -116,3 +116,10 @@ def test_tests_that_fail_without_a_mutant_are_told(project: Path) -> None:
     (project / "weak/test_weak.py").write_text("def test_nothing():\n    assert False\n")
     code, told = mutate(project, "src/thing/door.py", "--tests", "weak")
     assert (code, "do not pass as they are" in told) == (1, True)
+
+
+def test_functions_are_found_also_where_the_tests_freeze_what_was_collected(project: Path) -> None:
+    """Otherwise every mutant is imported by a pytest of its own, which takes a hundred times as long."""
+    (project / "strong/conftest.py").write_text("import gc\n\ndef pytest_collection_finish():\n    gc.freeze()\n")
+    _, told = mutate(project, "src/thing/door.py:18", "--tests", "strong", "--list")
+    assert "src/thing/door.py:18: killed" in told and "not in place" not in told

@@ -12,6 +12,7 @@ import asyncio
 import socket
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 from rackless.run.files import write
@@ -24,7 +25,10 @@ FIRST_PORT = 16443
 """Below what the kernel gives to outgoing connections, so that nobody has it by chance when the lab comes back."""
 PORTS = range(FIRST_PORT, FIRST_PORT + 1000)
 MOST = 512
-"""Connections at once: anybody on the host can knock, and the holder has other duties."""
+"""Connections at once: anybody on the host can knock, and the holder has other duties. The one that was silent longest makes
+room for a new one, so nobody keeps others out by holding on to theirs."""
+LINGER_SECONDS = 30.0
+"""For a client to go, when the API has closed its side."""
 _PIECE = 65536
 MakeSocket = Callable[[int, int, int], socket.socket]
 
@@ -68,7 +72,7 @@ class Doorkeeper:
     def __init__(self, listener: socket.socket, address: str, port: int) -> None:
         self._listener = listener
         self._target = address, port
-        self._guests: set[asyncio.Task[None]] = set()
+        self._guests: dict[asyncio.Task[None], Passage] = {}
         self._listening: asyncio.Task[None] | None = None
 
     def start(self) -> None:
@@ -91,13 +95,15 @@ class Doorkeeper:
                 await asyncio.sleep(0.2)
                 continue
             if len(self._guests) >= MOST:
-                guest.close()
-                continue
-            task = asyncio.create_task(self._lead(guest))
-            self._guests.add(task)
-            task.add_done_callback(self._guests.discard)
+                silent = min(self._guests, key=lambda task: self._guests[task].last)
+                silent.cancel()
+                del self._guests[silent]
+            passage = Passage(loop.time())
+            task = asyncio.create_task(self._lead(guest, passage))
+            self._guests[task] = passage
+            task.add_done_callback(lambda task: self._guests.pop(task, None))
 
-    async def _lead(self, guest: socket.socket) -> None:
+    async def _lead(self, guest: socket.socket, passage: Passage) -> None:
         """Pass on one connection; when the API does not answer, close it: clients try again."""
         loop = asyncio.get_running_loop()
         with guest, socket.socket(socket.AF_INET, socket.SOCK_STREAM) as inner:
@@ -108,17 +114,30 @@ class Doorkeeper:
             with suppress(OSError, TimeoutError):
                 async with asyncio.timeout(10):
                     await loop.sock_connect(inner, self._target)
-                ways = [asyncio.create_task(_carry(guest, inner)), asyncio.create_task(_carry(inner, guest))]
+                asks = asyncio.create_task(passage.carry(guest, inner))
+                answers = asyncio.create_task(passage.carry(inner, guest))
                 try:
-                    await asyncio.gather(*ways)
+                    await asyncio.wait([asks, answers], return_when=asyncio.FIRST_COMPLETED)
+                    if asks.done():
+                        asks.result()
+                        await answers
+                    else:
+                        answers.result()
+                        await asyncio.wait([asks], timeout=LINGER_SECONDS)
                 finally:
-                    for way in ways:
+                    for way in (asks, answers):
                         way.cancel()
-                    await asyncio.gather(*ways, return_exceptions=True)
+                    await asyncio.gather(asks, answers, return_exceptions=True)
 
 
-async def _carry(source: socket.socket, target: socket.socket) -> None:
-    loop = asyncio.get_running_loop()
-    while piece := await loop.sock_recv(source, _PIECE):
-        await loop.sock_sendall(target, piece)
-    target.shutdown(socket.SHUT_WR)
+@dataclass
+class Passage:
+    last: float
+    """When something last went through, by the loop's clock."""
+
+    async def carry(self, source: socket.socket, target: socket.socket) -> None:
+        loop = asyncio.get_running_loop()
+        while piece := await loop.sock_recv(source, _PIECE):
+            self.last = loop.time()
+            await loop.sock_sendall(target, piece)
+        target.shutdown(socket.SHUT_WR)

@@ -2,7 +2,7 @@
 
 Everybody in the lab may read what is there, but for what Ironic publishes for a BMC: a boot ISO carries the token by which its
 agent is known, so it is for the BMC that fetches it, while it does. Requests come from guests, without a log-in: what is
-remembered of them is bounded.
+remembered of them is bounded, and so are their connections. labd has others to answer.
 """
 
 from __future__ import annotations
@@ -12,6 +12,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from aiohttp import web
+from aiohttp.abc import AbstractStreamWriter
+
+from rackless.run.connections import ClientPatience, GuardedRunner, GuardedServer
 
 PORT = 6180
 """Where Metal3 serves its images too."""
@@ -21,9 +24,24 @@ MOST_CLIENTS = 1024
 """How many clients' fetches are remembered."""
 MOST_FILES = 16
 """How many fetches of each client are remembered."""
+MOST_CONNECTIONS = 2048
+EACH_CONNECTIONS = 64
+"""Of one address. A server that is installed has two at once."""
+STALLED_SECONDS = 300.0
+"""For a client that takes nothing of a file: an emulated server may stand still for a minute and go on."""
 
 Fetches = Callable[[str, str], bool]
 """Whether the BMC with this address fetches the file at this path of a URL now."""
+
+
+class SentFile(web.FileResponse):
+    async def prepare(self, request: web.BaseRequest) -> AbstractStreamWriter | None:
+        try:
+            return await super().prepare(request)
+        except (
+            TimeoutError
+        ) as error:  # the kernel's word for a client that takes nothing; aiohttp would log a traceback
+            raise ConnectionResetError("the client takes nothing of it") from error
 
 
 class FileServer:
@@ -41,6 +59,12 @@ class FileServer:
     def url(self) -> str:
         return f"http://{self.addresses[0]}:{self.port}"
 
+    @property
+    def open(self) -> int:
+        """Connections."""
+        server = self._runner.server if self._runner is not None else None
+        return server.open if isinstance(server, GuardedServer) else 0
+
     def ask_bmcs(self, fetches: Fetches) -> None:
         """From now on a boot ISO is served only to the BMC that fetches it at the moment."""
         self._fetches = fetches
@@ -51,7 +75,8 @@ class FileServer:
         self._root.mkdir(parents=True, exist_ok=True)
         app = web.Application()
         app.router.add_get("/{path:.*}", self._serve)
-        self._runner = web.AppRunner(app, access_log=None)
+        patience = ClientPatience(stalled=STALLED_SECONDS)
+        self._runner = GuardedRunner(app, patience, most=MOST_CONNECTIONS, each=EACH_CONNECTIONS)
         await self._runner.setup()
         for address in self.addresses:
             await web.TCPSite(self._runner, address, self.port).start()
@@ -68,7 +93,7 @@ class FileServer:
             raise web.HTTPNotFound
         if request.remote:
             self._note(request.remote, path)
-        return web.FileResponse(file)
+        return SentFile(file)
 
     def _allowed(self, client: str, path: str) -> bool:
         private = path.split("/")[1] == FOR_BMCS

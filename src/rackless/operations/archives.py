@@ -10,12 +10,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from rackless.run.files import write
+
 LONGEST = 20 << 20
 """Of a log, the last so many bytes."""
 
 
 def blot(data: bytes, secrets: Sequence[bytes]) -> bytes:
-    for secret in secrets:
+    for secret in sorted(secrets, key=len, reverse=True):  # one may begin as another does
         if secret in data:
             data = data.replace(secret, b"(secret)")
     return data
@@ -39,9 +41,11 @@ def _plain(value: Any) -> Any:
 
 
 def pack(output: Path, folder: str, files: Mapping[str, bytes]) -> None:
-    with tarfile.open(output, "w:gz") as archive:
+    """Nobody else reads it, not even while it is written, and a link that somebody put at its place is not followed."""
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w:gz") as archive:
         for name, data in sorted(files.items()):
             member = tarfile.TarInfo(f"{folder}/{name}")
             member.size, member.mtime, member.mode = len(data), int(time.time()), 0o644
             archive.addfile(member, io.BytesIO(data))
-    output.chmod(0o600)
+    write(output, packed.getvalue(), mode=0o600)

@@ -32,9 +32,12 @@ from rackless.ports.drivers import Drivers
 from rackless.ports.ironic import ForeignAccess, Guest
 from rackless.ports.provisioner import Provisioner
 from rackless.ports.resources import Resources
+from rackless.run.connections import GuardedRunner
 from rackless.trust.kubeconfig_reading import read_kubeconfig
 
 LEASE = "rackless-controllers"
+MOST_CONNECTIONS = 256
+"""Of those who ask how it goes."""
 PATIENCE = 30.0
 """Seconds for which one request is tried again while the API does not answer."""
 
@@ -154,7 +157,7 @@ async def _serve(listen: tuple[str, int], runtime: Runtime, leader: Leader, stac
 
     app = web.Application()
     app.add_routes([web.get("/metrics", show), web.get("/healthz", alive), web.get("/readyz", ready)])
-    runner = web.AppRunner(app, access_log=None)
+    runner = GuardedRunner(app, most=MOST_CONNECTIONS)
     await runner.setup()
     stack.push_async_callback(runner.cleanup)
     try:

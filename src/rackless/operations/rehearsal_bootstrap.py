@@ -27,6 +27,7 @@ from rackless.installer.install_config.config import HostEntry
 from rackless.installer.install_config.live import bmcs
 from rackless.installer.install_config.live.probe import ProbeOutcome
 from rackless.ports.process import Processes
+from rackless.run.connections import GuardedRunner
 
 MARK = "REHEARSAL "
 _BUSYBOX = "/bin/busybox"
@@ -158,7 +159,7 @@ async def _serve_machine_configs(known: ClusterSite) -> None:
 
     application = web.Application()
     application.router.add_get("/config/{pool}", config)
-    runner = web.AppRunner(application)
+    runner = GuardedRunner(application, most=256)
     await runner.setup()
     context = machine_config_context(known, _RUN)
     await web.TCPSite(runner, "0.0.0.0", MACHINE_CONFIG_PORT, ssl_context=context).start()

@@ -31,6 +31,7 @@ from rackless.drivers.process import LocalProcesses
 from rackless.errors import RacklessError
 from rackless.images.bootstrap_iso import NO_FAULT
 from rackless.ports.process import Processes
+from rackless.run.connections import GuardedRunner
 
 MARK = "REHEARSAL "
 ISO_NAME = "rehearsal.iso"
@@ -115,7 +116,7 @@ class RehearsalStage:
 
         application = web.Application()
         application.router.add_get(f"/{ISO_NAME}", send)
-        runner = web.AppRunner(application)
+        runner = GuardedRunner(application, most=256)
         await runner.setup()
         place = web.TCPSite(runner, "127.0.0.1", 0)
         await place.start()

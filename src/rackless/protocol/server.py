@@ -6,7 +6,8 @@ When the asker goes away, the work is cancelled; what is made stays, and asking 
 answer that both go on for as long as somebody sits at it: keys in the one, what the server says in the other.
 
 Whoever asks is known by what the kernel says of them (SO_PEERCRED), whatever the socket's file lets in: root may ask everything,
-the owner what uses the lab and neither makes nor removes it, and nobody else anything.
+the owner what uses the lab and neither makes nor removes it, and nobody else anything. The owner's connections are bounded, and a
+request has to come in time: labd has files and memory for others, whatever the owner's programs do.
 """
 
 from __future__ import annotations
@@ -32,12 +33,23 @@ from rackless.protocol.event_stream import Began, EventsWanted, to_line
 from rackless.protocol.exchange import Exchange, Nothing, Served
 from rackless.protocol.failures import Failure, FailureAnswer
 from rackless.protocol.hearing import Hearing
+from rackless.run.bodies import BodyTooLarge, BodyTooSlow, BodyUnreadable, EncodingUnknown, read_body
+from rackless.run.connections import ClientPatience, GuardedRunner
 
 SitDown = Callable[[str, int], tuple[Heard, Write]]
 """At the console of a server, with so many of its last lines in view."""
 
 _MOST_BYTES = 16 << 20
 """Of a request: user data for a host is the largest thing that is sent."""
+_BODY_SECONDS = 30.0
+_BAD_BODIES = (BodyTooLarge, BodyTooSlow, BodyUnreadable, EncodingUnknown)
+MOST_CONNECTIONS = 1024
+OWNER_CONNECTIONS = 128
+"""Of the owner at once: a page with its consoles has some dozens."""
+_PATIENCE = ClientPatience(header=10.0, reading=7 * 86400.0)
+"""Who stops a command for a while (Ctrl-Z, a pager) has it go on later."""
+MOST_LINES = 5000
+"""That wait for an asker who does not read; what is more is in the log of events only, but for the result."""
 _AT_ONCE = 200
 """Events that are read before others have their turn."""
 _MASTER = web.RequestKey("master", bool)
@@ -86,9 +98,10 @@ class ControlServer:
         app.router.add_get("/{name}", self._look)
         app.router.add_post("/{name}", self._work)
         app.router.add_post("/console/{server}/{lines:[0-9]{1,6}}", self._console)
-        self._runner = web.AppRunner(
-            app, access_log=None, handler_cancellation=True, shutdown_timeout=self.SHUTDOWN_SECONDS
-        )
+        self._runner = GuardedRunner(
+            app, _PATIENCE, most=MOST_CONNECTIONS, each=OWNER_CONNECTIONS, who=_bounded,
+            handler_cancellation=True, shutdown_timeout=self.SHUTDOWN_SECONDS,
+        )  # fmt: skip
         await self._runner.setup()
         await self.listen()
 
@@ -135,9 +148,9 @@ class ControlServer:
         if served.exchange.root and not request[_MASTER]:
             return _failed(HypervisorError(f"only root can ask labd to {served.exchange.name}", hint="use sudo"), 403)
         try:
-            body = await request.json()
+            body = json.loads(await read_body(request, _MOST_BYTES, _BODY_SECONDS))
             asked, asker = decode(served.exchange.asked, body), decode(Asker, body)
-        except ValueError as error:
+        except (ValueError, RecursionError, *_BAD_BODIES) as error:
             return _failed(_unreadable(served.exchange.name, error), 400)
         if self._events_log is not None and request[_MASTER]:
             for event in asker.told:
@@ -148,7 +161,7 @@ class ControlServer:
         hearing = Hearing(asker.step, asker.hear)
 
         def hear(event: events.Event) -> None:
-            if hearing.concerns(event):
+            if hearing.concerns(event) and lines.qsize() < MOST_LINES:
                 lines.put_nowait(events.to_json(event))
 
         unsubscribe = self._bus.subscribe(hear)
@@ -237,6 +250,12 @@ def peer_uid(transport: asyncio.BaseTransport | None) -> int | None:
     return int(uid)
 
 
+def _bounded(transport: asyncio.Transport) -> int | None:
+    """Whose connections are counted: not root's, who has to be able to end a lab in any case."""
+    asker = peer_uid(transport)
+    return None if asker in (0, os.geteuid()) else asker
+
+
 async def _tell(log: EventLog, wanted: EventsWanted, response: web.StreamResponse) -> None:
     async def write(line: Began | Numbered | Missed) -> None:
         await response.write(json.dumps(to_line(line)).encode() + b"\n")
@@ -281,6 +300,6 @@ def _unknown(name: str) -> web.Response:
     return _failed(error, 404)
 
 
-def _unreadable(name: str, error: ValueError) -> RacklessError:
-    why = str(error) if isinstance(error, BadValue) else f"it is no JSON: {error}"
+def _unreadable(name: str, error: Exception) -> RacklessError:
+    why = str(error) if isinstance(error, (BadValue, *_BAD_BODIES)) else f"it is no JSON: {error}"
     return InputError(f"labd cannot read the request {name}", why=why, hint="`rackless up` starts it again")

@@ -9,9 +9,12 @@ import yaml
 from rackless.ports.provisioner import ConfigDrive, ErrorKind, Failed
 from rackless.ports.resources import Reader
 from rackless.provisioning.baremetalhost import Host, secret_text
+from rackless.yaml_weight import TooHeavy, load_weighed
 
 NMSTATE = "nmstate"
 """The key of OpenShift's own format, which is made for its own ramdisk."""
+MOST_BYTES, MOST_NODES = 256 * 1024, 20_000
+"""Of addresses and metadata, aliases written out. Whoever may write a Secret must not be able to stop the other hosts' ways."""
 
 
 async def config_drive(resources: Reader, host: Host) -> ConfigDrive | Failed:
@@ -52,8 +55,10 @@ async def _mapping(resources: Reader, name: str, key: str) -> dict[str, Any] | N
     if text is None:
         return None
     try:
-        value = yaml.safe_load(text)
-    except yaml.YAMLError as error:
+        value = load_weighed(text, most_nodes=MOST_NODES, most_bytes=MOST_BYTES)
+    except TooHeavy as error:
+        raise ValueError(f"{key} in secret {name} is too much: {error}") from error
+    except (yaml.YAMLError, RecursionError) as error:
         raise ValueError(f"{key} in secret {name} is not YAML") from error
     if not isinstance(value, dict):
         raise ValueError(f"{key} in secret {name} is not a mapping")

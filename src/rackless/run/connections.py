@@ -1,18 +1,20 @@
 """HTTP connections that nobody can hold open for nothing: deadlines for handshake, header, idling and reading, and a bound.
 
-Shared by every HTTP server of the program (the embedded API, the BMCs). A server that accepts strangers is made as
-`GuardedServer(handler, Patience(), most=…)` and listens through `GuardedSite`. Bodies are never inflated here: that is
-for whoever knows the caller (`run.bodies`). Knows HTTP, not what is asked.
+Shared by every HTTP server of the program but the BMCs, which have theirs. One for strangers is made as `GuardedServer(handler,
+ClientPatience(), most=…)` and listens through `GuardedSite`; an application runs in a `GuardedRunner` (`tests/test_tree.py` holds
+that none runs in another). Bodies are never inflated here: that is for whoever knows the caller (`run.bodies`). Knows HTTP, not
+what is asked.
 """
 
 from __future__ import annotations
 
 import asyncio
 import resource
-from collections.abc import Awaitable, Callable
+import socket
+from collections.abc import Awaitable, Callable, Hashable
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from aiohttp import web
 from aiohttp.web_protocol import RequestHandler
@@ -30,10 +32,23 @@ class ClientPatience:
     """Between requests. Longer than the 90 s of Go's clients: the side that waits for nothing should close first."""
     reading: float = 30.0
     """For a client to take what fills the connection's buffer (64 KiB). A client that takes longer is cut off."""
+    stalled: float = 0.0
+    """For a client that takes nothing at all, by the kernel's count: it also sees what is sent from a file, which the buffer does
+    not. 0 leaves it to the kernel (a quarter of an hour)."""
+
+
+Who = Callable[[asyncio.Transport], Hashable | None]
+"""Whose a connection is; None for somebody who may have as many as they like."""
+
+
+def peer_address(transport: asyncio.Transport) -> Hashable | None:
+    name = transport.get_extra_info("peername")
+    return str(name[0]) if isinstance(name, tuple) else None
 
 
 class GuardedServer(web.Server):
-    """A server for strangers. When `most` connections are open, the oldest that asks nothing makes room for a new one."""
+    """A server for strangers. When `most` connections are open, the oldest that asks nothing makes room for a new one; with
+    `each`, so does the oldest of a client that has this many, and a client whose connections are all busy gets no more."""
 
     def __init__(
         self,
@@ -41,10 +56,14 @@ class GuardedServer(web.Server):
         patience: ClientPatience | None = None,
         *,
         most: int = 0,
+        each: int = 0,
+        who: Who = peer_address,
         **more: Any,
     ) -> None:
         self.patience = patience or ClientPatience()
         self.most = most or most_connections()
+        self.each = each
+        self._who = who
         self.cut_off = 0
         """How many connections were closed because they took too long or because there were too many."""
         super().__init__(handler, access_log=None, auto_decompress=False, keepalive_timeout=self.patience.idle, **more)
@@ -53,10 +72,23 @@ class GuardedServer(web.Server):
         return GuardedConnection(self, loop=self._loop, **self._kwargs)
 
     def connection_made(self, handler: RequestHandler, transport: asyncio.Transport) -> None:
-        if len(self._connections) >= self.most:
-            idle = next((each for each in self._connections if not each._request_in_progress and each.transport), None)
-            self.cut(idle or handler, (idle.transport if idle else None) or transport)
+        if self.patience.stalled:
+            _end_when_stalled(transport, self.patience.stalled)
+        own = self._of_the_same(transport)
+        if self.each and len(own) >= self.each:
+            self._make_room(own, handler, transport)
+        elif len(self._connections) >= self.most:
+            self._make_room(list(self._connections), handler, transport)
         super().connection_made(handler, transport)
+
+    def _of_the_same(self, transport: asyncio.Transport) -> list[RequestHandler]:
+        if not self.each or (client := self._who(transport)) is None:
+            return []
+        return [handler for handler, other in self._connections.items() if self._who(other) == client]
+
+    def _make_room(self, among: list[RequestHandler], handler: RequestHandler, transport: asyncio.Transport) -> None:
+        idle = next((one for one in among if not one._request_in_progress and _is_open(one)), None)
+        self.cut(idle or handler, (idle.transport if idle else None) or transport)
 
     def cut(self, handler: RequestHandler, transport: asyncio.Transport) -> None:
         self.cut_off += 1
@@ -128,6 +160,44 @@ class GuardedConnection(RequestHandler):
     def _cut(self) -> None:
         if self.transport is not None:
             self._guard.cut(self, self.transport)
+
+
+def _is_open(handler: RequestHandler) -> bool:
+    return handler.transport is not None and not handler.transport.is_closing()
+
+
+def _end_when_stalled(transport: asyncio.Transport, seconds: float) -> None:
+    connection = transport.get_extra_info("socket")
+    if connection is not None and connection.family in (socket.AF_INET, socket.AF_INET6):
+        with suppress(OSError):  # gone already
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(seconds * 1000))
+
+
+class GuardedRunner(web.AppRunner):
+    """An application behind the deadlines and the bounds that all our servers have."""
+
+    def __init__(
+        self,
+        app: web.Application,
+        patience: ClientPatience | None = None,
+        *,
+        most: int,
+        each: int = 0,
+        who: Who = peer_address,
+        handler_cancellation: bool = False,
+        **more: Any,
+    ) -> None:
+        super().__init__(app, **more)
+        self._patience, self._most, self._each, self._of = patience, most, each, who
+        self._cancels = handler_cancellation
+
+    async def _make_server(self) -> GuardedServer:
+        await super()._make_server()
+        handle = cast(Callable[[web.BaseRequest], Awaitable[web.StreamResponse]], self.app._handle)
+        return GuardedServer(
+            handle, self._patience, most=self._most, each=self._each, who=self._of,
+            request_factory=self.app._make_request, handler_cancellation=self._cancels,
+        )  # fmt: skip
 
 
 class GuardedSite(web.SockSite):

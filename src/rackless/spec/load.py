@@ -16,7 +16,10 @@ from rackless.spec.explain import inner_model
 from rackless.spec.lab import LabSpec
 from rackless.spec.salvage import Salvage, salvage
 from rackless.spec.units import render_size
+from rackless.yaml_weight import weigh
 
+_MOST_NODES = 100_000
+"""With what aliases stand for: a thousand servers, one by one, are 30,000."""
 _BOUNDS = {"greater_than_equal": "ge", "less_than_equal": "le"}
 Lines = dict[tuple[str, ...], int]
 Loc = tuple[int | str, ...]
@@ -37,6 +40,8 @@ def parse(text: str, source: str, *, name: str | None = None, folder: Path | Non
     """`folder` is where relative paths in the text begin; without it, where we are."""
     try:
         node = yaml.compose(text, Loader=yaml.SafeLoader)
+        if node is not None:
+            weigh(node, most_nodes=_MOST_NODES)
         tree = yaml.safe_load(text)
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else None

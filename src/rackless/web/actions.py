@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import tempfile
 import time
 from collections.abc import Mapping
@@ -112,7 +113,7 @@ def description_view(site: WebSite, lab: str) -> Mapping[str, Any]:
 async def plan_edit(site: WebSite, lab: str, asked: PlanAsked) -> Mapping[str, Any]:
     """What `up` would do with this description instead; nothing is changed."""
     site.paths(lab)
-    spec = parse(asked.text, "lab.yaml", folder=Path("/"))
+    spec = await asyncio.to_thread(parse, asked.text, "lab.yaml", folder=Path("/"))
     if spec.name != lab:
         raise InputError(f"this describes the lab {spec.name}, and not {lab}", hint="leave its name as it is")
     actions = await lab_operations.plan(spec, site.roots, drivers=site.drivers)

@@ -326,5 +326,5 @@ def _number(request: web.Request, name: str, default: int) -> int:
 async def _json(request: web.Request) -> Any:
     try:
         return await request.json()
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise InputError("this is no JSON", why=str(error)) from error

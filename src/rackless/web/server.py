@@ -6,17 +6,14 @@ import asyncio
 import ipaddress
 import socket
 import ssl
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import cast
-
-from aiohttp import web
 
 from rackless.errors import HypervisorError, InputError
 from rackless.operations.lab_registry import require_lab, require_root
 from rackless.ports.drivers import Drivers
-from rackless.run.connections import ClientPatience, GuardedServer, GuardedSite
+from rackless.run.connections import GuardedRunner, GuardedSite
 from rackless.run.paths import Roots
 from rackless.trust.authority import Use
 from rackless.trust.identity import Identity
@@ -68,7 +65,7 @@ async def serve(settings: WebSettings, drivers: Drivers, wording: Wording, ready
     if leaf is not None:
         context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
         context.load_cert_chain(leaf.certificate, leaf.key)
-    runner = GuardedRunner(make_app(site), handler_cancellation=True, shutdown_timeout=1.0)
+    runner = GuardedRunner(make_app(site), most=MOST_CONNECTIONS, handler_cancellation=True, shutdown_timeout=1.0)
     await runner.setup()
     try:
         await GuardedSite(runner, listening, ssl_context=context).start()
@@ -78,18 +75,6 @@ async def serve(settings: WebSettings, drivers: Drivers, wording: Wording, ready
         await asyncio.Event().wait()
     finally:
         await runner.cleanup()
-
-
-class GuardedRunner(web.AppRunner):
-    """An application behind the deadlines and the bound that all our servers have."""
-
-    async def _make_server(self) -> GuardedServer:
-        await super()._make_server()
-        handle = cast(Callable[[web.BaseRequest], Awaitable[web.StreamResponse]], self.app._handle)
-        return GuardedServer(
-            handle, ClientPatience(), most=MOST_CONNECTIONS, request_factory=self.app._make_request,
-            handler_cancellation=True,
-        )  # fmt: skip
 
 
 def _check(settings: WebSettings) -> bool:

@@ -14,17 +14,16 @@ from rackless.api.status import Cause, Json, invalid_value, required, unsupporte
 RBAC = "rbac.authorization.k8s.io"
 _TEXTS = items(TEXT, atomic=True)
 _RULES = items(
-    obj("verbs", "", verbs=_TEXTS, apiGroups=_TEXTS, resources=_TEXTS, resourceNames=_TEXTS, nonResourceURLs=_TEXTS),
+    obj("verbs", verbs=_TEXTS, apiGroups=_TEXTS, resources=_TEXTS, resourceNames=_TEXTS, nonResourceURLs=_TEXTS),
     atomic=True,
 )
 _SELECTOR = obj(
-    "", "",
     matchLabels=mapping(TEXT),
-    matchExpressions=items(obj("key operator", "", key=TEXT, operator=TEXT, values=_TEXTS), atomic=True),
+    matchExpressions=items(obj("key operator", key=TEXT, operator=TEXT, values=_TEXTS), atomic=True),
 )  # fmt: skip
-_AGGREGATION = obj("", "", clusterRoleSelectors=items(_SELECTOR, atomic=True))
-_SUBJECTS = items(obj("kind name", "", kind=TEXT, apiGroup=TEXT, name=TEXT, namespace=TEXT), atomic=True)
-_ROLE_REF = obj("kind name", "", apiGroup=TEXT, kind=TEXT, name=TEXT)
+_AGGREGATION = obj(clusterRoleSelectors=items(_SELECTOR, atomic=True))
+_SUBJECTS = items(obj("kind name", kind=TEXT, apiGroup=TEXT, name=TEXT, namespace=TEXT), atomic=True)
+_ROLE_REF = obj("kind name", apiGroup=TEXT, kind=TEXT, name=TEXT)
 _CREATED_AT = Column("Created At", lambda o: o["metadata"]["creationTimestamp"], description=AGE.description)
 
 
@@ -172,7 +171,6 @@ LEASE = Kind(
             root(
                 "Lease defines a lease concept.",
                 spec=obj(
-                    "", "",
                     holderIdentity={**TEXT, "nullable": True}, leaseDurationSeconds={**INT, "nullable": True,
                     "minimum": 1},
                     acquireTime=TIME, renewTime=TIME, leaseTransitions={**INT, "nullable": True, "minimum": 0},

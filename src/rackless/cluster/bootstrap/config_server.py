@@ -13,8 +13,12 @@ from pathlib import Path
 from aiohttp import web
 
 from rackless.cluster.bootstrap.telling import Tell
+from rackless.run.connections import ClientPatience, GuardedRunner
 
 PORT = 22623
+MOST_CONNECTIONS = 512
+EACH_CONNECTIONS = 16
+"""Of one address: whoever reaches the server may ask, and a new machine asks once."""
 MEDIA = "application/vnd.coreos.ignition+json"
 _ROLE = re.compile(r"[a-z][a-z0-9-]{0,62}")
 
@@ -44,7 +48,9 @@ async def listen(
     """On every address, the VIP's too once it is here."""
     tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     tls.load_cert_chain(certificate, key)
-    runner = web.AppRunner(application(folder, tell), access_log=None)
+    runner = GuardedRunner(
+        application(folder, tell), ClientPatience(header=10.0), most=MOST_CONNECTIONS, each=EACH_CONNECTIONS
+    )
     await runner.setup()
     await web.TCPSite(runner, address or None, port, ssl_context=tls).start()
     return runner

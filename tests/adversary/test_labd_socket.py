@@ -1,0 +1,137 @@
+"""The owner of a lab at labd's socket, with programs that misbehave: root is answered meanwhile, and labd keeps its memory."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import json
+import os
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from rackless import events
+from rackless.protocol import server as control
+from rackless.protocol.client import ControlClient
+from rackless.protocol.exchange import Exchange, Nothing
+from rackless.protocol.messages import HEALTH, Daemon
+from rackless.protocol.server import ControlServer
+from rackless.run.connections import ClientPatience
+
+OWNER = 4711
+WORK = Exchange("work", Nothing, Nothing, works=True)
+Line = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+
+class Site:
+    def __init__(self, socket: Path, bus: events.Bus) -> None:
+        self.socket = socket
+        self.bus = bus
+        self.asker = OWNER
+        self.working = asyncio.Event()
+        self.end = asyncio.Event()
+
+    async def line(self, text: bytes = b"") -> Line:
+        reader, writer = await asyncio.open_unix_connection(str(self.socket))
+        writer.write(text)
+        await writer.drain()
+        return reader, writer
+
+    async def post(self, body: bytes, *headers: str) -> tuple[int, str]:
+        head = ["POST /work HTTP/1.1", "Host: labd", "Connection: close", f"Content-Length: {len(body)}", *headers]
+        reader, writer = await self.line("\r\n".join([*head, "", ""]).encode() + body)
+        async with asyncio.timeout(20):
+            answer = (await reader.read()).decode()
+        writer.close()
+        return int(answer.split()[1]), answer
+
+
+@pytest.fixture
+async def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Site]:
+    """Whoever connects is taken for the owner; `asker = 0` makes the next ones root."""
+    found = Site(tmp_path / "labd.sock", events.Bus())
+    known: dict[int, int] = {}
+
+    def peer(transport: asyncio.BaseTransport | None) -> int:
+        return known.setdefault(id(transport), found.asker)
+
+    async def health(_: Nothing) -> Daemon:
+        return Daemon(7)
+
+    async def work(_: Nothing) -> Nothing:
+        found.working.set()
+        await found.end.wait()
+        return Nothing()
+
+    monkeypatch.setattr(control, "peer_uid", peer)
+    monkeypatch.setattr(control, "_PATIENCE", ClientPatience(header=1.0, reading=60.0))
+    monkeypatch.setattr(control, "OWNER_CONNECTIONS", 4)
+    monkeypatch.setattr(os, "chown", lambda *_: None)
+    served = [HEALTH.by(health), WORK.by(work)]
+    server = ControlServer(found.socket, found.bus, log=tmp_path / "log", serves=served, owner=OWNER)
+    await server.start()
+    yield found
+    found.end.set()
+    await server.stop()
+
+
+async def test_root_is_answered_whatever_the_owner_holds_open(site: Site) -> None:
+    held = [await site.line(b"POST /work HTTP/1.1\r\nHost: labd") for _ in range(12)]
+    site.asker = 0
+    assert (await ControlClient(site.socket).look(HEALTH)).pid == 7
+    more = [await site.line() for _ in range(12)]
+    assert (await ControlClient(site.socket).look(HEALTH)).pid == 7, "root's own are not counted"
+    async with asyncio.timeout(10):
+        for reader, _ in held:
+            try:
+                assert await reader.read() == b"", "half a request is not waited for"
+            except ConnectionError:
+                pass
+    for _, writer in (*held, *more):
+        writer.close()
+
+
+async def test_a_body_that_never_comes_is_not_waited_for(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(control, "_BODY_SECONDS", 0.2)
+    reader, writer = await site.line(b"POST /work HTTP/1.1\r\nHost: labd\r\nContent-Length: 20\r\n\r\n{")
+    async with asyncio.timeout(10):
+        assert b"400" in await reader.readline()
+    writer.close()
+
+
+@pytest.mark.parametrize(
+    ("body", "headers"),
+    [
+        (b"[" * 200_000, ()),
+        (b'{"a":' * 100_000 + b"1" + b"}" * 100_000, ()),
+        (b"{" + b" " * (17 << 20) + b"}", ()),
+        (gzip.compress(b" " * (64 << 20)), ("Content-Encoding: gzip",)),
+        (b"{}", ("Content-Encoding: br",)),
+        (b"\xff\xfe", ()),
+    ],
+    ids=["deep", "deep objects", "huge", "inflating", "another encoding", "no text"],
+)
+async def test_what_cannot_be_read_is_refused_in_labds_words(site: Site, body: bytes, headers: tuple[str, ...]) -> None:
+    status, answer = await site.post(body, *headers)
+    assert status == 400 and json.loads(answer.partition("\r\n\r\n")[2])["error"]["what"].startswith("labd cannot read")
+    site.asker = 0
+    assert (await ControlClient(site.socket).look(HEALTH)).pid == 7
+
+
+async def test_events_for_an_asker_who_does_not_read_are_not_kept_without_end(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(control, "MOST_LINES", 50)
+    body = json.dumps({"hear": ["*"]}).encode()
+    head = f"POST /work HTTP/1.1\r\nHost: labd\r\nContent-Length: {len(body)}\r\n\r\n".encode()
+    reader, writer = await site.line(head + body)
+    async with asyncio.timeout(20):
+        await site.working.wait()
+    for _ in range(1000):  # in one turn, in which labd can hand over none
+        site.bus.tell("disk-low", subject="lab/lab")
+    site.end.set()
+    async with asyncio.timeout(20):
+        lines = (await reader.readuntil(b'"result"')).count(b"disk-low")
+    assert lines == 50, "and the result came all the same"
+    writer.close()
