@@ -402,12 +402,13 @@ class RunningLab:
 
     async def status(self) -> LabStatus:
         told = self.journal.read()
-        nodes, quorum, vip, hosts, power = await asyncio.gather(
+        nodes, quorum, vip, hosts, power, machines = await asyncio.gather(
             self.cluster.observe_nodes(),
             self.cluster.observe_quorum(),
             self.cluster.observe_api(),
             self.hosts.known(),
             self._power(),
+            self.machines.phases(),
         )
         return LabStatus(
             lab=self.plan.name,
@@ -416,7 +417,7 @@ class RunningLab:
             reached=told.goal,
             stages=tuple(StageStatus(stage.name, stage.name in told.reached) for stage in self.runner.stages),
             cut_off=() if self.runner.busy else tuple(f"{a.verb} {a.subject}" for a in told.cut_off),
-            servers=describe_servers(self.plan, power, hosts, nodes),
+            servers=describe_servers(self.plan, power, hosts, nodes, self.bmcs.seen(), machines),
             api=ApiPlaces(self.api.url, host_url(self.paths.api_port)) if self.api.started else None,
             faults=self.bmcs.faults(),
             parts=(
