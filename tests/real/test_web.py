@@ -108,6 +108,7 @@ async def test_every_view_shows_the_lab_without_an_error_and_live(
     await expect(card.locator(".led")).to_have_class("led off")
     await expect(card).to_contain_text("cleaning")
     await expect(person.tab.locator("#events li").first).to_contain_text("somebody pulled the plug")
+    save(labd.paths.roots.durations, Estimates({"host: inspecting": [5000.0]}))
     await person.go("lab/install", ".finding")
     await expect(person.tab.locator(".finding").first).to_contain_text("worker-2")
     await expect(person.tab.locator(".bar-estimate").first).to_be_attached()
@@ -155,7 +156,7 @@ async def test_the_install_has_logs_beside_its_chart_and_says_when_it_ends(
     page: Stage, labd: FakeLabd, browser: Browser
 ) -> None:
     save(labd.paths.roots.durations, Estimates({"host: inspecting": [5000.0]}))
-    person = await sit_down(browser, viewport={"width": 1400, "height": 800})
+    person = await sit_down(browser, viewport={"width": 1400, "height": 900})
     await person.open(page.place.url)
     tab = person.tab
     await person.go("lab/install", ".bar-estimate")
@@ -315,7 +316,7 @@ async def test_nothing_that_a_lab_says_becomes_part_of_the_page(page: Stage, lab
     labd.hosts = (record(HOSTILE, HOSTILE, HOSTILE), *labd.hosts)
     labd.said["ctrl-1"] = b"\x1b]0;" + HOSTILE.encode() + b"\x07" + HOSTILE.encode() + b"\r\nend"
     (labd.paths.logs / "labd.log").write_text(HOSTILE)
-    labd.set_server("ctrl-2", media=f"http://192.0.2.1/{HOSTILE}", machine=HOSTILE, boot=HOSTILE)
+    labd.set_server("ctrl-2", media=f"http://192.0.2.1/{HOSTILE}", machine=HOSTILE)
     asked = say.AuditSeen(1.0, HOSTILE, HOSTILE, HOSTILE, HOSTILE, HOSTILE, False, {"Image": HOSTILE})
     log = say.BmcLogSeen(1.0, HOSTILE, True)
     labd.insides["ctrl-1"] = say.BmcInside(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import stat
 from pathlib import Path
@@ -12,7 +13,7 @@ from rackless.bmc.core.media import MediaShelf
 from rackless.errors import InputError, LabError
 from rackless.events import Bus
 from rackless.operations import bmcs, lab, servers
-from rackless.protocol.messages import BmcSeen, LabStatus
+from rackless.protocol.messages import BmcSeen, LabStatus, PowerAction
 from rackless.spec.images import ImageSpec
 from rackless.spec.load import parse
 from tests.simulation.person import Person
@@ -72,6 +73,24 @@ def test_a_bmc_tells_its_sensors_and_its_log_and_status_what_a_server_boots_from
         assert [(one.boot, one.boot_once, one.media) for one in status.servers] == [
             ("network", True, None), ("disk", False, None),
         ]  # fmt: skip
+
+    person.live(story)
+
+
+@pytest.mark.parametrize(("before", "pressed"), [("off", "on"), ("on", "cycle"), ("on", "reset")])
+def test_a_person_who_presses_a_button_starts_it_from_where_its_bmc_was_told(
+    person: Person, before: PowerAction, pressed: PowerAction
+) -> None:
+    person.spec = parse(LAB, "lab.yaml")
+
+    async def story() -> None:
+        await person.up("bmc")
+        await person.run("power", servers.power("lab", "node-0", before, person.roots))
+        await person.run("boot", bmcs.set_boot("lab", "node-0", "network", person.roots, once=True))
+        await person.run("power", servers.power("lab", "node-0", pressed, person.roots))
+        await asyncio.sleep(30)  # a start may have to wait for its turn
+        info = await person.run("show", bmcs.bmc("lab", "node-0", person.roots))
+        assert info.seen == BmcSeen("node-0", "on", None, "none", False, first="disk"), "it was for one start"
 
     person.live(story)
 

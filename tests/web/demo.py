@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import replace
 
+from rackless.diagnosis.estimates import Estimates, save
 from rackless.events import Event, Note, Outcome, StepFinished, StepStarted
 from rackless.protocol import messages as say
 from rackless.protocol.event_log import EventLog
@@ -68,6 +69,7 @@ def dress(labd: FakeLabd) -> None:
     for name in ("worker-0", "worker-1", "worker-2"):
         labd.set_server(name, machine=None)
     labd.insides["ctrl-0"] = _inside("ctrl-0")
+    save(labd.paths.roots.durations, Estimates({"host: inspecting": [110.0], "host: provisioning": [190.0]}))
     labd.said["ctrl-0"] = CONSOLE
     for name in ("labd", "ironic", "libvirtd"):
         lines = (

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from rackless.bmc.core.accounts import Account
 from rackless.bmc.core.chassis import Chassis
+from rackless.bmc.core.power import Reset
 from rackless.bmc.core.sockets import not_of_a_lab
 from rackless.bmc.core.start_limit import Starts, default_limit
 from rackless.bmc.core.state import BootOverride, When
@@ -124,6 +125,18 @@ class LabBmcs:
         wanted = BootOverride(BootDevice(device), When.ONCE if once else When.CONTINUOUS) if device != "none" else None
         await self._chassis(server).update(lambda memory: replace(memory, boot=wanted or BootOverride()))
         return self._shown(self.observe()[server])
+
+    async def press(self, server: str, what: Reset) -> bool:
+        """Press a button at the BMC where it was told what the next start is from: only a start of its own follows that.
+        False where it was not, and where there is no BMC."""
+        if self._fleet is None or server not in self.observe():
+            return False
+        chassis = self._fleet.chassis(server)
+        if chassis.memory.boot.effective is None:
+            return False
+        await chassis.look()
+        await chassis.reset(what)
+        return True
 
     def _chassis(self, server: str) -> Chassis:
         if self._fleet is None:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from ipaddress import ip_address
 
+from rackless.bmc.core.power import Reset
 from rackless.cluster.reference.keys import Keys
 from rackless.cluster.reference.recipe import Cluster
 from rackless.diagnosis.blackouts import Blackouts
@@ -320,19 +321,26 @@ class RunningLab:
             await self.hosts.keep_power(name, online=action == "on")
         match action:
             case "on":
-                await self.hypervisor.power_on(name)
+                await self._switch_on(name)
             case "off":
                 await self.hypervisor.power_off(name)
             case "shutdown":
                 await self.hypervisor.shut_down(name)
             case "cycle":
                 await self.hypervisor.power_off(name)
-                await self.hypervisor.power_on(name)
+                await self._switch_on(name)
             case "reset" | "nmi":
                 await self._require_on(name, action)
-                await (self.hypervisor.reset(name) if action == "reset" else self.hypervisor.interrupt(name))
+                if action == "nmi":
+                    await self.hypervisor.interrupt(name)
+                elif not await self.bmcs.press(name, Reset.FORCE_RESTART):
+                    await self.hypervisor.reset(name)
         state = await self.hypervisor.observe(name)
         return PowerState(name, state.power.value if state is not None else None)
+
+    async def _switch_on(self, name: str) -> None:
+        if not await self.bmcs.press(name, Reset.ON):
+            await self.hypervisor.power_on(name)
 
     def console(self, name: str, lines: int) -> tuple[Heard, Write]:
         """Sit down at a server's console, with its last lines in view."""

@@ -159,7 +159,8 @@ def _enter(request: web.Request) -> web.Response:
         )  # fmt: skip
     response = web.Response(
         content_type="text/html",
-        text='<!doctype html><meta charset="utf-8"><title>rackless</title><meta http-equiv="refresh" content="0;url=/">',
+        text='<!doctype html><meta charset="utf-8"><title>rackless</title>'
+        '<link rel="icon" href="/static/icon.svg" type="image/svg+xml"><meta http-equiv="refresh" content="0;url=/">',
     )
     response.set_cookie(site.cookie, secret, httponly=True, samesite="Strict", secure=site.tls, path="/")
     return response
