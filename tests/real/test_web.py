@@ -199,6 +199,7 @@ async def test_every_action_is_done(page: Stage, labd: FakeLabd, browser: Browse
     await tab.get_by_role("button", name="Off", exact=True).click()
     await tab.locator("dialog").get_by_role("button", name="Off").click()
     await expect(tab.locator(".title .led")).to_have_class("led off")
+    await expect(tab.get_by_text("The server is off; this is what it showed.")).to_be_visible()
     await tab.locator(".terminal").click()
     await tab.keyboard.type("root")
     await tab.keyboard.press("Enter")

@@ -115,9 +115,11 @@ export function serverView(main, name) {
   }
 
   let state = null;
+  let powered = null;
   function update() {
     const one = now();
     setAttribute(led, "class", `led ${one?.power ?? "unknown"}`);
+    if (one?.power !== powered) terminal.power((powered = one?.power) === "on");
     setText(power, one ? [one.power ?? "power not known", one.role, one.address, bootWords(one)].filter(Boolean).join(" · ") : "");
     const seen = JSON.stringify([one, store.rack?.faults]);
     if (seen !== state && store.rack) {
