@@ -22,6 +22,7 @@ VIEWS = {
     # name: (where, what must be there, how it is done)
     "rack": ("rack", ".server .led.on", LAPTOP),
     "server": ("server/ctrl-0", ".terminal >> text=ctrl-0 login:", LAPTOP),
+    "bmc": ("server/ctrl-0", "td >> text=5200 rpm", LAPTOP),
     "install": ("install", ".chart svg", LAPTOP),
     "objects": ("objects/hosts/worker-2", "text=errorMessage", LAPTOP),
     "description": ("description", "textarea.yaml", LAPTOP),
@@ -48,6 +49,10 @@ async def main(folder: Path) -> None:
                     await _show(tab, f"{page.base}/#/lab/{where}", there)
                     if name == "description":
                         await _plan(tab)
+                    if name == "bmc":
+                        await tab.locator("#s-bmc").evaluate(
+                            "head => scrollTo(0, head.getBoundingClientRect().top + scrollY - 70)"
+                        )
                     target = folder / f"web-{name}-{theme}.png"
                     await tab.screenshot(path=target)
                     print(f"{target}  {target.stat().st_size >> 10} KiB")
