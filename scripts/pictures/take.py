@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 import tempfile
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
 
@@ -36,10 +37,12 @@ async def main(folder: Path) -> None:
         labd = make_labd(make_roots(Path(scratch)), "lab", workers=3)
         dress(labd)
         write_story(EventLog(labd.paths.events), [server.name for server in labd.status.servers])
+        told_at = datetime.now(UTC)
         async with running(labd), stage(labd.paths.roots, fake_drivers()) as page, async_playwright() as tool:
             browser = await tool.chromium.launch(executable_path=CHROMIUM, args=OPTIONS)
             for theme in THEMES:
                 context = await browser.new_context(color_scheme=theme)
+                await context.clock.set_fixed_time(told_at)  # steps go on from then, however long the pictures take
                 tab = await context.new_page()
                 link = await _link(page)
                 await tab.goto(link)
