@@ -2,8 +2,8 @@
 
 labd is a fake in this process, `rackless web` is a process of its own, and the viewers are tabs of Debian's Chromium on the
 same computer, which share its processors with both. Told are medians; a tab is opened five times. Where other work disturbs: an
-event's worst case is told with how long one thread on its way was ready and had no core meanwhile (the kernel's schedstat), and the
-costs are processor time.
+event's worst case is told with how long one thread on its way was ready and had no core around that time (the kernel's
+schedstat, which counts a wait when it ends), and the costs are processor time.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ async def measure(seconds: float) -> dict[str, Any]:
         "all servers on the screen, ms": round(statistics.median(wholes)),
         "an event on the screen, ms (median)": round(statistics.median(wait for wait, _ in waits)),
         "an event on the screen, ms (worst of 40)": round(max(waits)[0]),
-        "of the worst, one thread waited for a core, ms": round(max(waits)[1]),
+        "around the worst, one thread waited for a core, ms": round(max(waits)[1]),
         "events later than 200 ms": sum(wait > 200 for wait, _ in waits),
         "of those, with less than half of it for want of a core": sum(
             wait > 200 and core < wait / 2 for wait, core in waits
