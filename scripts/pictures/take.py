@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 import tempfile
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
 
@@ -22,6 +23,7 @@ VIEWS = {
     # name: (where, what must be there, how it is done)
     "rack": ("rack", ".server .led.on", LAPTOP),
     "server": ("server/ctrl-0", ".terminal >> text=ctrl-0 login:", LAPTOP),
+    "bmc": ("server/ctrl-0", "td >> text=5200 rpm", LAPTOP),
     "install": ("install", ".chart svg", LAPTOP),
     "objects": ("objects/hosts/worker-2", "text=errorMessage", LAPTOP),
     "description": ("description", "textarea.yaml", LAPTOP),
@@ -35,10 +37,12 @@ async def main(folder: Path) -> None:
         labd = make_labd(make_roots(Path(scratch)), "lab", workers=3)
         dress(labd)
         write_story(EventLog(labd.paths.events), [server.name for server in labd.status.servers])
+        told_at = datetime.now(UTC)
         async with running(labd), stage(labd.paths.roots, fake_drivers()) as page, async_playwright() as tool:
             browser = await tool.chromium.launch(executable_path=CHROMIUM, args=OPTIONS)
             for theme in THEMES:
                 context = await browser.new_context(color_scheme=theme)
+                await context.clock.set_fixed_time(told_at)  # steps go on from then, however long the pictures take
                 tab = await context.new_page()
                 link = await _link(page)
                 await tab.goto(link)
@@ -48,6 +52,10 @@ async def main(folder: Path) -> None:
                     await _show(tab, f"{page.base}/#/lab/{where}", there)
                     if name == "description":
                         await _plan(tab)
+                    if name == "bmc":
+                        await tab.locator("#s-bmc").evaluate(
+                            "head => scrollTo(0, head.getBoundingClientRect().top + scrollY - 70)"
+                        )
                     target = folder / f"web-{name}-{theme}.png"
                     await tab.screenshot(path=target)
                     print(f"{target}  {target.stat().st_size >> 10} KiB")

@@ -1,7 +1,11 @@
-"""The page in a real browser, before labs that are fakes: every view, every action, and everybody who should not be there."""
+"""The page in a real browser, before fake labs and a real one: every view, every action, and everybody who should not be there."""
 
 from __future__ import annotations
 
+import json
+import os
+import re
+import sys
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
@@ -10,14 +14,19 @@ import pytest
 from aiohttp import web
 from playwright.async_api import Browser, expect
 
+from rackless.diagnosis.estimates import Estimates, save
+from rackless.lab.capture import HEADER
 from rackless.operations import hosts
 from rackless.protocol import messages as say
 from rackless.protocol.event_log import EventLog
-from tests.web.browser import AXE, CHROMIUM, chromium, sit_down
+from tests.real.conftest import PretendHost, kill
+from tests.real.test_lab_hands import begin
+from tests.real.test_lab_life import describe
+from tests.web.browser import AXE, CHROMIUM, Person, chromium, sit_down
 from tests.web.demo import dress, write_story
 from tests.web.demo import host as record
 from tests.web.fake_labd import FakeLabd, make_labd, make_roots, running
-from tests.web.stage import Stage, stage
+from tests.web.stage import Screens, Stage, fake_drivers, stage
 
 pytestmark = [
     pytest.mark.real,
@@ -25,7 +34,7 @@ pytestmark = [
 ]
 VIEWS = {
     "lab/rack": ".server .led.on",
-    "lab/server/ctrl-0": ".terminal >> text=ctrl-0 login:",
+    "lab/server/ctrl-0": "td >> text=5200 rpm",
     "lab/install": ".chart svg rect",
     "lab/objects/hosts/worker-2": "pre.log >> text=errorMessage",
     "lab/description": "textarea.yaml",
@@ -52,6 +61,7 @@ ENEMY = """async base => {
     const console = socket('/api/labs/lab/servers/ctrl-0/console');
     return [await socket('/api/labs/lab/live'), await console, await image, await read];
 }"""
+GATEWAY = "192.168.111.1"
 HOSTILE = "<img src=x onerror=\"alert('owned')\"><script>alert('owned')</script>"
 
 
@@ -98,9 +108,84 @@ async def test_every_view_shows_the_lab_without_an_error_and_live(
     await expect(card.locator(".led")).to_have_class("led off")
     await expect(card).to_contain_text("cleaning")
     await expect(person.tab.locator("#events li").first).to_contain_text("somebody pulled the plug")
+    save(labd.paths.roots.durations, Estimates({"host: inspecting": [5000.0]}))
     await person.go("lab/install", ".finding")
     await expect(person.tab.locator(".finding").first).to_contain_text("worker-2")
     await expect(person.tab.locator(".bar-estimate").first).to_be_attached()
+    assert person.wrong == []
+
+
+async def test_the_rack_shows_what_servers_boot_from_their_media_machines_and_networks(
+    page: Stage, labd: FakeLabd, browser: Browser
+) -> None:
+    person = await sit_down(browser)
+    await person.open(page.place.url)
+    card = person.tab.locator(".server", has_text="worker-1")
+    await expect(card).to_contain_text("boots cdrom once")
+    await expect(card).to_contain_text("CD boot-6f7a.iso")
+    await expect(person.tab.locator(".server", has_text="ctrl-0")).to_contain_text("Machine Running")
+    cluster = person.tab.locator(".network", has_text="cluster")
+    await expect(cluster.locator(".plug")).to_have_count(8)
+    await expect(cluster).to_contain_text("at ctrl-0")
+    await expect(cluster.locator(".chip", has_text="DHCP")).to_be_visible()
+    assert labd.status.vip is not None
+    labd.status = replace(labd.status, vip=replace(labd.status.vip, holders=("ctrl-2",), holder="ctrl-2"))
+    labd.set_server("worker-1", boot="disk", boot_once=False, media=None, power="off")
+    labd.bus.info("the VIP moved")
+    await expect(cluster).to_contain_text("at ctrl-2")
+    await expect(person.tab.locator(".server", has_text="ctrl-2").locator(".vip")).to_be_visible()
+    await expect(card).to_contain_text("boots disk")
+    await expect(card).not_to_contain_text("CD")
+    await expect(cluster.locator(".plug", has_text="worker-1").locator(".tap")).to_have_class("tap off")
+    assert person.wrong == []
+
+
+async def test_screens_are_taken_again(labd: FakeLabd, browser: Browser) -> None:
+    screens = Screens()
+    async with stage(labd.paths.roots, fake_drivers(screens)) as page:
+        person = await sit_down(browser)
+        await person.open(page.place.url)
+        first = person.tab.locator(".server", has_text="ctrl-0").locator("img.screen")
+        await expect(first).to_be_visible()
+        before = await first.get_attribute("src")
+        await expect(first).not_to_have_attribute("src", before or "")
+        assert screens.taken.count("ctrl-0") > 1 and "worker-2" not in screens.taken, "that one is off"
+
+
+async def test_the_install_has_logs_beside_its_chart_and_says_when_it_ends(
+    page: Stage, labd: FakeLabd, browser: Browser
+) -> None:
+    save(labd.paths.roots.durations, Estimates({"host: inspecting": [5000.0]}))
+    person = await sit_down(browser, viewport={"width": 1400, "height": 900})
+    await person.open(page.place.url)
+    tab = person.tab
+    await person.go("lab/install", ".bar-estimate")
+    await expect(tab.locator(".left").first).to_contain_text("ends in about")
+    boxes = [await tab.get_by_role("region", name=name, exact=True).bounding_box() for name in ("Steps", "Logs")]
+    chart, logs = boxes
+    assert chart and logs and logs["x"] > chart["x"] + chart["width"] and abs(logs["y"] - chart["y"]) < 5
+    (labd.paths.logs / "labd.log").write_text("of worker-0\nof worker-1\n")
+    await expect(tab.locator("pre.log")).to_contain_text("of worker-1")
+    await tab.locator(".chart .lane", has_text="worker-0").click()
+    await expect(tab.locator("pre.log")).to_have_text("of worker-0")
+    await tab.get_by_text("As a table").click()
+    await expect(tab.get_by_role("row", name="worker-0 inspecting")).to_contain_text("83m 20s")
+    assert person.wrong == []
+
+
+async def test_objects_have_conditions_and_kubernetes_events(page: Stage, labd: FakeLabd, browser: Browser) -> None:
+    person = await sit_down(browser)
+    await person.open(page.place.url)
+    tab = person.tab
+    await person.go("lab/objects/nodes/ctrl-0", "text=NodeReady")
+    await expect(tab.get_by_role("region", name="Conditions").get_by_text("it is ready")).to_be_visible()
+    await expect(tab.get_by_role("region", name="Events", exact=True)).to_contain_text("status is now: NodeReady")
+    await tab.locator("[data-object='machines/lab-master-0']").click()
+    await expect(tab.get_by_role("region", name="Events", exact=True)).to_contain_text("Claimed")
+    await expect(tab.get_by_role("link", name="Object as JSON")).to_have_attribute(
+        "href", "/api/labs/lab/objects/machines/lab-master-0"
+    )
+    await expect(tab.get_by_role("region", name="Events of all objects").last).to_contain_text("RegistrationError")
     assert person.wrong == []
 
 
@@ -114,6 +199,7 @@ async def test_every_action_is_done(page: Stage, labd: FakeLabd, browser: Browse
     await tab.get_by_role("button", name="Off", exact=True).click()
     await tab.locator("dialog").get_by_role("button", name="Off").click()
     await expect(tab.locator(".title .led")).to_have_class("led off")
+    await expect(tab.get_by_text("The server is off; this is what it showed.")).to_be_visible()
     await tab.locator(".terminal").click()
     await tab.keyboard.type("root")
     await tab.keyboard.press("Enter")
@@ -125,11 +211,29 @@ async def test_every_action_is_done(page: Stage, labd: FakeLabd, browser: Browse
     await expect(tab.get_by_text("None was asked for.")).to_be_visible()
     await tab.get_by_role("button", name="Retry").click()
     await expect(tab.get_by_text("ctrl-0: inspecting").first).to_be_visible()
+    await tab.get_by_label("next start from").select_option("network")
+    await tab.get_by_role("button", name="Boot once").click()
+    await expect(tab.locator(".title")).to_contain_text("boots network once")
+    await tab.get_by_label("image for its drive").fill("http://192.0.2.1/live.iso")
+    await tab.get_by_role("button", name="Insert").click()
+    await expect(tab.locator("dd", has_text="http://192.0.2.1/live.iso")).to_be_visible()
+    await tab.get_by_role("button", name="Eject").click()
+    await tab.locator("dialog").get_by_role("button", name="Eject").click()
+    await expect(tab.locator("dd", has_text="empty")).to_be_visible()
+    await tab.get_by_label("Seconds of a recording").fill("2")
+    async with tab.expect_download() as download:
+        await tab.get_by_role("button", name="Capture packets in cluster").click()
+    packets = await download.value
+    assert packets.suggested_filename == "ctrl-0-cluster.pcap"
+    assert Path(await packets.path()).read_bytes().startswith(HEADER)
     assert labd.asked == [
         say.PressPower("ctrl-0", "off"),
         say.FaultWish("delay", "ctrl-0"),
         say.ClearFaults((2,)),
         say.HostWish("retry", "ctrl-0", wait=False),
+        say.SetBoot("ctrl-0", "network"),
+        say.InsertMedia("ctrl-0", "http://192.0.2.1/live.iso"),
+        say.EjectMedia("ctrl-0"),
     ]
     assert labd.typed["ctrl-0"] == b"root\r\x03"
     assert person.wrong == []
@@ -154,7 +258,7 @@ async def test_an_edit_is_planned_and_a_link_is_for_who_may_only_look(
     guest = await sit_down(browser)
     await guest.open(link)
     await guest.go("lab/server/ctrl-0", ".terminal >> text=ctrl-0 login:")
-    for name in ("On", "Off", "Let it happen", "Retry"):
+    for name in ("On", "Off", "Let it happen", "Retry", "Boot once", "Insert", "Eject", "Capture packets in cluster"):
         await expect(guest.tab.get_by_role("button", name=name, exact=True)).to_be_disabled()
     await expect(guest.tab.get_by_text("You may look.")).to_be_visible()
     answer = await guest.tab.evaluate(POWER_OFF)
@@ -213,6 +317,16 @@ async def test_nothing_that_a_lab_says_becomes_part_of_the_page(page: Stage, lab
     labd.hosts = (record(HOSTILE, HOSTILE, HOSTILE), *labd.hosts)
     labd.said["ctrl-1"] = b"\x1b]0;" + HOSTILE.encode() + b"\x07" + HOSTILE.encode() + b"\r\nend"
     (labd.paths.logs / "labd.log").write_text(HOSTILE)
+    labd.set_server("ctrl-2", media=f"http://192.0.2.1/{HOSTILE}", machine=HOSTILE)
+    asked = say.AuditSeen(1.0, HOSTILE, HOSTILE, HOSTILE, HOSTILE, HOSTILE, False, {"Image": HOSTILE})
+    log = say.BmcLogSeen(1.0, HOSTILE, True)
+    labd.insides["ctrl-1"] = say.BmcInside(
+        "ctrl-1", (say.SensorSeen(HOSTILE, 1.0, HOSTILE, None, None),), (asked,), (log,)
+    )
+    about = {"kind": "BareMetalHost", "name": HOSTILE}
+    labd.object_events = (
+        {"metadata": {"name": "x"}, "involvedObject": about, "type": HOSTILE, "reason": HOSTILE, "message": HOSTILE},
+    )
     labd.bus.info(HOSTILE, subject=f"host/{HOSTILE}")
     with labd.bus.step(HOSTILE, subject=f"host/{HOSTILE}") as step:
         step.detail = HOSTILE
@@ -224,11 +338,16 @@ async def test_nothing_that_a_lab_says_becomes_part_of_the_page(page: Stage, lab
     await expect(person.tab.locator("#events li .text").first).to_contain_text("alert('owned')")
     await person.go("lab/server/ctrl-1", ".terminal >> text=end")
     await expect(person.tab.locator(".terminal pre").first).to_have_text(HOSTILE)
+    await expect(person.tab.get_by_role("region", name="Sensors").last).to_contain_text(HOSTILE)
+    await expect(person.tab.get_by_role("region", name="Asked of its BMC").last).to_contain_text(
+        f"{HOSTILE} from {HOSTILE}"
+    )
     await person.go("lab/install", ".chart svg rect")
     await expect(person.tab.locator("pre.log")).to_have_text(HOSTILE)
     await person.go("lab/objects", "[data-object]")
     await person.tab.locator("[data-object]").first.click()
     await expect(person.tab.locator("pre.log")).to_contain_text("onerror")
+    await expect(person.tab.get_by_role("region", name="Events of all objects").last).to_contain_text(HOSTILE)
     assert await person.tab.evaluate("document.querySelectorAll('img[src=x], script:not([type=module])').length") == 0
     assert [one for one in person.wrong if "dialog" in one or "Content Security" in one] == []
     refused = await person.tab.evaluate(
@@ -311,3 +430,99 @@ async def test_axe_finds_nothing_serious(page: Stage, browser: Browser, theme: s
         assert await person.serious() == [], where
         wide = await person.tab.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
         assert wide <= 0, f"{where} is wider than the screen"
+
+
+async def test_a_real_lab_is_shown_and_worked_as_a_fake_one_is(host: PretendHost, tmp_path: Path) -> None:
+    """One server that asks the network for a boot: its console, screen, power, drive, packets and BMC; and labd killed."""
+    describe(host, "servers: {box: {role: spare, firmware: bios}}\n")
+    host.rackless("up", "--until", "bmc")
+    iso = host.folder / "live.iso"
+    iso.write_bytes(bytes(0x8001) + b"CD001" + bytes(4096))
+    serving = begin(
+        host,
+        "exec",
+        "--",
+        sys.executable,
+        "-m",
+        "http.server",
+        "8099",
+        "--bind",
+        GATEWAY,
+        "--directory",
+        str(host.folder),
+    )
+    web_page = begin(host, "web", "--json")
+    inside = tmp_path / "chromium"
+    inside.write_text(f'#!/bin/sh\nexec nsenter -t {host.pid} -n -- {CHROMIUM} "$@"\n')
+    inside.chmod(0o755)
+    assert web_page.stdout is not None
+    try:
+        link = json.loads(web_page.stdout.readline())["url"]
+        async with chromium(inside) as browser:
+            person = await sit_down(browser)
+            await person.open(link)
+            await _work_a_real_lab(person, host)
+            assert [one for one in person.wrong if "503" not in one and "409" not in one] == []
+    finally:
+        for process in (web_page, serving):
+            process.terminate()
+            process.communicate(timeout=60)
+
+
+async def _work_a_real_lab(person: Person, host: PretendHost) -> None:
+    tab = person.tab
+    card = tab.locator(".server", has_text="box-0")
+    await expect(card.locator(".led")).to_have_class("led off")
+    await expect(card).to_contain_text("boots disk")
+    await expect(tab.locator(".network", has_text="cluster").locator(".plug", has_text="box-0")).to_be_visible()
+    await person.go("lab/server/box-0", "td >> text=Inlet Temp")
+    await tab.get_by_label("image for its drive").fill(f"http://{GATEWAY}:8099/live.iso")
+    await tab.get_by_role("button", name="Insert").click()
+    await expect(tab.locator("dd", has_text="live.iso")).to_be_visible()
+    await tab.get_by_label("next start from").select_option("network")
+    await tab.get_by_role("button", name="Boot once").click()
+    await expect(tab.locator(".title")).to_contain_text("boots network once")
+    await tab.get_by_label("Seconds of a recording").fill("40")
+    async with tab.expect_download() as download:
+        await tab.get_by_role("button", name="Capture packets in cluster").click()
+        await tab.get_by_role("button", name="On", exact=True).click()
+        await expect(tab.locator(".title .led")).to_have_class("led on")
+        await expect(tab.locator("td", has_text="5200 rpm").first).to_be_visible()
+        await expect(tab.locator("td", has_text="was switched on")).to_be_visible()
+        await expect(tab.locator(".terminal")).to_contain_text(re.compile("SeaBIOS|iPXE"))
+        await expect(tab.locator(".panel > img.screen")).to_be_visible()
+    packets = Path(await (await download.value).path()).read_bytes()
+    assert packets.startswith(HEADER) and b"\x63\x82\x53\x63\x35\x01\x01" in packets, "it asked for an address"
+    await expect(tab.locator(".title")).to_contain_text("boots disk")  # the network was for one start
+    _reset_by_redfish(host)
+    await expect(tab.locator("td", has_text="ComputerSystem.Reset")).to_be_visible()
+    await tab.get_by_role("button", name="Eject").click()
+    await tab.locator("dialog").get_by_role("button", name="Eject").click()
+    await expect(tab.locator("dd", has_text="empty")).to_be_visible()
+    if pictures := os.environ.get("RACKLESS_PICTURES"):
+        for theme in ("light", "dark"):
+            await tab.emulate_media(color_scheme=theme)
+            await tab.screenshot(path=Path(pictures, f"real-server-{theme}.png"), full_page=True)
+    await person.go("lab/rack", ".server img.screen")
+    await expect(card.locator("img.screen")).to_be_visible()
+    seen = await tab.locator("#events li").count()
+    kill(host.one("rackless.labd.main"))
+    await expect(tab.locator("#state")).not_to_have_text("live")
+    await expect(tab.locator("#state")).to_have_text("live")
+    host.rackless("power", "box-0", "off")
+    await expect(card.locator(".led")).to_have_class("led off")
+    assert await tab.locator("#events li").count() >= seen
+    for where, there in {
+        "lab/install": ".chart svg rect",
+        "lab/objects": ".panel",
+        "lab/description": "textarea.yaml",
+    }.items():
+        await person.go(where, there)
+
+
+def _reset_by_redfish(host: PretendHost) -> None:
+    bmc = json.loads(host.rackless("bmc", "show", "box-0", "--password", "--json").stdout)
+    address = f"{bmc['redfish']}/Actions/ComputerSystem.Reset"
+    login = f"{bmc['username']}:{bmc['password']}"
+    asked = ["-X", "POST", "-H", "Content-Type: application/json", "-d", '{"ResetType": "ForceRestart"}']
+    host.rackless("exec", "--", "curl", "-sf", "--cacert", bmc["ca"], "-u", login, *asked, address)

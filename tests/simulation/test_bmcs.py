@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import stat
 from pathlib import Path
@@ -11,8 +12,8 @@ import pytest
 from rackless.bmc.core.media import MediaShelf
 from rackless.errors import InputError, LabError
 from rackless.events import Bus
-from rackless.operations import bmcs
-from rackless.protocol.messages import BmcSeen
+from rackless.operations import bmcs, lab, servers
+from rackless.protocol.messages import BmcSeen, LabStatus, PowerAction
 from rackless.spec.images import ImageSpec
 from rackless.spec.load import parse
 from tests.simulation.person import Person
@@ -40,7 +41,7 @@ def test_where_bmcs_answer_is_told_also_of_a_lab_that_is_stopped(person: Person)
         assert (node.server, node.username, node.ipmi_port) == ("node-0", "admin", 623)
         assert node.redfish == f"https://{node.address}/redfish/v1/Systems/1"
         assert node.metal3 == f"redfish-virtualmedia://{node.address}/redfish/v1/Systems/1"
-        assert node.seen == BmcSeen("node-0", "off", None, "none", False)
+        assert node.seen == BmcSeen("node-0", "off", None, "none", False, first="disk")
         assert Path(node.ca).read_text().startswith("-----BEGIN CERTIFICATE")
         assert stat.S_IMODE(Path(node.password_file).stat().st_mode) == 0o600
         assert bmcs.read_password(node) == Path(node.password_file).read_text().strip() != ""
@@ -49,6 +50,47 @@ def test_where_bmcs_answer_is_told_also_of_a_lab_that_is_stopped(person: Person)
         assert (stopped.redfish, stopped.seen) == (node.redfish, None)
         with pytest.raises(InputError, match="has no server moon"):
             await person.run("show", bmcs.bmc("lab", "moon", person.roots))
+
+    person.live(story)
+
+
+def test_a_bmc_tells_its_sensors_and_its_log_and_status_what_a_server_boots_from(person: Person) -> None:
+    person.spec = parse(LAB, "lab.yaml")
+
+    async def story() -> None:
+        await person.up("bmc")
+        off = await person.run("inside", bmcs.bmc_inside("lab", "node-0", person.roots))
+        assert [one.value for one in off.sensors if one.name == "Fan 1"] == [None] and off.log == ()
+        await person.run("on", servers.power("lab", "node-0", "on", person.roots))
+        await person.run("boot", bmcs.set_boot("lab", "node-0", "network", person.roots, once=True))
+        on = await person.run("inside", bmcs.bmc_inside("lab", "node-0", person.roots))
+        assert [(one.value, one.unit) for one in on.sensors if one.name == "Fan 1"] == [(5200.0, "rpm")]
+        assert on.log[0].text == "node-0 was switched on."
+        with pytest.raises(InputError, match="there is no server moon"):
+            await person.run("inside", bmcs.bmc_inside("lab", "moon", person.roots))
+        status = await person.run("status", lab.status("lab", person.roots))
+        assert isinstance(status, LabStatus)
+        assert [(one.boot, one.boot_once, one.media) for one in status.servers] == [
+            ("network", True, None), ("disk", False, None),
+        ]  # fmt: skip
+
+    person.live(story)
+
+
+@pytest.mark.parametrize(("before", "pressed"), [("off", "on"), ("on", "cycle"), ("on", "reset")])
+def test_a_person_who_presses_a_button_starts_it_from_where_its_bmc_was_told(
+    person: Person, before: PowerAction, pressed: PowerAction
+) -> None:
+    person.spec = parse(LAB, "lab.yaml")
+
+    async def story() -> None:
+        await person.up("bmc")
+        await person.run("power", servers.power("lab", "node-0", before, person.roots))
+        await person.run("boot", bmcs.set_boot("lab", "node-0", "network", person.roots, once=True))
+        await person.run("power", servers.power("lab", "node-0", pressed, person.roots))
+        await asyncio.sleep(30)  # a start may have to wait for its turn
+        info = await person.run("show", bmcs.bmc("lab", "node-0", person.roots))
+        assert info.seen == BmcSeen("node-0", "on", None, "none", False, first="disk"), "it was for one start"
 
     person.live(story)
 

@@ -19,9 +19,9 @@ AXE = Path.home() / ".cache/rackless-tests/axe/node_modules/axe-core/axe.min.js"
 
 
 @asynccontextmanager
-async def chromium() -> AsyncIterator[Browser]:
+async def chromium(program: str | Path = CHROMIUM) -> AsyncIterator[Browser]:
     async with async_playwright() as tool:
-        browser = await tool.chromium.launch(executable_path=CHROMIUM, args=OPTIONS)
+        browser = await tool.chromium.launch(executable_path=program, args=OPTIONS)
         try:
             yield browser
         finally:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import itertools
 import time
+from collections.abc import Iterator
 from dataclasses import replace
 
+from rackless.diagnosis.estimates import Estimates, save
 from rackless.events import Event, Note, Outcome, StepFinished, StepStarted
 from rackless.protocol import messages as say
 from rackless.protocol.event_log import EventLog
@@ -62,6 +64,12 @@ def dress(labd: FakeLabd) -> None:
             for n in range(3)
         ),
     )  # fmt: skip
+    labd.object_events = tuple(_object_events())
+    labd.set_server("worker-1", boot="cdrom", boot_once=True, media="http://192.168.111.1:8080/redfish/boot-6f7a.iso")
+    for name in ("worker-0", "worker-1", "worker-2"):
+        labd.set_server(name, machine=None)
+    labd.insides["ctrl-0"] = _inside("ctrl-0")
+    save(labd.paths.roots.durations, Estimates({"host: inspecting": [110.0], "host: provisioning": [190.0]}))
     labd.said["ctrl-0"] = CONSOLE
     for name in ("labd", "ironic", "libvirtd"):
         lines = (
@@ -69,6 +77,50 @@ def dress(labd: FakeLabd) -> None:
             for n in range(60)
         )
         (labd.paths.logs / f"{name}.log").write_text("".join(lines))
+
+
+def _object_events() -> Iterator[say.Record]:
+    at = "2026-01-01T09:0{}:00Z"
+    for number, (kind, name, type_, reason, text) in enumerate(
+        (
+            (
+                "BareMetalHost",
+                "worker-2",
+                "Warning",
+                "RegistrationError",
+                "BMC https://192.168.112.15: login refused (HTTP 401)",
+            ),
+            ("BareMetalHost", "worker-1", "Normal", "ProvisioningStarted", "Image provisioning started"),
+            ("Node", "ctrl-0", "Normal", "NodeReady", "Node ctrl-0 status is now: NodeReady"),
+            ("Machine", "lab-master-0", "Normal", "Claimed", "the host ctrl-0 is this Machine's"),
+        )
+    ):
+        yield {
+            "apiVersion": "v1", "kind": "Event", "metadata": {"name": f"{name}.{number}", "namespace": "openshift-machine-api"},
+            "involvedObject": {"kind": kind, "name": name}, "type": type_, "reason": reason, "message": text,
+            "count": 4 - number, "lastTimestamp": at.format(9 - number), "source": {"component": "host"},
+        }  # fmt: skip
+
+
+def _inside(server: str) -> say.BmcInside:
+    now = time.time()
+    who, system = ("Redfish", "192.168.111.1", "admin"), "/redfish/v1/Systems/1"
+    return say.BmcInside(
+        server,
+        sensors=(
+            say.SensorSeen("Inlet Temp", 23.0, "°C", None, 45.0), say.SensorSeen("CPU Temp", 42.0, "°C", None, 95.0),
+            say.SensorSeen("Fan 1", 5200.0, "rpm", 600.0, None), say.SensorSeen("Power", 56.0, "W", None, None),
+        ),
+        audit=(
+            say.AuditSeen(now - 70, *who, f"POST {system}/Actions/ComputerSystem.Reset", "204", True, {"ResetType": "On"}),
+            say.AuditSeen(now - 71, *who, f"PATCH {system}", "204", True, {"BootSourceOverrideTarget": "Hdd"}),
+            say.AuditSeen(now - 95, "IPMI", "192.168.112.1", None, "login", "unauthorized name", False),
+        ),
+        log=(
+            say.BmcLogSeen(now - 70, f"{server} was switched on.", False),
+            say.BmcLogSeen(now - 80, "The drive was emptied.", False),
+        ),
+    )  # fmt: skip
 
 
 def write_story(log: EventLog, servers: list[str]) -> None:

@@ -45,6 +45,9 @@ class FakeLabd:
     typed: dict[str, bytes] = field(default_factory=dict)
     bus: Bus = field(default_factory=Bus)
     looks: int = 0
+    insides: dict[str, say.BmcInside] = field(default_factory=dict)
+    """By server: what its BMC knows."""
+    object_events: tuple[say.Record, ...] = ()
     _listeners: dict[str, list[asyncio.Queue[bytes]]] = field(default_factory=dict)
     _server: ControlServer | None = None
 
@@ -66,6 +69,15 @@ class FakeLabd:
     def set_server(self, name: str, **changes: Any) -> None:
         servers = tuple(replace(one, **changes) if one.name == name else one for one in self.status.servers)
         self.status = replace(self.status, servers=servers)
+
+    def bmc(self, name: str) -> say.BmcSeen:
+        """As its server's status tells it."""
+        one = next((one for one in self.status.servers if one.name == name), None)
+        if one is None:
+            raise InputError(f"there is no server {name}")
+        return say.BmcSeen(
+            name, one.power, one.media, (one.boot or "none") if one.boot_once else "none", one.boot_once, "disk"
+        )
 
     def say(self, server: str, text: bytes) -> None:
         self.said[server] = self.said.get(server, b"") + text
@@ -136,10 +148,50 @@ class FakeLabd:
             self.status = replace(self.status, faults=left)
             return say.ClearedFaults(cleared)
 
+        async def faults(_: Nothing) -> say.FaultList:
+            return say.FaultList(self.status.faults)
+
+        async def object_events(asked: say.WantObjectEvents) -> say.ObjectEvents:
+            def about(event: Any) -> bool:
+                return not asked.kind or (event["involvedObject"]["kind"], event["involvedObject"]["name"]) == (
+                    asked.kind, asked.name,
+                )  # fmt: skip
+
+            return say.ObjectEvents(tuple(one for one in self.object_events if about(one)))
+
         return [
+            *self._serves_bmcs(), say.FAULTS.by(faults), say.OBJECT_EVENTS.by(object_events),
             say.HEALTH.by(health), say.STATUS.by(status), say.HOSTS.by(hosts), say.OBJECTS.by(objects),
             say.OBSERVE.by(observe), say.OBSERVE_ALL.by(observe), say.POWER.by(power), say.HOST.by(host),
             say.ADD_FAULT.by(add_fault), say.CLEAR_FAULTS.by(clear_faults),
+        ]  # fmt: skip
+
+    def _serves_bmcs(self) -> list[Served]:
+        async def bmcs(_: Nothing) -> say.BmcsSeen:
+            return say.BmcsSeen(tuple(self.bmc(one.name) for one in self.status.servers))
+
+        async def bmc(asked: say.WantBmc) -> say.BmcInside:
+            return self.insides.get(asked.server, say.BmcInside(asked.server))
+
+        async def insert(asked: say.InsertMedia) -> say.BmcSeen:
+            self.asked.append(asked)
+            self.set_server(asked.server, media=asked.image)
+            return self.bmc(asked.server)
+
+        async def eject(asked: say.EjectMedia) -> say.BmcSeen:
+            self.asked.append(asked)
+            self.set_server(asked.server, media=None)
+            return self.bmc(asked.server)
+
+        async def set_boot(asked: say.SetBoot) -> say.BmcSeen:
+            self.asked.append(asked)
+            none = asked.device == "none"
+            self.set_server(asked.server, boot="disk" if none else asked.device, boot_once=asked.once and not none)
+            return self.bmc(asked.server)
+
+        return [
+            say.BMCS.by(bmcs), say.BMC.by(bmc), say.INSERT_MEDIA.by(insert), say.EJECT_MEDIA.by(eject),
+            say.SET_BOOT.by(set_boot),
         ]  # fmt: skip
 
 
@@ -162,7 +214,7 @@ def make_labd(roots: Roots, name: str = "lab", workers: int = 1) -> FakeLabd:
     servers = tuple(
         say.ServerStatus(
             one.name, one.role.value, str(one.address), one.bmc_origin, "on", "provisioned", "",
-            "up" if one.role.value == "control-plane" else None,
+            "up" if one.role.value == "control-plane" else None, "Running", "disk",
         )
         for one in plan.servers
     )  # fmt: skip

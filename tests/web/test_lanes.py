@@ -45,4 +45,13 @@ def test_a_step_whose_doer_was_killed_ends_where_it_is_begun_again() -> None:
 
 
 def test_a_log_without_steps_is_an_empty_chart() -> None:
-    assert lanes([], ["a"]) == {"lanes": [], "began": None, "ended": None}
+    assert lanes([], ["a"]) == {"lanes": [], "began": None, "ended": None, "expected": None}
+
+
+def test_what_this_computer_has_learnt_counts_more_than_the_log_and_says_when_it_ends() -> None:
+    told = [began("s1", "cleaning", 0, "host/a"), ended("s1", 10), began("s2", "cleaning", 20, "host/b")]
+    (bar,) = lanes(told, ["b"], lambda step: 33.0 if step.subject == "host/b" else None)["lanes"][-1:]
+    assert bar["subject"] == "host/a" and bar["bars"][0]["estimate"] == 10
+    chart = lanes(told, ["b"], lambda step: 33.0 if step.subject == "host/b" else None)
+    assert chart["lanes"][0]["bars"][0]["estimate"] == 33 and chart["expected"] == 53
+    assert lanes(told, ["b"])["expected"] == 30

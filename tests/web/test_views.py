@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 from dataclasses import replace
 
 import pytest
 
+from rackless.diagnosis.estimates import Estimates, save
+from rackless.lab.capture import HEADER
 from rackless.protocol import messages as say
 from rackless.run.ledger import Ledger
 from rackless.spec.load import parse
@@ -26,6 +29,11 @@ async def test_the_rack_has_servers_networks_and_who_holds_the_vip(page: Stage, 
     assert rack["servers"][3]["power"] == "off" and rack["servers"][3]["error"] == "it does not answer"
     assert {"cluster", "baremetal", "bmc"} <= {one["name"] for one in rack["networks"]}
     assert "DHCP" in rack["networks"][0]["services"]
+    plugs = {one["name"]: [plug["server"] for plug in one["plugs"]] for one in rack["networks"]}
+    everybody = [one["name"] for one in rack["servers"]]
+    assert plugs["cluster"] == plugs["bmc"] == everybody and plugs["baremetal"] == []
+    assert rack["networks"][0]["plugs"][0]["address"] == rack["servers"][0]["address"]
+    assert (rack["servers"][0]["boot"], rack["servers"][0]["machine"]) == ("disk", "Running")
 
 
 async def test_a_lab_whose_daemon_is_away_is_shown_as_it_was_planned(page: Stage, labd: FakeLabd) -> None:
@@ -45,8 +53,46 @@ async def test_a_server_has_hardware_host_and_faults(page: Stage, labd: FakeLabd
     status, server = await page.get("/api/labs/lab/servers/ctrl-1")
     assert status == 200 and server["server"]["name"] == "ctrl-1" and server["host"]["status"] == {"poweredOn": True}
     assert server["hardware"]["nics"][0]["network"] == "cluster" and server["hardware"]["disks"][0] > 1 << 30
-    status, answer = await page.get("/api/labs/lab/servers/nobody")
-    assert status == 400 and "nobody" in answer["error"]["what"]
+    assert [disk["bytes"] for disk in server["disks"]] == server["hardware"]["disks"]
+    assert server["disks"][0]["used"] is None, "there is no file"
+    for path in ("", "/bmc", "/timeline", "/console"):
+        status, answer = await page.get(f"/api/labs/lab/servers/nobody{path}")
+        assert status == 400 and "nobody" in answer["error"]["what"], path
+
+
+async def test_a_bmc_shows_how_it_stands_its_sensors_and_who_asked_for_what(page: Stage, labd: FakeLabd) -> None:
+    asked = say.AuditSeen(5.0, "Redfish", "192.0.2.1", "admin", "PATCH /x", "204", True, {"ResetType": "On"})
+    fan = say.SensorSeen("Fan 1", None, "rpm", 600.0, None)
+    labd.insides["ctrl-1"] = say.BmcInside("ctrl-1", (fan,), (asked,), (say.BmcLogSeen(6.0, "it is off", True),))
+    labd.set_server("ctrl-1", media="http://192.0.2.1/x.iso")
+    status, bmc = await page.get("/api/labs/lab/servers/ctrl-1/bmc")
+    assert status == 200 and bmc["seen"]["media"] == "http://192.0.2.1/x.iso" and bmc["seen"]["first"] == "disk"
+    assert bmc["sensors"] == [{"name": "Fan 1", "value": None, "unit": "rpm", "low": 600.0, "high": None}]
+    assert bmc["audit"][0]["details"] == {"ResetType": "On"} and bmc["log"][0]["text"] == "it is off"
+    assert "password" not in bmc
+    await labd.stop()
+    status, bmc = await page.get("/api/labs/lab/servers/ctrl-1/bmc")
+    assert status == 200 and bmc["seen"] is None and bmc["redfish"].startswith("https://")
+
+
+async def test_a_server_has_a_timeline_of_its_own_steps(page: Stage, labd: FakeLabd) -> None:
+    with labd.bus.step("cleaning", subject="host/ctrl-0"), labd.bus.step("cleaning", subject="host/ctrl-1"):
+        pass
+    status, found = await page.get("/api/labs/lab/servers/ctrl-1/timeline")
+    assert status == 200 and [lane["subject"] for lane in found["lanes"]] == ["host/ctrl-1"]
+
+
+async def test_steps_are_given_what_this_computer_has_learnt(page: Stage, labd: FakeLabd) -> None:
+    save(labd.paths.roots.durations, Estimates({"host: cleaning": [40.0, 42.0, 44.0]}))
+    with labd.bus.step("cleaning", subject="host/ctrl-1"):
+        found = (await page.get("/api/labs/lab/install"))[1]
+        assert found["lanes"][0]["bars"][0]["estimate"] == 42.0 and found["expected"] is not None
+
+
+async def test_a_console_is_text_for_who_asks_without_a_socket(page: Stage, labd: FakeLabd) -> None:
+    labd.said["ctrl-0"] = b"one\r\n\x1b[31mtwo\x1b[0m\r\n"
+    status, found = await page.get("/api/labs/lab/servers/ctrl-0/console")
+    assert status == 200 and found["lines"] == ["one", "two"] and found["on"] is True
 
 
 async def test_what_is_done_is_asked_of_labd_as_the_command_line_asks_it(page: Stage, labd: FakeLabd) -> None:
@@ -55,12 +101,23 @@ async def test_what_is_done_is_asked_of_labd_as_the_command_line_asks_it(page: S
     assert (await page.post(f"{place}/host", {"verb": "inspect"}))[0] == 200
     status, fault = await page.post("/api/labs/lab/faults", {"trouble": "delay", "server": "ctrl-0", "seconds": 9.0})
     assert status == 200 and (await page.get(place))[1]["faults"] == [fault]
+    assert (await page.get("/api/labs/lab/faults"))[1]["faults"] == [fault]
     assert await page.post("/api/labs/lab/faults/clear", {"ids": [fault["id"]]}) == (200, {"cleared": 1})
+    image = "http://192.0.2.1/x.iso"
+    status, seen = await page.post(f"{place}/boot", {"device": "network"})
+    assert status == 200 and (seen["boot"], seen["once"]) == ("network", True)
+    status, seen = await page.post(f"{place}/media", {"url": image, "boot": True})
+    assert status == 200 and (seen["media"], seen["boot"]) == (image, "cdrom")
+    assert (await page.post(f"{place}/media", {"url": None}))[1]["media"] is None
     assert labd.asked == [
         say.PressPower("ctrl-0", "cycle"),
         say.HostWish("inspect", "ctrl-0", wait=False),
         say.FaultWish("delay", "ctrl-0", seconds=9.0),
         say.ClearFaults((fault["id"],)),
+        say.SetBoot("ctrl-0", "network"),
+        say.InsertMedia("ctrl-0", image),
+        say.SetBoot("ctrl-0", "cdrom"),
+        say.EjectMedia("ctrl-0"),
     ]
 
 
@@ -71,6 +128,14 @@ async def test_what_is_done_is_asked_of_labd_as_the_command_line_asks_it(page: S
         ("/api/labs/lab/servers/ctrl-0/power", {}),
         ("/api/labs/lab/servers/ctrl-0/power", []),
         ("/api/labs/lab/servers/ctrl-0/host", {"verb": "provision"}),
+        ("/api/labs/lab/servers/ctrl-0/boot", {"device": "floppy"}),
+        ("/api/labs/lab/servers/ctrl-0/media", {"url": "/etc/shadow"}),
+        ("/api/labs/lab/servers/ctrl-0/media", {"url": "file:///etc/shadow"}),
+        ("/api/labs/lab/servers/ctrl-0/media", {}),
+        ("/api/labs/lab/servers/ctrl-0/capture", {"seconds": 100000}),
+        ("/api/labs/lab/servers/ctrl-0/capture", {"seconds": 0}),
+        ("/api/labs/lab/servers/ctrl-0/capture", {"network": "moon"}),
+        ("/api/labs/lab/servers/nobody/capture", {}),
         ("/api/labs/lab/faults", {"trouble": 5}),
         ("/api/labs/lab/plan", {"text": "servers: [1"}),
         ("/api/labs/lab/plan", {"text": "name: other"}),
@@ -105,8 +170,42 @@ async def test_objects_have_a_yaml_view(page: Stage, labd: FakeLabd) -> None:
     assert (await page.get("/api/labs/lab/objects"))[1]["nodes"] == [node]
     status, one = await page.get("/api/labs/lab/objects/nodes/ctrl-0")
     assert status == 200 and one["yaml"].startswith("kind: Node\n") and one["object"] == node
+    assert one["events"] == []
     for path in ("nodes/none", "trouble/ctrl-0", "secrets/x"):
         assert (await page.get(f"/api/labs/lab/objects/{path}"))[0] == 400
+
+
+async def test_objects_come_with_their_kubernetes_events(page: Stage, labd: FakeLabd) -> None:
+    def event(kind: str, name: str) -> say.Record:
+        return {"kind": "Event", "metadata": {"name": name}, "involvedObject": {"kind": kind, "name": name}}
+
+    labd.hosts = ({"kind": "BareMetalHost", "metadata": {"name": "ctrl-0"}},)
+    labd.object_events = (event("BareMetalHost", "ctrl-0"), event("Node", "ctrl-0"))
+    assert (await page.get("/api/labs/lab/objects/hosts/ctrl-0"))[1]["events"] == [event("BareMetalHost", "ctrl-0")]
+    assert len((await page.get("/api/labs/lab/objects/events"))[1]["events"]) == 2
+
+
+async def test_packets_are_recorded_by_the_command_one_at_a_time_and_within_bounds(labd: FakeLabd) -> None:
+    screens = Screens(capturing=asyncio.Event())
+    async with stage(labd.paths.roots, fake_drivers(screens)) as page:
+        await page.enter()
+        place = f"{page.base}/api/labs/lab/servers/ctrl-0/capture"
+        asked = {"seconds": 5, "network": "cluster"}
+        first = asyncio.ensure_future(page.http.post(place, json=asked, headers=page.origin))
+        await screens.began.wait()
+        status, answer = await page.post("/api/labs/lab/servers/ctrl-1/capture", {})
+        assert status == 409 and "already" in answer["error"]["what"]
+        assert screens.capturing is not None
+        screens.capturing.set()
+        async with await first as found:
+            assert found.status == 200 and found.content_type == "application/vnd.tcpdump.pcap"
+            assert (await found.read()).startswith(HEADER) and found.headers["X-Content-Type-Options"] == "nosniff"
+        (words,) = screens.captured
+        assert words[:3] == ["ctrl-0", "--name", "lab"] and words[words.index("--seconds") + 1] == "5.0"
+        assert words[words.index("--network") + 1] == "cluster" and words[words.index("--most-mib") + 1] == "16"
+        assert (await page.post("/api/labs/lab/servers/ctrl-1/capture", {"seconds": "x"}))[0] == 400
+        async with page.http.post(place, json=asked, headers=page.origin) as again:
+            assert again.status == 200, "the one before has ended"
 
 
 async def test_a_picture_is_taken_once_for_all_who_ask_at_the_same_time(labd: FakeLabd) -> None:
@@ -145,8 +244,12 @@ async def test_two_labs_are_shown_apart_and_one_that_is_not_shown_is_not_there(l
             for path in ("rack", "live", "events", "servers/ctrl-0", "servers/ctrl-0/console", "logs", "description"):
                 status, _ = await narrow.get(f"/api/labs/lab/{path}", headers={**narrow.origin})
                 assert status == 404, path
-            for path in ("servers/ctrl-0/power", "faults", "plan"):
-                value = {"action": "off", "trouble": "drop", "text": ""}
+            for path in ("servers/ctrl-0/bmc", "servers/ctrl-0/timeline", "objects/events", "faults"):
+                assert (await narrow.get(f"/api/labs/lab/{path}"))[0] == 404, path
+            value = {"action": "off", "trouble": "drop", "text": "", "device": "disk", "url": None}
+            for path in ("power", "boot", "media", "capture"):
+                assert (await narrow.post(f"/api/labs/lab/servers/ctrl-0/{path}", value))[0] == 404, path
+            for path in ("faults", "plan"):
                 assert (await narrow.post(f"/api/labs/lab/{path}", value))[0] == 404
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import select
 import socket
 import struct
+import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -31,9 +32,15 @@ def concerns(frame: bytes, macs: Sequence[bytes]) -> bool:
 
 
 def record(
-    output: Path, bridges: Sequence[str], macs: Sequence[str], seconds: float | None, told: Callable[[int], None]
+    output: Path,
+    bridges: Sequence[str],
+    macs: Sequence[str],
+    seconds: float | None,
+    told: Callable[[int], None],
+    *,
+    most_bytes: int | None = None,
 ) -> int:
-    """Until the time is over or an interrupt; `told` hears the count now and then."""
+    """Until the time is over, the file would get larger than `most_bytes`, or an interrupt; `told` hears the count now and then."""
     wanted = [bytes.fromhex(mac.replace(":", "")) for mac in macs]
     sockets = []
     for bridge in dict.fromkeys(bridges):
@@ -43,7 +50,7 @@ def record(
         membership = struct.pack("IHH8s", socket.if_nametoindex(bridge), 1, 0, b"")
         listener.setsockopt(263, 1, membership)
         sockets.append(listener)
-    count = 0
+    count, room = 0, (most_bytes - len(HEADER) if most_bytes is not None else sys.maxsize)
     deadline = time.monotonic() + seconds if seconds is not None else None
     with output.open("wb") as file:
         file.write(HEADER)
@@ -52,7 +59,10 @@ def record(
             for listener in ready:
                 frame = listener.recv(1 << 17)
                 if concerns(frame, wanted):
-                    file.write(packet(frame, time.time()))
+                    kept = packet(frame, time.time())
+                    if (room := room - len(kept)) < 0:
+                        return count
+                    file.write(kept)
                     count += 1
             file.flush()
             told(count)

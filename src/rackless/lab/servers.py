@@ -20,7 +20,6 @@ PASSAGE = 0o711
 
 
 def hardware(server: PlannedServer, plan: LabPlan, paths: LabPaths, accounts: ServerAccounts | None = None) -> Server:
-    folder = disk_folder(plan, paths)
     return Server(
         name=server.name,
         uuid=server.uuid,
@@ -28,11 +27,11 @@ def hardware(server: PlannedServer, plan: LabPlan, paths: LabPaths, accounts: Se
         vcpus=server.vcpus,
         firmware=server.firmware,
         disks=tuple(
-            Disk(folder / f"{name}.qcow2", size, _serial(plan.name, name), server.disk_cache is DiskCache.SAFE)
-            for name, size in zip(_disk_names(server), server.disks, strict=True)
+            Disk(file, size, _serial(plan.name, file.stem), server.disk_cache is DiskCache.SAFE)
+            for file, size in zip(disk_files(server, plan, paths), server.disks, strict=True)
         ),
         nics=tuple(Nic(nic.mac, nic.bridge) for nic in server.nics),
-        nvram=folder / f"{server.name}.nvram",
+        nvram=disk_folder(plan, paths) / f"{server.name}.nvram",
         console_log=paths.console(server.name),
         secure_boot=server.secure_boot,
         tpm=server.tpm,
@@ -42,6 +41,10 @@ def hardware(server: PlannedServer, plan: LabPlan, paths: LabPaths, accounts: Se
 
 def disk_folder(plan: LabPlan, paths: LabPaths) -> Path:
     return plan.storage / plan.name if plan.storage is not None else paths.disks
+
+
+def disk_files(server: PlannedServer, plan: LabPlan, paths: LabPaths) -> list[Path]:
+    return [disk_folder(plan, paths) / f"{name}.qcow2" for name in _disk_names(server)]
 
 
 def _disk_names(server: PlannedServer) -> list[str]:

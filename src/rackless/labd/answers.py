@@ -38,6 +38,9 @@ def _looks(lab: RunningLab, folders: Callable[[], FolderWatch], own: int) -> lis
     async def objects(_: Nothing) -> say.LabObjects:
         return await lab.machines.objects()
 
+    async def object_events(asked: say.WantObjectEvents) -> say.ObjectEvents:
+        return await lab.machines.object_events(asked.kind, asked.name)
+
     async def observe(_: Nothing) -> say.LabSeen:
         return await lab.observe()
 
@@ -49,6 +52,7 @@ def _looks(lab: RunningLab, folders: Callable[[], FolderWatch], own: int) -> lis
         say.STATUS.by(status),
         say.HOSTS.by(hosts),
         say.OBJECTS.by(objects),
+        say.OBJECT_EVENTS.by(object_events),
         say.OBSERVE.by(observe),
         say.OBSERVE_ALL.by(observe_all),
     ]
@@ -120,6 +124,9 @@ def _bmcs(lab: RunningLab) -> list[Served]:
     async def bmcs(_: Nothing) -> say.BmcsSeen:
         return say.BmcsSeen(lab.bmcs.seen())
 
+    async def bmc(asked: say.WantBmc) -> say.BmcInside:
+        return lab.bmcs.inside(asked.server)
+
     async def insert(asked: say.InsertMedia) -> say.BmcSeen:
         return await lab.insert_media(asked.server, asked.image)
 
@@ -131,6 +138,7 @@ def _bmcs(lab: RunningLab) -> list[Served]:
 
     return [
         say.BMCS.by(bmcs),
+        say.BMC.by(bmc),
         say.INSERT_MEDIA.by(insert),
         say.EJECT_MEDIA.by(eject),
         say.SET_BOOT.by(set_boot),

@@ -5,9 +5,11 @@ from __future__ import annotations
 import ssl
 from collections.abc import Collection
 from dataclasses import replace
+from pathlib import Path
 
 from rackless.bmc.core.accounts import Account
 from rackless.bmc.core.chassis import Chassis
+from rackless.bmc.core.power import Reset
 from rackless.bmc.core.sockets import not_of_a_lab
 from rackless.bmc.core.start_limit import Starts, default_limit
 from rackless.bmc.core.state import BootOverride, When
@@ -17,12 +19,13 @@ from rackless.bmc.ipmi.sites import Ipmi
 from rackless.errors import InputError, LabError
 from rackless.events import Bus
 from rackless.lab.bmc_network import BmcWiring
+from rackless.labd.bmc_records import read_audit, read_log, read_sensors
 from rackless.plan.exposure import LOOPBACK, bmc_name
 from rackless.plan.model import LabPlan, PlannedServer
 from rackless.ports.clock import Clock
 from rackless.ports.console import Consoles
 from rackless.ports.hypervisor import BootDevice, Hypervisor
-from rackless.protocol.messages import BmcSeen, BootTarget, FaultStatus, FaultWish
+from rackless.protocol.messages import BmcInside, BmcSeen, BootTarget, FaultStatus, FaultWish
 from rackless.run.paths import LabPaths
 from rackless.spec.servers import BmcScheme
 from rackless.trust.authority import Use
@@ -97,7 +100,17 @@ class LabBmcs:
         return {bmc.server: bmc for bmc in self._fleet.observe()} if self._fleet else {}
 
     def seen(self) -> tuple[BmcSeen, ...]:
-        return tuple(_shown(bmc) for bmc in self.observe().values())
+        return tuple(self._shown(bmc) for bmc in self.observe().values())
+
+    def inside(self, server: str) -> BmcInside:
+        """What one BMC knows: its sensors, its log, and who asked it to change something."""
+        chassis = self._chassis(server)
+        return BmcInside(
+            server,
+            sensors=read_sensors(chassis),
+            audit=read_audit(self._audit, server, chassis.address),
+            log=read_log(chassis.log),
+        )
 
     async def insert(self, server: str, url: str) -> BmcSeen:
         """Have a server's BMC fetch an image and put it into its virtual drive."""
@@ -105,17 +118,29 @@ class LabBmcs:
         if not url.startswith(("http://", "https://")):
             raise InputError(f"{url} is no URL that a BMC fetches from", hint="give it with http:// or https://")
         await chassis.insert(url, verify=bool(chassis.memory.settings.get("verify_media", True)))
-        return _shown(self.observe()[server])
+        return self._shown(self.observe()[server])
 
     async def eject(self, server: str) -> BmcSeen:
         await self._chassis(server).eject()
-        return _shown(self.observe()[server])
+        return self._shown(self.observe()[server])
 
     async def set_boot(self, server: str, device: BootTarget, *, once: bool) -> BmcSeen:
         """From where the next start is, or every start from now on."""
         wanted = BootOverride(BootDevice(device), When.ONCE if once else When.CONTINUOUS) if device != "none" else None
         await self._chassis(server).update(lambda memory: replace(memory, boot=wanted or BootOverride()))
-        return _shown(self.observe()[server])
+        return self._shown(self.observe()[server])
+
+    async def press(self, server: str, what: Reset) -> bool:
+        """Press a button at the BMC where it was told what the next start is from: only a start of its own follows that.
+        False where it was not, and where there is no BMC."""
+        if self._fleet is None or server not in self.observe():
+            return False
+        chassis = self._fleet.chassis(server)
+        if chassis.memory.boot.effective is None:
+            return False
+        await chassis.look()
+        await chassis.reset(what)
+        return True
 
     def _chassis(self, server: str) -> Chassis:
         if self._fleet is None:
@@ -167,11 +192,23 @@ class LabBmcs:
                 consoles=self._consoles,
             ),
             starts=Starts(default_limit(), self._clock, self._hypervisor.processor_seconds),
-            audit=self._paths.logs / "bmc-audit.jsonl",
+            audit=self._audit,
             sockets=self._site.make_socket,
             forbids=not_of_a_lab,
             shared=[str(self._plan.gateway.ip)],
         )
+
+    @property
+    def _audit(self) -> Path:
+        return self._paths.logs / "bmc-audit.jsonl"
+
+    def _shown(self, bmc: BmcState) -> BmcSeen:
+        target = TARGETS[bmc.boot.effective]
+        power = bmc.power.value if bmc.power is not None else None
+        first = None
+        if self._fleet is not None and bmc.seen and (state := self._fleet.chassis(bmc.server).present()) is not None:
+            first = TARGETS[state.boot_first]
+        return BmcSeen(bmc.server, power, bmc.media, target, bmc.boot.when is When.ONCE, first)
 
     def _bmc(self, server: PlannedServer) -> Bmc:
         own, address = server.bmc, str(server.bmc_address)
@@ -192,9 +229,3 @@ class LabBmcs:
 
 def _no_bmcs() -> LabError:
     return LabError("the lab has no BMCs yet", hint="`rackless up --until bmc` makes them")
-
-
-def _shown(bmc: BmcState) -> BmcSeen:
-    target = TARGETS[bmc.boot.effective]
-    power = bmc.power.value if bmc.power is not None else None
-    return BmcSeen(bmc.server, power, bmc.media, target, bmc.boot.when is When.ONCE)

@@ -27,8 +27,8 @@ from rackless.plan.model import LabPlan, PlannedServer
 from rackless.ports.api import Access, ApiConnection
 from rackless.ports.drivers import Drivers
 from rackless.ports.provisioner import Image
-from rackless.ports.resources import Conflict, Record
-from rackless.protocol.messages import LabObjects, Scaled
+from rackless.ports.resources import ALL, Conflict, Record
+from rackless.protocol.messages import LabObjects, ObjectEvents, Scaled
 from rackless.run.waiting import until
 from rackless.spec.lab import Role
 
@@ -39,6 +39,9 @@ CLUSTER_PATIENCE = 5.0
 
 CLAIMED_WITHIN = 30.0
 """Seconds for Machines that were just written to take their hosts."""
+
+MOST_EVENTS = 200
+"""Kubernetes Events in one answer."""
 
 
 class LabMachines:
@@ -142,6 +145,27 @@ class LabMachines:
                 requests = tuple(await self._open[-1].list("CertificateSigningRequest"))
         return LabObjects(machines, nodes, requests)
 
+    async def object_events(self, kind: str, name: str) -> ObjectEvents:
+        """Of both APIs, the latest first; without the cluster's while that does not answer."""
+        found: list[Record] = []
+        for connection in (self._resources, *self._open[-1:]):
+            with suppress(LabError):
+                found += await connection.list("Event", namespace=ALL)
+        if kind:
+            found = [one for one in found if _is_about(one, kind, name)]
+        return ObjectEvents(tuple(sorted(found, key=_happened_at, reverse=True)[:MOST_EVENTS]))
+
+    async def phases(self) -> dict[str, str]:
+        """Of Machines, by name; none while nobody answers: `status` still tells the rest."""
+        if not self._api.started:
+            return {}
+        with suppress(LabError):
+            return {
+                record["metadata"]["name"]: str((record.get("status") or {}).get("phase") or "")
+                for record in await self._resources.list(KIND)
+            }
+        return {}
+
     async def approve(self, name: str) -> None:
         """Approve a certificate request of a node; the caller has made sure whose it is."""
         if not self._open:
@@ -206,3 +230,13 @@ class LabMachines:
         found = await self._resources.get(SET, WORKERS)
         if found is not None and (change := new_image(found, image)) is not None:
             await self._resources.patch(SET, WORKERS, change)
+
+
+def _is_about(event: Record, kind: str, name: str) -> bool:
+    about = event.get("involvedObject") or {}
+    return about.get("kind") == kind and about.get("name") == name
+
+
+def _happened_at(event: Record) -> str:
+    """When last, as the API writes times: the same form for all, so they compare as text."""
+    return str(event.get("lastTimestamp") or event.get("eventTime") or event["metadata"].get("creationTimestamp") or "")

@@ -2,20 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import TypedDict
 
 from rackless.bmc.fleet import BmcState
 from rackless.plan.model import LabPlan
 from rackless.ports.nodes import Quorum, Vip
 from rackless.ports.resources import Record
-from rackless.protocol.messages import EtcdMember, EtcdStatus, ServerStatus, VipStatus
+from rackless.protocol.messages import BmcSeen, BootTarget, EtcdMember, EtcdStatus, ServerStatus, VipStatus
 from rackless.provisioning.baremetalhost import read
 
 
+class BootFields(TypedDict):
+    boot: BootTarget | None
+    boot_once: bool
+    media: str | None
+
+
 def describe_servers(
-    plan: LabPlan, power: Mapping[str, str | None], hosts: Sequence[Record], nodes: Mapping[str, bool]
+    plan: LabPlan,
+    power: Mapping[str, str | None],
+    hosts: Sequence[Record],
+    nodes: Mapping[str, bool],
+    bmcs: Iterable[BmcSeen] = (),
+    machines: Mapping[str, str] = MappingProxyType({}),
 ) -> tuple[ServerStatus, ...]:
+    """`machines` are the phases of Machines, by name."""
     known = {record["metadata"]["name"]: read(record).status for record in hosts}
+    held = {record["metadata"]["name"]: machines.get(_holder(record)) for record in hosts}
+    seen = {bmc.server: bmc for bmc in bmcs}
     return tuple(
         ServerStatus(
             name=server.name,
@@ -26,9 +42,23 @@ def describe_servers(
             host=known[server.name].state.value if server.name in known else None,
             error=known[server.name].error_message if server.name in known else "",
             node="up" if nodes.get(server.name) else None,
+            machine=held.get(server.name),
+            **_boot(seen.get(server.name)),
         )
         for server in plan.servers
     )
+
+
+def _holder(record: Record) -> str:
+    """The Machine that has a host, or whoever else."""
+    return str(((record.get("spec") or {}).get("consumerRef") or {}).get("name") or "")
+
+
+def _boot(bmc: BmcSeen | None) -> BootFields:
+    if bmc is None:
+        return {"boot": None, "boot_once": False, "media": None}
+    asked = bmc.boot != "none"
+    return {"boot": bmc.boot if asked else bmc.first, "boot_once": asked and bmc.once, "media": bmc.media}
 
 
 def describe_quorum(quorum: Quorum | None) -> EtcdStatus | None:

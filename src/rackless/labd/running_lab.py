@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from ipaddress import ip_address
 
+from rackless.bmc.core.power import Reset
 from rackless.cluster.reference.keys import Keys
 from rackless.cluster.reference.recipe import Cluster
 from rackless.controllers.pivot.journal import elsewhere
@@ -322,19 +323,26 @@ class RunningLab:
             await self.hosts.keep_power(name, online=action == "on")
         match action:
             case "on":
-                await self.hypervisor.power_on(name)
+                await self._switch_on(name)
             case "off":
                 await self.hypervisor.power_off(name)
             case "shutdown":
                 await self.hypervisor.shut_down(name)
             case "cycle":
                 await self.hypervisor.power_off(name)
-                await self.hypervisor.power_on(name)
+                await self._switch_on(name)
             case "reset" | "nmi":
                 await self._require_on(name, action)
-                await (self.hypervisor.reset(name) if action == "reset" else self.hypervisor.interrupt(name))
+                if action == "nmi":
+                    await self.hypervisor.interrupt(name)
+                elif not await self.bmcs.press(name, Reset.FORCE_RESTART):
+                    await self.hypervisor.reset(name)
         state = await self.hypervisor.observe(name)
         return PowerState(name, state.power.value if state is not None else None)
+
+    async def _switch_on(self, name: str) -> None:
+        if not await self.bmcs.press(name, Reset.ON):
+            await self.hypervisor.power_on(name)
 
     def console(self, name: str, lines: int) -> tuple[Heard, Write]:
         """Sit down at a server's console, with its last lines in view."""
@@ -412,12 +420,13 @@ class RunningLab:
 
     async def status(self) -> LabStatus:
         told = self.journal.read()
-        nodes, quorum, vip, hosts, power = await asyncio.gather(
+        nodes, quorum, vip, hosts, power, machines = await asyncio.gather(
             self.cluster.observe_nodes(),
             self.cluster.observe_quorum(),
             self.cluster.observe_api(),
             self.hosts.known(),
             self._power(),
+            self.machines.phases(),
         )
         return LabStatus(
             lab=self.plan.name,
@@ -426,7 +435,7 @@ class RunningLab:
             reached=told.goal,
             stages=tuple(StageStatus(stage.name, stage.name in told.reached) for stage in self.runner.stages),
             cut_off=() if self.runner.busy else tuple(f"{a.verb} {a.subject}" for a in told.cut_off),
-            servers=describe_servers(self.plan, power, hosts, nodes),
+            servers=describe_servers(self.plan, power, hosts, nodes, self.bmcs.seen(), machines),
             api=ApiPlaces(self.api.url, host_url(self.paths.api_port)) if self.api.started else None,
             faults=self.bmcs.faults(),
             parts=(

@@ -15,7 +15,7 @@ from rackless.operations.lab_registry import current_plan, require_lab, require_
 from rackless.plan.model import PlannedServer
 from rackless.protocol import messages as say
 from rackless.protocol.client import ControlClient
-from rackless.protocol.messages import BmcSeen, BootTarget
+from rackless.protocol.messages import BmcInside, BmcSeen, BootTarget
 from rackless.run.paths import LabPaths, Roots
 from rackless.spec.images import ImageFormat, ImageSpec
 from rackless.trust.bmc_passwords import secret_of
@@ -74,6 +74,12 @@ async def bmc(name: str, server: str, roots: Roots) -> BmcInfo:
             return one
     names = ", ".join(one.server for one in known)
     raise InputError(f"the lab {name} has no server {server}", why=f"it has {names}", hint="name one of those")
+
+
+async def bmc_inside(name: str, server: str, roots: Roots) -> BmcInside:
+    """Its sensors, its log, and who asked it to change something."""
+    paths = require_lab(name, roots)
+    return await ControlClient(paths.socket).work(say.BMC, say.WantBmc(server), Bus())
 
 
 def read_password(info: BmcInfo) -> str:

@@ -23,6 +23,12 @@ async def hosts(name: str, roots: Roots) -> tuple[Record, ...]:
     return (await ControlClient(paths.socket).look(say.HOSTS)).hosts
 
 
+async def object_events(name: str, kind: str, object_name: str, roots: Roots) -> tuple[Record, ...]:
+    """Kubernetes Events of the lab's APIs about one object, or about all where none is named; the latest first."""
+    client = ControlClient(require_lab(name, roots).socket)
+    return (await client.work(say.OBJECT_EVENTS, say.WantObjectEvents(kind, object_name), Bus())).events
+
+
 async def wish(name: str, asked: HostWish, roots: Roots, bus: Bus) -> HostDone:
     """Ask something of one host, and wait for it if that is wished."""
     paths = require_lab(name, roots)

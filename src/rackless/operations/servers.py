@@ -3,26 +3,32 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import shutil
+import sys
 from collections.abc import AsyncIterator, Sequence
 from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rackless.errors import LabError
+from rackless.errors import InputError, LabError
 from rackless.events import Bus
 from rackless.lab.capture import record
 from rackless.lab.screen import ppm_to_png
 from rackless.operations.access import find_server, inside_command
 from rackless.operations.lab_registry import current_plan, require_lab, require_root
 from rackless.operations.several import side_by_side
+from rackless.plan.model import PlannedNic, PlannedServer
 from rackless.ports.console import Write
 from rackless.ports.drivers import Drivers
 from rackless.protocol.client import ControlClient
 from rackless.protocol.messages import POWER, STATUS, PowerAction, PowerState, PressPower
 from rackless.run.paths import Roots
+
+CAPTURE_STARTS_WITHIN = 60.0
+"""Seconds for a process of its own to start and to end, on a computer that is busy."""
 
 
 async def power(lab: str, server: str, action: PowerAction, roots: Roots) -> PowerState:
@@ -97,23 +103,74 @@ async def find_terminal(lab: str, server: str, roots: Roots, drivers: Drivers) -
     return paths.console(server), Path(terminal) if done.code == 0 and terminal else None
 
 
+@dataclass(frozen=True, slots=True)
+class CaptureWanted:
+    seconds: float | None = None
+    """None is until an interrupt."""
+    network: str | None = None
+    """Only at the NICs in this network; None is at all of them."""
+    most_mib: int | None = None
+    """It ends when the file is as large."""
+
+
 def capture(
-    lab: str, server: str, output: Path, seconds: float | None, cycle: bool, roots: Roots, drivers: Drivers
+    lab: str, server: str, output: Path, wanted: CaptureWanted, cycle: bool, roots: Roots, drivers: Drivers
 ) -> dict[str, Any]:
     """Record a server's packets; this process goes into the lab's network for that, and does not come back."""
     paths = require_lab(lab, roots)
     require_root("record packets", drivers.computer)
-    target = find_server(lab, server, paths)
+    nics = _nics(find_server(lab, server, paths), wanted.network)
     output = output.absolute()
     if cycle:
         asyncio.run(power(lab, server, "cycle", roots))
     drivers.namespaces.visit(paths.netns)
     count = [0]
     with suppress(KeyboardInterrupt):
-        bridges = [nic.bridge for nic in target.nics]
-        record(output, bridges, [nic.mac for nic in target.nics], seconds, lambda now: count.__setitem__(0, now))
+        most = wanted.most_mib << 20 if wanted.most_mib is not None else None
+        bridges, macs = [nic.bridge for nic in nics], [nic.mac for nic in nics]
+        record(output, bridges, macs, wanted.seconds, lambda now: count.__setitem__(0, now), most_bytes=most)
     give_back(output)
     return {"server": server, "file": str(output), "packets": count[0], "bytes": output.stat().st_size}
+
+
+async def capture_apart(
+    lab: str, server: str, output: Path, wanted: CaptureWanted, roots: Roots, drivers: Drivers
+) -> dict[str, Any]:
+    """The same by a process of its own, `rackless capture`, for one that stays in its network. It is for a time."""
+    paths = require_lab(lab, roots)
+    require_root("record packets", drivers.computer)
+    _nics(find_server(lab, server, paths), wanted.network)
+    assert wanted.seconds is not None
+    command = [
+        sys.executable,
+        "-P",
+        "-m",
+        "rackless",
+        "capture",
+        server,
+        "--name",
+        lab,
+        "--output",
+        str(output),
+        "--json",
+    ]
+    command += ["--seconds", str(wanted.seconds)]
+    command += ["--network", wanted.network] if wanted.network is not None else []
+    command += ["--most-mib", str(wanted.most_mib)] if wanted.most_mib is not None else []
+    within = wanted.seconds + CAPTURE_STARTS_WITHIN
+    done = await drivers.processes.run(command, env=roots.as_environment(), check=False, within=within)
+    if done.code:
+        raise LabError(f"the packets of {server} cannot be recorded", why=done.stderr.strip()[-500:])
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def _nics(server: PlannedServer, network: str | None) -> list[PlannedNic]:
+    found = [nic for nic in server.nics if network is None or nic.network == network]
+    if not found:
+        known = ", ".join(dict.fromkeys(nic.network for nic in server.nics))
+        raise InputError(f"{server.name} has no NIC in {network}", why=f"it is in {known}", hint="name one of those")
+    return found
 
 
 def give_back(path: Path) -> None:

@@ -57,6 +57,14 @@ class ServerStatus:
     host: str | None
     error: str
     node: str | None
+    machine: str | None = None
+    """The phase of the Machine that has its host; empty for one that has none yet."""
+    boot: BootTarget | None = None
+    """What its next start is from; None while its BMC is not seen."""
+    boot_once: bool = False
+    """Whether somebody asked its BMC for that, and for one start only."""
+    media: str | None = None
+    """The URL of what is in its virtual drive."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +153,20 @@ class LabObjects:
     machines: tuple[Record, ...] = ()
     nodes: tuple[Record, ...] = ()
     requests: tuple[Record, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class WantObjectEvents:
+    """Kubernetes Events about one object; without a kind and a name, about all."""
+
+    kind: str = ""
+    name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectEvents:
+    events: tuple[Record, ...] = ()
+    """Word for word, the latest first and the latest of them only."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,6 +270,57 @@ class BmcSeen:
     boot: BootTarget
     once: bool
     """Whether only the next start is from there."""
+    first: BootTarget | None = None
+    """What its firmware tries first where `boot` is none."""
+
+
+@dataclass(frozen=True, slots=True)
+class WantBmc:
+    server: str
+
+
+@dataclass(frozen=True, slots=True)
+class SensorSeen:
+    name: str
+    value: float | None
+    """None of what cannot be read, such as a fan that stands still."""
+    unit: str
+    low: float | None
+    """The lower critical limit, where there is one."""
+    high: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class AuditSeen:
+    """Somebody asked a BMC to change something."""
+
+    at: float
+    protocol: str
+    client: str
+    user: str | None
+    action: str
+    outcome: str
+    ok: bool
+    details: Mapping[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class BmcLogSeen:
+    """A line of a BMC's own event log."""
+
+    at: float
+    text: str
+    warning: bool
+
+
+@dataclass(frozen=True, slots=True)
+class BmcInside:
+    """What one BMC knows beside how it stands: the latest first."""
+
+    server: str
+    sensors: tuple[SensorSeen, ...] = ()
+    audit: tuple[AuditSeen, ...] = ()
+    log: tuple[BmcLogSeen, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -361,6 +434,8 @@ HOSTS = Exchange("hosts", Nothing, HostList, bare="hosts")
 OBJECTS = Exchange("objects", Nothing, LabObjects)
 FAULTS = Exchange("faults", Nothing, FaultList, bare="faults")
 BMCS = Exchange("bmcs", Nothing, BmcsSeen)
+BMC = Exchange("bmc", WantBmc, BmcInside, works=True)
+OBJECT_EVENTS = Exchange("object-events", WantObjectEvents, ObjectEvents, works=True)
 
 BEGIN = Exchange("begin", BeginUp, LabSeen, works=True, root=True)
 STAGE = Exchange("stage", RunStage, Nothing, works=True, root=True)

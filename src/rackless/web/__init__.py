@@ -2,7 +2,8 @@
 
     access      who may look: one-time links that become sessions; which hosts and origins are believed
     site        what is served: which labs, with whose rights, whether anything may be changed
-    views       every view as JSON: the rack, a server, the install, the objects, the description
+    views       every view as JSON: the rack, the install, the objects, logs and events
+    server_views  one server as JSON: hardware, BMC, host, timeline
     lanes       the steps of the event log as a swim-lane chart
     actions     what a viewer may do: the operations of the command line
     live        events with replay and the rack as it changes, over a WebSocket

@@ -14,20 +14,23 @@ import yaml
 from aiohttp import web
 
 from rackless.codec import BadValue, decode, encode
-from rackless.errors import InputError
+from rackless.errors import InputError, LabError
 from rackless.events import Bus
+from rackless.operations import bmcs as bmc_operations
 from rackless.operations import hosts as host_operations
 from rackless.operations import lab as lab_operations
 from rackless.operations import servers as hands
 from rackless.operations.access import find_server
 from rackless.operations.lab_registry import recorded_spec
-from rackless.protocol.messages import ClearFaults, FaultWish, HostVerb, HostWish, PowerAction
+from rackless.protocol.messages import BootTarget, ClearFaults, FaultWish, HostVerb, HostWish, PowerAction
+from rackless.spec.images import ImageSpec
 from rackless.spec.load import parse
 from rackless.web.site import WebSite
 
 T = TypeVar("T")
 SCREEN_SECONDS = 4.0
 """How long a picture is shown to everybody who asks for it."""
+MOST_CAPTURE_SECONDS, MOST_CAPTURE_MIB = 120.0, 16
 _VERBS = ("inspect", "clean", "retry", "deprovision")
 """Of a host, those that need nothing but its name."""
 
@@ -40,6 +43,26 @@ class PowerAsked:
 @dataclass(frozen=True, slots=True)
 class VerbAsked:
     verb: HostVerb
+
+
+@dataclass(frozen=True, slots=True)
+class BootAsked:
+    device: BootTarget
+    once: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class MediaAsked:
+    url: str | None
+    """None ejects what is in the drive."""
+    boot: bool = False
+    """Also have the next start be from it."""
+
+
+@dataclass(frozen=True, slots=True)
+class CaptureAsked:
+    seconds: float = 10.0
+    network: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +94,51 @@ async def ask_of_host(site: WebSite, lab: str, server: str, asked: VerbAsked) ->
     if asked.verb not in _VERBS:
         raise InputError(f"{asked.verb} needs more than a host", hint=f"`rackless host {asked.verb} --help`")
     return encode(await host_operations.wish(lab, HostWish(asked.verb, server, wait=False), site.roots, Bus()))
+
+
+async def choose_boot(site: WebSite, lab: str, server: str, asked: BootAsked) -> Any:
+    site.paths(lab)
+    return encode(await bmc_operations.set_boot(lab, server, asked.device, site.roots, once=asked.once))
+
+
+async def change_media(site: WebSite, lab: str, server: str, asked: MediaAsked) -> Any:
+    """A URL, which the BMC fetches by itself. No path: whoever has the link would have this computer's files read as root."""
+    site.paths(lab)
+    if asked.url is None:
+        return encode(await bmc_operations.eject_media(lab, server, site.roots))
+    if not asked.url.startswith(("http://", "https://")):
+        raise InputError(
+            "an image is given by its URL here, with http:// or https://",
+            hint=f"`rackless bmc media insert {server} FILE` offers a file of this computer",
+        )
+    try:
+        image = ImageSpec.model_validate({"url": asked.url})
+    except ValueError as error:
+        raise InputError(f"{asked.url} is no URL of an image") from error
+    seen = await bmc_operations.insert_media(lab, server, image, site.roots, Bus())
+    if asked.boot:
+        seen = await bmc_operations.set_boot(lab, server, "cdrom", site.roots, once=True)
+    return encode(seen)
+
+
+async def capture_packets(site: WebSite, lab: str, server: str, asked: CaptureAsked) -> bytes:
+    """A pcap file. One of a lab at a time, for a while, and only so large: it is held in memory until it is handed over."""
+    site.paths(lab)
+    if not 1 <= asked.seconds <= MOST_CAPTURE_SECONDS:
+        raise InputError(
+            f"packets are recorded here for 1 to {MOST_CAPTURE_SECONDS:g} seconds", hint="`rackless capture` goes on"
+        )
+    if lab in site.captures:
+        raise LabError("packets are being recorded already", hint="wait until that ends")
+    site.captures.add(lab)
+    try:
+        with tempfile.TemporaryDirectory(prefix="rackless-web-") as scratch:
+            target = Path(scratch, "packets.pcap")
+            wanted = hands.CaptureWanted(asked.seconds, asked.network, MOST_CAPTURE_MIB)
+            await hands.capture_apart(lab, server, target, wanted, site.roots, site.drivers)
+            return target.read_bytes()
+    finally:
+        site.captures.discard(lab)
 
 
 async def add_fault(site: WebSite, lab: str, asked: FaultWish) -> Any:

@@ -14,7 +14,7 @@ from rackless.codec import encode
 from rackless.errors import HypervisorError, InputError, LabError, RacklessError, known
 from rackless.protocol.failures import Failure, FailureAnswer
 from rackless.protocol.messages import ClearFaults, FaultWish
-from rackless.web import access, actions, console, live, views
+from rackless.web import access, actions, console, live, server_views, views
 from rackless.web.access import WebSession
 from rackless.web.site import SITE, UnknownLab, WebSite
 
@@ -61,17 +61,24 @@ def make_app(site: WebSite) -> web.Application:
             web.get(f"{lab}/install", _view(views.install_view)),
             web.get(f"{lab}/why", _view(views.why_view)),
             web.get(f"{lab}/objects", _view(views.objects_view)),
+            web.get(f"{lab}/objects/events", _view(views.object_events_view)),
             web.get(f"{lab}/objects/{{kind}}/{{name}}", _object),
             web.get(f"{lab}/events", _events),
             web.get(f"{lab}/logs", _logs),
             web.get(f"{lab}/logs/{{name}}", _log),
             web.get(f"{lab}/description", _description),
             web.get(f"{lab}/live", _live),
-            web.get(server, _server),
+            web.get(server, _of_server(server_views.server_view)),
+            web.get(f"{server}/bmc", _of_server(server_views.bmc_view)),
+            web.get(f"{server}/timeline", _of_server(server_views.timeline_view)),
             web.get(f"{server}/screen", _screen),
             web.get(f"{server}/console", _console),
             web.post(f"{server}/power", _power),
+            web.post(f"{server}/boot", _boot),
+            web.post(f"{server}/media", _media),
+            web.post(f"{server}/capture", _capture),
             web.post(f"{server}/host", _host),
+            web.get(f"{lab}/faults", _view(server_views.faults_view)),
             web.post(f"{lab}/faults", _add_fault),
             web.post(f"{lab}/faults/clear", _clear_faults),
             web.post(f"{lab}/plan", _plan),
@@ -152,7 +159,8 @@ def _enter(request: web.Request) -> web.Response:
         )  # fmt: skip
     response = web.Response(
         content_type="text/html",
-        text='<!doctype html><meta charset="utf-8"><title>rackless</title><meta http-equiv="refresh" content="0;url=/">',
+        text='<!doctype html><meta charset="utf-8"><title>rackless</title>'
+        '<link rel="icon" href="/static/icon.svg" type="image/svg+xml"><meta http-equiv="refresh" content="0;url=/">',
     )
     response.set_cookie(site.cookie, secret, httponly=True, samesite="Strict", secure=site.tls, path="/")
     return response
@@ -233,8 +241,11 @@ async def _labs(request: web.Request) -> web.Response:
     return web.json_response(await views.labs_view(request.app[SITE]))
 
 
-async def _server(request: web.Request) -> web.Response:
-    return web.json_response(await views.server_view(request.app[SITE], *_lab_and_server(request)))
+def _of_server(look: Callable[[WebSite, str, str], Awaitable[views.View]]) -> _Handler:
+    async def answer(request: web.Request) -> web.Response:
+        return web.json_response(await look(request.app[SITE], *_lab_and_server(request)))
+
+    return answer
 
 
 async def _object(request: web.Request) -> web.Response:
@@ -275,7 +286,9 @@ async def _live(request: web.Request) -> web.WebSocketResponse:
     return await live.tell_viewer(request, paths, site.watches[lab], since, site.wording)
 
 
-async def _console(request: web.Request) -> web.WebSocketResponse:
+async def _console(request: web.Request) -> web.StreamResponse:
+    if "Upgrade" not in request.headers:
+        return web.json_response(await console.console_view(request.app[SITE], *_lab_and_server(request)))
     return await console.sit_down(request, request.app[SITE], *_lab_and_server(request), typing=_may_change(request))
 
 
@@ -285,6 +298,24 @@ async def _console(request: web.Request) -> web.WebSocketResponse:
 async def _power(request: web.Request) -> web.Response:
     asked = actions.read_asked(actions.PowerAsked, await _json(request))
     return web.json_response(await actions.press_power(request.app[SITE], *_lab_and_server(request), asked))
+
+
+async def _boot(request: web.Request) -> web.Response:
+    asked = actions.read_asked(actions.BootAsked, await _json(request))
+    return web.json_response(await actions.choose_boot(request.app[SITE], *_lab_and_server(request), asked))
+
+
+async def _media(request: web.Request) -> web.Response:
+    asked = actions.read_asked(actions.MediaAsked, await _json(request))
+    return web.json_response(await actions.change_media(request.app[SITE], *_lab_and_server(request), asked))
+
+
+async def _capture(request: web.Request) -> web.Response:
+    asked = actions.read_asked(actions.CaptureAsked, await _json(request))
+    packets = await actions.capture_packets(request.app[SITE], *_lab_and_server(request), asked)
+    return web.Response(
+        body=packets, content_type="application/vnd.tcpdump.pcap", headers={"Content-Disposition": "attachment"}
+    )
 
 
 async def _host(request: web.Request) -> web.Response:

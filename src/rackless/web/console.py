@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
+from contextlib import suppress
+from typing import Any
 
 from aiohttp import WSMsgType, web
 
@@ -21,6 +23,8 @@ LINES = 400
 GATHER_SECONDS = 0.04
 """What comes within this is one picture."""
 MOST_KEYS = 4096
+GLANCE_SECONDS = 0.3
+"""For what was said before to come in."""
 
 
 async def sit_down(
@@ -40,6 +44,18 @@ async def sit_down(
             await send(socket, json.dumps({"error": {"what": failure.what, "why": failure.why, "hint": failure.hint}}))
     await socket.close()
     return socket
+
+
+async def console_view(site: WebSite, lab: str, server: str) -> Mapping[str, Any]:
+    """The terminal as it is now, as lines of text."""
+    site.paths(lab)
+    terminal = Terminal()
+    async with hands.console(lab, server, LINES, site.roots, site.drivers) as seat:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(GLANCE_SECONDS):
+                async for text in seat.heard:
+                    terminal.feed(text)
+        return {"lab": lab, "server": server, "on": seat.on, "lines": terminal.lines()}
 
 
 async def _show(socket: web.WebSocketResponse, heard: AsyncIterator[bytes]) -> None:

@@ -1,12 +1,12 @@
 """The steps of a lab's log as a swim-lane chart: a lane for the lab, one for each subject, the steps of each as bars. Pure.
 
-What is shown is the last run: all since the last two minutes in which nothing went on. A step that goes on is given an estimate:
-the median of the same phase where it ended well, before or elsewhere.
+What is shown is the last run: all since the last two minutes in which nothing went on. Every step is given an estimate: what this
+computer has learnt of it, or else the median of the same phase in this log, where it ended well.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from statistics import median
 from typing import Any
@@ -30,15 +30,19 @@ class Bar:
     outcome: str = "running"
     detail: str = ""
     estimate: float | None = None
-    """Seconds it will probably take in all, while it goes on."""
+    """Seconds that it usually takes in all."""
 
 
-def lanes(told: Iterable[Event], servers: Sequence[str]) -> dict[str, Any]:
-    bars = _bars(told)
+Usual = Callable[[StepStarted], float | None]
+"""Seconds that a step takes on this computer; None where nothing was learnt of it."""
+
+
+def lanes(told: Iterable[Event], servers: Sequence[str], learnt: Usual = lambda _: None) -> dict[str, Any]:
+    bars = _bars(told, learnt)
     usual = _usual(bars)
     run = _last_run(bars)[-MOST_BARS:]
     for bar in run:
-        if bar.ended is None:
+        if bar.estimate is None:
             bar.estimate = usual.get(bar.phase)
     subjects = ["", *(f"host/{name}" for name in servers)]
     subjects += sorted({bar.subject for bar in run} - set(subjects))
@@ -49,10 +53,18 @@ def lanes(told: Iterable[Event], servers: Sequence[str]) -> dict[str, Any]:
         "lanes": [lane for lane in found if lane["bars"]],
         "began": min((bar.began for bar in run), default=None),
         "ended": None if any(bar.ended is None for bar in run) else max((bar.ended or 0 for bar in run), default=None),
+        "expected": _expected(run),
     }
 
 
-def _bars(told: Iterable[Event]) -> list[Bar]:
+def _expected(run: Iterable[Bar]) -> float | None:
+    """When what goes on now will probably have ended; None when nothing does, or nothing is known of it."""
+    return max(
+        (bar.began + bar.estimate for bar in run if bar.ended is None and bar.estimate is not None), default=None
+    )
+
+
+def _bars(told: Iterable[Event], learnt: Usual) -> list[Bar]:
     found: dict[str, Bar] = {}
     open_bars: dict[tuple[str, str], Bar] = {}
     done: list[Bar] = []
@@ -61,7 +73,7 @@ def _bars(told: Iterable[Event]) -> list[Bar]:
             case StepStarted():
                 above = found.get(event.parent or "")
                 depth = above.depth + 1 if above is not None and above.subject == event.subject else 0
-                bar = Bar(event.step, event.phase, event.subject, depth, event.at)
+                bar = Bar(event.step, event.phase, event.subject, depth, event.at, estimate=learnt(event))
                 cut_off = open_bars.get((bar.subject, bar.phase))
                 if cut_off is not None and cut_off.ended is None:  # whoever did it was killed, and it is begun again
                     cut_off.ended, cut_off.outcome = event.at, "cancelled"

@@ -55,6 +55,8 @@ class WebSite:
     plans: dict[str, tuple[object, LabPlan | None]] = field(default_factory=dict)
     """By lab: of which version of its files, and the plan."""
     pictures: Pictures = field(default_factory=Pictures)
+    captures: set[str] = field(default_factory=set)
+    """The labs in which somebody records packets now."""
 
     @property
     def scheme(self) -> str:

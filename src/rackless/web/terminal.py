@@ -102,6 +102,15 @@ class Terminal:
         self._shown_cursor = cursor
         return found
 
+    def lines(self) -> list[str]:
+        """What scrolled out and what is on the screen, without looks and without the empty end."""
+        screen = self._screen
+        rows = [*screen.scrolled, *(screen.runs(row) for row in range(ROWS))]
+        found = ["".join(text for text, _ in row) for row in rows]
+        while found and not found[-1]:
+            found.pop()
+        return found
+
 
 def _by_look(cell: Char) -> tuple[Any, ...]:
     return tuple(cell[1:])

@@ -9,12 +9,15 @@ from typing import Any
 import yaml
 
 from rackless.codec import encode
+from rackless.diagnosis.estimates import step_key
 from rackless.errors import HypervisorError, InputError, LabError, RacklessError
-from rackless.operations.access import find_server
+from rackless.events import Event, StepStarted
+from rackless.operations import hosts as host_operations
+from rackless.operations.estimates import known_estimates
 from rackless.operations.lab import AbsentLab, status
 from rackless.operations.lab_events import kept_events, lab_events
 from rackless.operations.why import why_lab
-from rackless.plan.model import LabPlan, PlannedServer
+from rackless.plan.model import LabPlan
 from rackless.protocol import messages as say
 from rackless.protocol.client import ControlClient
 from rackless.protocol.event_stream import EventsWanted
@@ -25,7 +28,9 @@ from rackless.web.live import event_json
 from rackless.web.site import WebSite
 
 View = Mapping[str, Any]
-KINDS = ("hosts", "machines", "nodes", "requests")
+KINDS = {
+    "hosts": "BareMetalHost", "machines": "Machine", "nodes": "Node", "requests": "CertificateSigningRequest",
+}  # fmt: skip
 MOST_EVENTS = 2000
 """In one answer."""
 
@@ -59,7 +64,8 @@ def _absent(lab: str, daemon: str, plan: LabPlan | None, places: View) -> dict[s
     servers = [
         {
             "name": server.name, "role": server.role.value, "address": str(server.address), "bmc": server.bmc_origin,
-            "power": None, "host": None, "error": "", "node": None,
+            "power": None, "host": None, "error": "", "node": None, "machine": None, "boot": None, "boot_once": False,
+            "media": None,
         }
         for server in (plan.servers if plan is not None else ())
     ]  # fmt: skip
@@ -69,7 +75,7 @@ def _absent(lab: str, daemon: str, plan: LabPlan | None, places: View) -> dict[s
 
 
 def _places(plan: LabPlan) -> dict[str, Any]:
-    """The networks as lines with what answers on them."""
+    """The networks as lines: what answers on them, and who is plugged in."""
     cluster = plan.cluster
     services = ["DHCP", "DNS", *(["NTP"] if cluster.ntp else [])]
     if plan.uplink.value != "none":
@@ -87,6 +93,8 @@ def _places(plan: LabPlan) -> dict[str, Any]:
         found.append(_network(bridge.name, ", ".join(str(one.network) for one in bridge.addresses), bridge.name, []))
     for vlan in plan.vlans:
         found.append(_network(vlan.name, str(vlan.address.network), vlan.bridge, [f"VLAN {vlan.tag}"]))
+    for network in found:
+        network["plugs"] = _plugs(plan, network["name"])
     vips = {"api": str(plan.api_vip), "ingress": str(plan.ingress_vip)}
     return {"networks": found, "domain": plan.domain, "vips": vips}
 
@@ -95,49 +103,23 @@ def _network(name: str, cidr: str, bridge: str, services: list[str]) -> dict[str
     return {"name": name, "cidr": cidr, "bridge": bridge, "services": services}
 
 
-async def server_view(site: WebSite, lab: str, server: str) -> View:
-    paths = site.paths(lab)
-    hardware = find_server(lab, server, paths)
-    rack = await rack_view(site, lab)
-    record, trouble = None, None
-    if rack["daemon"] == "running":
-        try:
-            record = _find(await _hosts(paths), server)
-        except RacklessError as error:  # an API that does not answer takes nothing from the rest of the view
-            trouble = encode(Failure.of(error))
-    return {
-        "server": next((one for one in rack["servers"] if one["name"] == server), None),
-        "hardware": _hardware(hardware),
-        "faults": [one for one in rack["faults"] if one["server"] in (None, server)],
-        "host": record,
-        "daemon": rack["daemon"],
-        "trouble": trouble,
-    }
+def _plugs(plan: LabPlan, network: str) -> list[dict[str, str]]:
+    """Servers by the NICs they have in it; in the BMCs' network, their BMCs."""
+    if network == "bmc":
+        return [{"server": server.name, "address": str(server.bmc_address)} for server in plan.servers]
+    return [
+        {"server": server.name, "address": str(nic.address or "")}
+        for server in plan.servers
+        for nic in server.nics
+        if nic.network == network
+    ]
 
 
-def _hardware(server: PlannedServer) -> View:
-    return {
-        "uuid": str(server.uuid),
-        "vcpus": server.vcpus,
-        "memory_mib": server.memory_mib,
-        "firmware": server.firmware.value,
-        "secure_boot": server.secure_boot,
-        "tpm": server.tpm,
-        "disks": list(server.disks),
-        "bmc_url": server.bmc_url,
-        "fqdn": server.fqdn,
-        "nics": [
-            {"network": nic.network, "mac": nic.mac, "bridge": nic.bridge, "address": str(nic.address or "")}
-            for nic in server.nics
-        ],
-    }
-
-
-async def _hosts(paths: LabPaths) -> tuple[say.Record, ...]:
+async def host_records(paths: LabPaths) -> tuple[say.Record, ...]:
     return (await ControlClient(paths.socket).look(say.HOSTS)).hosts
 
 
-def _find(records: Iterable[Any], name: str) -> Any:
+def find_record(records: Iterable[Any], name: str) -> Any:
     return next((one for one in records if one["metadata"]["name"] == name), None)
 
 
@@ -146,8 +128,25 @@ async def install_view(site: WebSite, lab: str) -> View:
     paths = site.paths(lab)
     told = await kept_events(paths, ["*"])
     rack = await rack_view(site, lab)
-    chart = await asyncio.to_thread(lanes, told, [server["name"] for server in rack["servers"]])
+    chart = await draw_chart(site, lab, told, [server["name"] for server in rack["servers"]])
     return {"lab": lab, "daemon": rack["daemon"], "reached": rack["reached"], "stages": rack["stages"], **chart}
+
+
+async def draw_chart(site: WebSite, lab: str, told: list[Event], names: list[str]) -> View:
+    """With what this computer has learnt of how long steps take."""
+    plan = site.plan(lab)
+    servers = len(plan.servers) if plan is not None else 0
+
+    def draw() -> View:
+        known = known_estimates(site.roots)
+
+        def learnt(step: StepStarted) -> float | None:
+            usual = known.usual(step_key(step, servers))
+            return usual.median if usual is not None else None
+
+        return lanes(told, names, learnt)
+
+    return await asyncio.to_thread(draw)
 
 
 async def why_view(site: WebSite, lab: str) -> View:
@@ -164,7 +163,7 @@ async def objects_view(site: WebSite, lab: str) -> View:
             f"the lab {lab} is not running", why="its objects are in its API", hint="`rackless up` starts it"
         )
     objects, trouble = say.LabObjects(), None
-    hosts = await _hosts(paths)
+    hosts = await host_records(paths)
     try:
         objects = await client.look(say.OBJECTS)
     except RacklessError as error:  # a daemon of an earlier version does not know this question
@@ -173,12 +172,26 @@ async def objects_view(site: WebSite, lab: str) -> View:
 
 
 async def object_view(site: WebSite, lab: str, kind: str, name: str) -> View:
-    """One object, and as YAML for a person."""
+    """One object, as YAML for a person, and the Kubernetes Events about it."""
     found = await objects_view(site, lab)
-    record = _find(found[kind], name) if kind in KINDS else None
+    record = find_record(found[kind], name) if kind in KINDS else None
     if record is None:
         raise InputError(f"there is no {name} among the {kind} of {lab}")
-    return {"object": record, "yaml": yaml.safe_dump(record, sort_keys=False, allow_unicode=True)}
+    text = yaml.safe_dump(record, sort_keys=False, allow_unicode=True)
+    return {"object": record, "yaml": text, **await _object_events(site, lab, KINDS[kind], name)}
+
+
+async def object_events_view(site: WebSite, lab: str) -> View:
+    """Kubernetes Events of the lab's APIs, the latest first."""
+    site.paths(lab)
+    return await _object_events(site, lab)
+
+
+async def _object_events(site: WebSite, lab: str, kind: str = "", name: str = "") -> dict[str, Any]:
+    try:
+        return {"events": encode(await host_operations.object_events(lab, kind, name, site.roots)), "trouble": None}
+    except RacklessError as error:  # a daemon of an earlier version does not know this question
+        return {"events": [], "trouble": encode(Failure.of(error))}
 
 
 async def events_view(site: WebSite, lab: str, since: int, hear: tuple[str, ...]) -> View:

@@ -20,6 +20,8 @@ from rackless.run.paths import Roots
 @click.option(
     "--cycle", is_flag=True, help="Switch the server off and on first, to see its boot from the first packet."
 )
+@click.option("--network", metavar="NAME", help="Only at its NICs in this network [all of them].")
+@click.option("--most-mib", type=click.IntRange(min=1), help="End when the file has so many MiB [no limit].")
 @json_option()
 def capture(
     file: Path | None,
@@ -28,14 +30,17 @@ def capture(
     output: Path | None,
     seconds: float | None,
     cycle: bool,
+    network: str | None,
+    most_mib: int | None,
     as_json: bool,
 ) -> None:
     """Record what SERVER says and hears on its networks: DHCP, PXE, HTTP, and the rest."""
     target = output or Path(f"{server}.pcap")
     if seconds is None and not as_json:
         click.echo("recording; Ctrl-C ends it", err=True)
+    wanted = hands.CaptureWanted(seconds, network, most_mib)
     found = hands.capture(
-        lab_name(file, name), server, target, seconds, cycle, Roots.from_environment(), this_computer()
+        lab_name(file, name), server, target, wanted, cycle, Roots.from_environment(), this_computer()
     )
     if as_json:
         print_json(found)

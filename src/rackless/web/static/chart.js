@@ -2,27 +2,28 @@
 
 import { clock, seconds, svg } from "./dom.js";
 
-const NAMES = 130;
 const ROW = 20;
 const GAP = 6;
 const TOP = 22;
 
-export function chart({ lanes, began, ended }, now, width) {
+// `pick` hears the subject of a lane that was chosen.
+export function chart({ lanes, began, ended }, now, width, pick = null) {
   const until = Math.max(ended ?? now, began + 1, ...lanes.flatMap((lane) => lane.bars.map((bar) => (bar.ended === null && bar.estimate ? bar.began + bar.estimate : 0))));
-  const wide = Math.max(width - NAMES - 10, 320);
-  const x = (at) => NAMES + ((at - began) / (until - began)) * wide;
+  const names = Math.min(130, 14 + 7 * Math.max(...lanes.map((lane) => title(lane.subject).length)));
+  const wide = Math.max(width - names - 28, 240);
+  const x = (at) => names + ((at - began) / (until - began)) * wide;
   const parts = [];
   let y = TOP;
   for (const lane of lanes) {
     const rows = stack(lane.bars, (bar) => bar.ended ?? until);
     const height = rows.count * ROW;
-    parts.push(svg("line", { class: "rule", x1: 0, x2: NAMES + wide, y1: y - GAP / 2, y2: y - GAP / 2 }));
-    parts.push(svg("text", { x: 2, y: y + 14 }, short(title(lane.subject), 19)));
+    parts.push(svg("line", { class: "rule", x1: 0, x2: names + wide, y1: y - GAP / 2, y2: y - GAP / 2 }));
+    parts.push(svg("text", { x: 2, y: y + 14, class: pick ? "lane" : null, click: pick ? () => pick(lane.subject) : null }, svg("title", {}, lane.subject || "the lab"), short(title(lane.subject), 19)));
     lane.bars.forEach((bar, number) => parts.push(drawn(bar, x, y + rows.of[number] * ROW, now)));
     y += height + GAP;
   }
   const label = `Steps of the install from ${clock(began)}: ${lanes.length} lanes, ${lanes.reduce((sum, lane) => sum + lane.bars.length, 0)} steps`;
-  return svg("svg", { viewBox: `0 0 ${NAMES + wide + 10} ${y}`, width: NAMES + wide + 10, height: y, role: "img", "aria-label": label }, axis(began, until, x, y), parts);
+  return svg("svg", { viewBox: `0 0 ${names + wide + 28} ${y}`, width: names + wide + 28, height: y, role: "img", "aria-label": label }, axis(began, until, x, y), parts);
 }
 
 export function title(subject) {
@@ -36,9 +37,11 @@ function drawn(bar, x, y, now) {
   const took = (bar.ended ?? now) - bar.began;
   const words = `${bar.phase}: ${bar.outcome}, ${seconds(took)}${bar.estimate ? ` of about ${seconds(bar.estimate)}` : ""}${bar.detail ? `, ${bar.detail}` : ""}`;
   const later = bar.ended === null && bar.estimate && bar.began + bar.estimate > now ? svg("rect", { class: "bar-estimate", x: to, y: y + 2, width: x(bar.began + bar.estimate) - to, height: ROW - 4, rx: 2 }) : null;
-  const room = Math.floor((width - 6) / 6);
+  const wide = later ? x(bar.began + bar.estimate) - from : width;
+  const room = Math.floor((wide - 6) / 6);
+  const name = bar.ended === null && bar.estimate ? `${bar.phase} ${seconds(took)} of ~${seconds(bar.estimate)}` : bar.phase;
   return svg("g", {}, svg("title", {}, words), later, svg("rect", { class: `bar-${bar.outcome}`, x: from, y: y + 2, width, height: ROW - 4, rx: 2 }),
-    room > 2 ? svg("text", { x: from + 4, y: y + 14 }, short(bar.phase, room)) : null);
+    room > 2 ? svg("text", { x: from + 4, y: y + 14 }, short(name, room)) : null);
 }
 
 function axis(began, until, x, height) {

@@ -59,14 +59,35 @@ export function bytes(count) {
   return `${count} B`;
 }
 
+export function day(at) {
+  return new Date(at * 1000).toLocaleString([], { hour12: false });
+}
+
+// A view's other form, for programs: JSON, and of a screen the picture.
+function twin(title, address) {
+  const form = address.endsWith("/screen") ? "PNG" : "JSON";
+  return h("a", { class: "json", href: address, "aria-label": `${title} as ${form}` }, form);
+}
+
 export function section(title, json, ...children) {
   const id = `s-${title.toLowerCase().replaceAll(/[^a-z0-9]+/g, "-")}`;
   return h("section", { class: "panel", "aria-labelledby": id },
-    h("div", { class: "head" }, h("h2", { id }, title), json ? h("a", { class: "json", href: json, "aria-label": `${title} as JSON` }, "JSON") : null),
+    h("div", { class: "head" }, h("h2", { id }, title), json ? twin(title, json) : null),
     ...children);
 }
 
 export function facts(pairs) {
   return h("dl", { class: "facts" }, pairs.filter(([, value]) => value !== null && value !== undefined && value !== "")
     .map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value))));
+}
+
+export function table(label, heads, rows) {
+  return h("div", { class: "table", tabindex: "0", role: "region", "aria-label": label },
+    h("table", {}, h("thead", {}, h("tr", {}, heads.map((one) => h("th", { scope: "col" }, one)))), h("tbody", {}, rows.map((cells) => h("tr", {}, cells.map((one) => one instanceof HTMLTableCellElement ? one : h("td", {}, one)))))));
+}
+
+export function save(blob, name) {
+  const url = URL.createObjectURL(blob);
+  h("a", { href: url, download: name }).click();
+  setTimeout(() => URL.revokeObjectURL(url), 60_000);
 }

@@ -2,7 +2,7 @@
 
 import { complain } from "./ask.js";
 import { chart, title } from "./chart.js";
-import { bytes, clock, h, seconds, section, show } from "./dom.js";
+import { bytes, clock, h, seconds, section, setText, show, table } from "./dom.js";
 import { stepper } from "./rack.js";
 import { get, place, store } from "./store.js";
 
@@ -14,15 +14,17 @@ export function installView(main) {
   const why = h("div", { "aria-live": "polite" }, h("p", { class: "quiet" }, "Looking …"));
   const steps = h("div", {});
   const drawing = h("div", { class: "chart", tabindex: "0", role: "region", "aria-label": "Chart of the steps" });
-  const table = h("div", { class: "table", tabindex: "0", role: "region", "aria-label": "Steps as a table" });
+  const rowsOf = h("div", {});
+  const left = h("p", { class: "left" });
   const log = h("pre", { class: "log", tabindex: "0" });
   const logs = h("select", { "aria-label": "Log", change: () => read(true) });
+  const only = h("input", { type: "search", placeholder: "all", "aria-label": "Only lines with", input: () => write(true) });
   show(main, h("h1", { class: "hidden" }, `Install of ${store.lab}`),
     section("Why", place("why"), why),
-    section("Steps", place("install"), steps, drawing,
-      h("div", { class: "legend" }, ["done", "running", "failed"].map((one) => h("span", { class: one }, one)), h("span", { class: "estimate" }, "expected, from the same step before or elsewhere")),
-      h("details", {}, h("summary", {}, "As a table"), table)),
-    section("Logs", place("logs"), h("p", {}, logs), log));
+    h("div", { class: "beside" }, section("Steps", place("install"), steps, left, drawing,
+      h("div", { class: "legend" }, ["done", "running", "failed"].map((one) => h("span", { class: one }, one)), h("span", { class: "estimate" }, "expected, from earlier runs on this computer")),
+      h("details", {}, h("summary", {}, "As a table"), rowsOf)),
+    section("Logs", place("logs"), h("div", { class: "form first" }, h("label", {}, "log", logs), h("label", { class: "grow" }, "only lines with", only)), log)));
 
   let found = null;
   let timer = 0;
@@ -42,15 +44,22 @@ export function installView(main) {
     if (!found) return;
     show(steps, stepper(found.stages));
     if (!found.lanes.length) return show(drawing, h("p", { class: "quiet" }, "No step is in the lab's log."));
-    show(drawing, chart(found, Date.now() / 1000, drawing.clientWidth || 900));
+    const now = Date.now() / 1000;
+    setText(left, found.ended !== null ? `took ${seconds(found.ended - found.began)}` : found.expected === null ? "" : found.expected > now ? `what goes on now ends in about ${seconds(found.expected - now)}` : `what goes on now takes longer than usual, by ${seconds(now - found.expected)}`);
+    show(drawing, chart(found, now, drawing.clientWidth || 900, pick));
+  }
+
+  // a lane was chosen: the lines that speak of it
+  function pick(subject) {
+    only.value = subject ? title(subject) : "";
+    write(true);
   }
 
   function rows() {
     if (!found) return;
     const all = found.lanes.flatMap((lane) => lane.bars).sort((one, other) => one.began - other.began);
-    show(table, h("table", {}, h("thead", {}, h("tr", {}, ["Began", "Of", "Step", "Outcome", "Took", ""].map((one) => h("th", { scope: "col" }, one)))),
-      h("tbody", {}, all.map((bar) => h("tr", {}, h("td", {}, h("time", {}, clock(bar.began))), h("td", {}, title(bar.subject)), h("td", {}, bar.phase), h("td", {}, bar.outcome),
-        h("td", {}, bar.ended === null ? "" : seconds(bar.ended - bar.began)), h("td", {}, bar.detail))))));
+    show(rowsOf, table("Steps as a table", ["Began", "Of", "Step", "Outcome", "Took", "Usually", ""], all.map((bar) => [h("time", {}, clock(bar.began)), title(bar.subject), bar.phase, bar.outcome,
+      bar.ended === null ? "" : seconds(bar.ended - bar.began), bar.estimate === null ? "" : seconds(bar.estimate), bar.detail])));
   }
   main.querySelector("details").addEventListener("toggle", rows);
 
@@ -74,18 +83,23 @@ export function installView(main) {
     }
   }
 
-  let last = "";
+  let last = [];
   async function read(jump) {
     if (!logs.value || document.hidden) return;
     try {
-      const { lines } = await get(`${place("logs", logs.value)}?lines=300`);
-      const text = lines.join("\n");
-      if (text === last && !jump) return;
-      last = text;
-      const atEnd = jump || log.scrollHeight - log.scrollTop - log.clientHeight < 40;
-      log.textContent = text || "It is empty.";
-      if (atEnd) log.scrollTop = log.scrollHeight;
+      const { lines } = await get(`${place("logs", logs.value)}?lines=600`);
+      if (!jump && lines.length === last.length && lines.at(-1) === last.at(-1)) return;
+      last = lines;
+      write(jump);
     } catch { /* the next time */ }
+  }
+
+  function write(jump) {
+    const wanted = only.value.toLowerCase();
+    const lines = wanted ? last.filter((line) => line.toLowerCase().includes(wanted)) : last;
+    const atEnd = jump || log.scrollHeight - log.scrollTop - log.clientHeight < 40;
+    setText(log, lines.join("\n") || (last.length ? `None of the last ${last.length} lines has that.` : "It is empty."));
+    if (atEnd) log.scrollTop = log.scrollHeight;
   }
 
   look();

@@ -1,7 +1,7 @@
-// The objects of the lab's APIs: hosts, Machines, Nodes, certificate requests, with their conditions and as YAML.
+// The objects of the lab's APIs: hosts, Machines, Nodes, certificate requests, with their conditions, their Events and as YAML.
 
 import { complain } from "./ask.js";
-import { facts, h, section, show } from "./dom.js";
+import { facts, h, section, show, table } from "./dom.js";
 import { get, place, store } from "./store.js";
 
 const KINDS = [["hosts", "Hosts"], ["machines", "Machines"], ["nodes", "Nodes"], ["requests", "Certificate requests"]];
@@ -10,8 +10,11 @@ const AGAIN = 3000;
 export function objectsView(main, kind, name) {
   const list = h("div", { class: "list" });
   const detail = h("div", {}, h("p", { class: "quiet" }, "Choose one."));
+  const shownOne = section("Object", place("objects"), detail);
+  const json = shownOne.querySelector(".json");
+  const all = h("div", {}, h("p", { class: "quiet" }, "Asking …"));
   show(main, h("h1", { class: "hidden" }, `Objects of ${store.lab}`),
-    h("div", { class: "split" }, section("Objects", place("objects"), list), section("Object", kind && name ? place("objects", kind, name) : null, detail)));
+    h("div", { class: "split" }, section("Objects", place("objects"), list), shownOne), section("Events of all objects", place("objects", "events"), all));
   let closed = false;
   let timer = 0;
   let shown = "";
@@ -33,6 +36,8 @@ export function objectsView(main, kind, name) {
       if (focused) list.querySelector(`[data-object="${CSS.escape(focused)}"]`)?.focus();
       const chosen = found[kind]?.find((one) => one.metadata.name === name);
       if (chosen) await one(chosen);
+      const { events, trouble } = await get(place("objects", "events"));
+      if (!closed) show(all, trouble ? h("p", { class: "quiet" }, trouble.what) : happenings("Events of all objects", events, true));
     } catch (error) {
       show(list, h("p", { class: "quiet" }, error.message), error.hint ? h("p", {}, error.hint) : null);
     }
@@ -51,15 +56,17 @@ export function objectsView(main, kind, name) {
   }
 
   async function one(record) {
-    const version = `${kind}/${name}/${record.metadata.resourceVersion ?? JSON.stringify(record)}`;
-    if (version === shown) return;
-    const { yaml } = await get(place("objects", kind, name));
+    const mine = place("objects", kind, name);
+    const { yaml, events } = await get(mine);
+    const version = JSON.stringify([kind, name, yaml, events]);
+    if (closed || version === shown) return;
     shown = version;
-    if (closed) return;
+    json.href = mine;
     const conditions = record.status?.conditions ?? [];
     show(detail, facts([["Kind", record.kind], ["Name", record.metadata.name], ["Namespace", record.metadata.namespace], ["State", word(kind, record)], ["Error", record.status?.errorMessage], ["Made", record.metadata.creationTimestamp]]),
-      conditions.length ? h("div", { class: "table", tabindex: "0", role: "region", "aria-label": "Conditions" }, h("table", {}, h("thead", {}, h("tr", {}, ["Condition", "", "Reason", "Message", "Since"].map((each) => h("th", { scope: "col" }, each)))),
-        h("tbody", {}, conditions.map((each) => h("tr", {}, h("td", {}, each.type), h("td", { class: each.status === "True" ? "true" : each.status === "False" ? "false" : "" }, each.status), h("td", {}, each.reason), h("td", {}, each.message), h("td", {}, each.lastTransitionTime)))))) : null,
+      conditions.length ? [h("h3", { class: "kind" }, "Conditions"), table("Conditions", ["Condition", "", "Reason", "Message", "Since"], conditions.map((each) => [each.type,
+        h("td", { class: each.status === "True" ? "true" : each.status === "False" ? "false" : "" }, each.status), each.reason, each.message, each.lastTransitionTime]))] : null,
+      h("h3", { class: "kind" }, "Events"), happenings("Events", events, false),
       h("h3", { class: "kind" }, "YAML"), h("pre", { class: "log", tabindex: "0" }, yaml));
   }
 
@@ -68,6 +75,13 @@ export function objectsView(main, kind, name) {
     happened: () => { timer ||= setTimeout(look, AGAIN); },
     close: () => { closed = true; clearTimeout(timer); },
   };
+}
+
+function happenings(label, events, whose) {
+  if (!events.length) return h("p", { class: "quiet" }, "None is kept.");
+  return table(label, ["Last", ...(whose ? ["Object"] : []), "Type", "Reason", "Message", "Times", "From"], events.map((one) => [
+    one.lastTimestamp ?? one.eventTime ?? one.metadata.creationTimestamp, ...(whose ? [`${one.involvedObject?.kind} ${one.involvedObject?.name}`] : []),
+    h("td", { class: one.type === "Warning" ? "false" : "" }, one.type), one.reason, one.message, one.count ?? 1, one.source?.component || one.reportingComponent]));
 }
 
 function word(kind, one) {

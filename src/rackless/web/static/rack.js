@@ -1,4 +1,4 @@
-// The rack: what stands where, its power, its host and node, the networks, who holds the VIP.
+// The rack: what stands where, its power, what it boots from, its host, Machine and node, the networks, who holds the VIP.
 
 import { h, section, setAttribute, setText, show } from "./dom.js";
 import { place, store } from "./store.js";
@@ -13,12 +13,14 @@ export function rackView(main) {
     strip: h("div", { class: "strip" }), notes: h("ul", { class: "notes", "aria-label": "Warnings" }), groups: h("div", {}), networks: h("ul", { class: "networks" }),
   };
   const cards = new Map();
+  let taps = new Map();
   const pictures = new Pictures();
   const screens = h("input", { type: "checkbox", id: "screens", change: () => { localStorage.setItem("screens", screens.checked ? "on" : "off"); pictures.show(screens.checked); } });
   show(main, h("h1", { class: "hidden" }, `Rack of ${store.lab}`), parts.strip, parts.notes,
     section("Servers", place("rack"), h("label", { class: "switch" }, screens, " screens"), parts.groups),
-    section("Networks", null, parts.networks));
+    section("Networks", place("rack"), parts.networks));
   let shape = "";
+  let plugged = [];
 
   function update(changed) {
     const rack = store.rack;
@@ -32,10 +34,20 @@ export function rackView(main) {
       const wish = localStorage.getItem("screens");
       screens.checked = wish ? wish === "on" : rack.servers.length <= FEW;
       pictures.show(screens.checked);
-      networks(parts.networks, rack);
+      plugged = [];
       changed = null;
     }
-    for (const one of rack.servers) if (!changed || changed.has(one.name)) dress(cards.get(one.name), one, pictures);
+    // a part of the rack that did not change is the same value as before
+    const wires = [rack.networks, rack.vip, rack.api];
+    if (wires.some((one, number) => one !== plugged[number])) {
+      plugged = wires;
+      changed = null;
+      taps = networks(parts.networks, rack);
+    }
+    for (const one of rack.servers) if (!changed || changed.has(one.name)) {
+      dress(cards.get(one.name), one, pictures);
+      for (const tap of taps.get(one.name) ?? []) setAttribute(tap, "class", `tap ${one.power ?? "unknown"}`);
+    }
     holders(rack, cards);
   }
 
@@ -93,17 +105,21 @@ function build(element, rack, cards, pictures) {
   }));
 }
 
+function serverPlace(name) {
+  return `#/${encodeURIComponent(store.lab)}/server/${encodeURIComponent(name)}`;
+}
+
 function card(one, cards, pictures) {
   const parts = {
-    led: h("span", { class: "led" }), power: h("span", { class: "hidden" }), host: h("span", { class: "state-word" }), node: h("span", { class: "node" }),
+    led: h("span", { class: "led" }), power: h("span", { class: "hidden" }), host: h("span", { class: "state-word" }), node: h("span", { class: "node" }), machine: h("span", { class: "node" }), boot: h("span", { class: "boot" }), media: h("span", { class: "media" }),
     vip: h("span", { class: "vip", hidden: true }, "VIP"), error: h("span", { class: "error" }),
     screen: h("img", { class: "screen", alt: "", hidden: true }),
   };
-  const address = `#/${encodeURIComponent(store.lab)}/server/${encodeURIComponent(one.name)}`;
   parts.item = h("li", { class: "server" },
-    h("a", { href: address, class: "unit" }, h("span", { class: "words" },
+    h("a", { href: serverPlace(one.name), class: "unit" }, h("span", { class: "words" },
       h("span", { class: "row" }, parts.led, h("span", { class: "name" }, one.name), parts.power, parts.vip, h("span", { class: "grow" }), parts.host),
       h("span", { class: "row small" }, h("span", {}, one.address), h("span", { class: "grow" }), parts.node),
+      h("span", { class: "row small from" }, parts.boot, parts.media, h("span", { class: "grow" }), parts.machine),
       parts.error), parts.screen));
   cards.set(one.name, parts);
   pictures.add(one.name, parts);
@@ -117,9 +133,22 @@ function dress(parts, one, pictures) {
   setText(parts.power, `power ${power}`);
   setText(parts.host, one.host ?? "");
   setAttribute(parts.host, "class", `state-word ${one.error ? "bad" : GOOD.has(one.host) ? "good" : one.host ? "busy" : ""}`);
-  setText(parts.node, one.node ? "node up" : "");
+  setText(parts.node, one.node ? `node ${one.node}` : "");
+  setText(parts.machine, one.machine === null ? "" : `Machine ${one.machine || "new"}`);
+  setText(parts.boot, bootWords(one));
+  setAttribute(parts.boot, "class", `boot ${one.boot_once ? "once" : ""}`);
+  setText(parts.media, one.media ? `CD ${fileOf(one.media)}` : "");
+  setAttribute(parts.media, "title", one.media ?? "");
   setText(parts.error, one.error);
   pictures.power(one.name, one.power === "on");
+}
+
+export function bootWords(one) {
+  return one.boot ? `boots ${one.boot}${one.boot_once ? " once" : ""}` : "";
+}
+
+function fileOf(url) {
+  return url.split(/[?#]/)[0].split("/").filter(Boolean).pop() ?? url;
 }
 
 function holders(rack, cards) {
@@ -127,10 +156,32 @@ function holders(rack, cards) {
   for (const [name, parts] of cards) parts.vip.hidden = !holding.has(name);
 }
 
+// Each network is a line; on it what answers, and every server that is plugged in. Answers with the taps of each server.
 function networks(element, rack) {
+  const taps = new Map();
+  const many = rack.servers.length > FEW;
   show(element, rack.networks.map((one, number) => h("li", { class: `network n${number % 6}` },
-    h("span", { class: "wire", "aria-hidden": "true" }), h("span", { class: "name" }, one.name), h("code", {}, one.cidr || "no address of its own"),
-    h("span", { class: "quiet" }, one.bridge), one.services.map((service) => h("span", { class: "chip" }, service)))));
+    h("div", { class: "plate" }, h("span", { class: "name" }, one.name), h("code", {}, one.cidr || "no address of its own"), h("span", { class: "quiet" }, one.bridge),
+      h("span", { class: "grow" }), services(one, rack).map((service) => h("span", { class: "chip" }, service))),
+    h("ul", { class: `wire ${many ? "dense" : ""}`, "aria-label": `Plugged into ${one.name}` },
+      one.name === "cluster" ? vips(rack).map(([title, address, holder]) => h("li", { class: "plug" }, h("span", { class: "tap vip-tap" }), h("span", {}, title, h("span", { class: "where" }, holder ? `${address} at ${holder}` : address)))) : null,
+      one.plugs.map((plug) => {
+        const tap = h("span", { class: "tap" });
+        taps.set(plug.server, [...(taps.get(plug.server) ?? []), tap]);
+        const words = `${plug.server} ${plug.address}`;
+        return h("li", { class: "plug" }, h("a", { href: serverPlace(plug.server), title: words, "aria-label": many ? words : null }, tap, many ? null : h("span", {}, plug.server, h("span", { class: "where" }, plug.address || "no lease of ours"))));
+      })))));
+  return taps;
+}
+
+function services(one, rack) {
+  if (one.name !== "cluster" || !rack.api) return one.services;
+  return [...one.services, `lab API ${rack.api.inside.replace(/^https:\/\//, "")}`];
+}
+
+function vips(rack) {
+  const found = [["API VIP", rack.vips.api, rack.vip?.holders?.join(" and ")], ["Ingress VIP", rack.vips.ingress, null]];
+  return found.filter(([, address]) => address);
 }
 
 // Pictures of screens: only of servers that are on and in view, one after the other.

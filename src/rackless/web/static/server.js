@@ -1,16 +1,19 @@
-// One server: its power, console, screen, hardware, host, faults and events.
+// One server: its power, console, screen, hardware, BMC, host, timeline and events.
 
 import { act, complain, confirm } from "./ask.js";
-import { bytes, facts, h, section, setAttribute, setText, show } from "./dom.js";
+import { BmcPanel } from "./bmc.js";
+import { chart } from "./chart.js";
+import { facts, h, seconds, section, setAttribute, setText, show } from "./dom.js";
 import { EventList } from "./events.js";
+import { hardware } from "./hardware.js";
+import { bootWords } from "./rack.js";
 import { get, place, store } from "./store.js";
 import { Terminal } from "./terminal.js";
 
-const TROUBLES = ["delay", "refuse", "drop", "wrong-password", "stuck-power", "failing-media", "slow-download"];
-const OPERATIONS = ["", "read", "login", "power", "boot", "media", "other"];
-const POWER = [["on", "On", false], ["shutdown", "Shut down", true], ["cycle", "Cycle", true], ["off", "Off", true]];
+const POWER = [["on", "On", false], ["shutdown", "Shut down", true], ["cycle", "Cycle", true], ["reset", "Reset", true], ["off", "Off", true]];
 const HOST = [["inspect", "Inspect"], ["retry", "Retry"], ["clean", "Clean"], ["deprovision", "Deprovision"]];
 const REFRESH = 5000;
+const AGAIN = 1000;
 
 export function serverView(main, name) {
   const led = h("span", { class: "led" });
@@ -19,7 +22,8 @@ export function serverView(main, name) {
   const terminal = new Terminal(name, (text) => setText(said, text));
   const screen = h("img", { class: "screen", alt: `Screen of ${name}`, hidden: true });
   const noScreen = h("p", { class: "quiet" }, "No picture yet.");
-  const parts = { hardware: h("div", {}), host: h("div", {}), faults: h("div", {}) };
+  const parts = { hardware: h("div", {}), host: h("div", {}), timeline: h("div", { class: "chart", tabindex: "0", role: "region", "aria-label": "Chart of its steps" }), left: h("p", { class: "left" }) };
+  const bmc = new BmcPanel(name);
   const list = h("ol", { class: "events short", tabindex: "0", "aria-label": `Events of ${name}` });
   const events = new EventList(list, (one) => one.subject?.split("/")[1] === name || Object.values(one.values ?? {}).includes(name));
   events.add(store.events);
@@ -27,11 +31,12 @@ export function serverView(main, name) {
   show(main,
     h("div", { class: "title" }, h("a", { href: `#/${encodeURIComponent(store.lab)}/rack`, "aria-label": "Back to the rack" }, "←"), led, h("h1", {}, name), power, h("span", { class: "grow" }),
       h("div", { class: "buttons changes", role: "group", "aria-label": "Power" }, POWER.map(([action, title, asks]) => h("button", { type: "button", disabled: store.readOnly, click: () => press(action, title, asks) }, title)))),
-    section("Console", null, terminal.element, said),
+    section("Console", place("servers", name, "console"), terminal.element, said),
     h("div", { class: "pair" },
-      section("Screen", null, screen, noScreen),
+      section("Screen", place("servers", name, "screen"), screen, noScreen),
       section("Hardware", place("servers", name), parts.hardware)),
-    h("div", { class: "pair" }, section("Host", null, parts.host), section("Faults at its BMC", null, parts.faults, faultForm())),
+    bmc.element,
+    h("div", { class: "pair" }, section("Host", place("objects", "hosts", name), parts.host), section("Timeline", place("servers", name, "timeline"), parts.left, parts.timeline)),
     section("Events of this server", `${place("events")}?since=0&hear=${encodeURIComponent(`host/${name}`)}&hear=${encodeURIComponent(`server/${name}`)}`, list));
 
   async function press(action, title, asks) {
@@ -45,26 +50,16 @@ export function serverView(main, name) {
     look();
   }
 
-  function faultForm() {
-    const trouble = h("select", {}, TROUBLES.map((one) => h("option", {}, one)));
-    const operation = h("select", {}, OPERATIONS.map((one) => h("option", { value: one }, one || "every")));
-    const count = h("input", { type: "number", min: 1, placeholder: "for ever" });
-    return h("form", {
-      class: "form", submit: async (event) => {
-        event.preventDefault();
-        await act(place("faults"), { trouble: trouble.value, server: name, operation: operation.value || null, count: count.value ? Number(count.value) : null }, (one) => `fault ${one.id}: ${one.text}`);
-        look();
-      },
-    }, h("label", {}, "trouble", trouble), h("label", {}, "operation", operation), h("label", {}, "how often", count),
-      h("button", { disabled: store.readOnly }, "Let it happen"));
-  }
-
+  let drawn = "";
   async function look() {
     try {
       const found = await get(place("servers", name));
-      hardware(parts.hardware, found);
+      if (closed) return;
+      // a button that counts down, or a number that somebody types, is not drawn over
+      const made = JSON.stringify([found.hardware, found.disks, found.host?.status?.hardware]);
+      if (made !== drawn) hardware(parts.hardware, found, name);
+      drawn = made;
       host(found);
-      faults(found.faults);
     } catch (error) {
       complain(error);
     }
@@ -74,15 +69,27 @@ export function serverView(main, name) {
     const record = found.host;
     const status = record?.status ?? {};
     show(parts.host, facts([
-      ["State", found.server?.host ?? "not registered"], ["Error", found.server?.error], ["Node", found.server?.node],
+      ["State", found.server?.host ?? "not registered"], ["Error", found.server?.error], ["Machine", found.server?.machine === null ? null : found.server?.machine], ["Node", found.server?.node],
       ["Powered on", status.poweredOn === undefined ? null : String(status.poweredOn)], ["Image", record?.spec?.image?.url], ["Held by", record?.spec?.consumerRef?.name],
       ["Tries after errors", status.errorCount || null],
     ]), h("div", { class: "buttons form" }, HOST.map(([verb, title]) => h("button", { type: "button", disabled: store.readOnly || !record, click: () => askHost(verb, title) }, title))));
   }
 
-  function faults(found) {
-    show(parts.faults, found.length ? h("ul", { class: "notes" }, found.map((one) => h("li", { class: "warn" }, `fault ${one.id}: ${one.text} `,
-      h("button", { type: "button", disabled: store.readOnly, click: async () => { await act(place("faults", "clear"), { ids: [one.id] }, "taken away"); look(); } }, "Take away")))) : h("p", { class: "quiet" }, "None was asked for."));
+  let steps = null;
+  async function story() {
+    waiting = 0;
+    try {
+      steps = await get(place("servers", name, "timeline"));
+      if (!closed) draw();
+    } catch { /* the next time */ }
+  }
+
+  function draw() {
+    if (!steps) return;
+    if (!steps.lanes.length) return show(parts.timeline, h("p", { class: "quiet" }, "No step of it is in the lab's log."));
+    const now = Date.now() / 1000;
+    setText(parts.left, steps.expected !== null && steps.expected > now ? `what goes on now ends in about ${seconds(steps.expected - now)}` : "");
+    show(parts.timeline, chart(steps, now, parts.timeline.clientWidth || 500));
   }
 
   let url = "";
@@ -99,36 +106,34 @@ export function serverView(main, name) {
       noScreen.hidden = true;
     } catch { /* the next time */ }
   }
-  const timer = setInterval(picture, REFRESH);
+  const timers = [setInterval(picture, REFRESH), setInterval(() => { if (steps && steps.ended === null && !document.hidden) draw(); }, AGAIN)];
+  let waiting = setTimeout(story, 0);
+  let closed = false;
 
   function now() {
     return store.rack?.servers.find((one) => one.name === name);
   }
 
   let state = null;
+  let powered = null;
   function update() {
     const one = now();
     setAttribute(led, "class", `led ${one?.power ?? "unknown"}`);
-    setText(power, one ? `${one.power ?? "power not known"} · ${one.role} · ${one.address}` : "");
+    if (one?.power !== powered) terminal.power((powered = one?.power) === "on");
+    setText(power, one ? [one.power ?? "power not known", one.role, one.address, bootWords(one)].filter(Boolean).join(" · ") : "");
     const seen = JSON.stringify([one, store.rack?.faults]);
     if (seen !== state && store.rack) {
       state = seen;
       look();
+      bmc.look();
       picture();
     }
   }
   update();
 
   return {
-    update, happened: (batch) => events.add(batch),
-    close: () => { terminal.close(); clearInterval(timer); if (url) URL.revokeObjectURL(url); },
+    update,
+    happened: (batch) => { events.add(batch); if (!waiting && batch.some((one) => one.event?.startsWith("step"))) waiting = setTimeout(story, AGAIN); },
+    close: () => { closed = true; terminal.close(); bmc.close(); timers.forEach(clearInterval); clearTimeout(waiting); if (url) URL.revokeObjectURL(url); },
   };
-}
-
-function hardware(element, { hardware: it, server }) {
-  show(element,
-    facts([["CPUs", it.vcpus], ["Memory", `${it.memory_mib} MiB`], ["Disks", it.disks.map(bytes).join(", ")], ["Firmware", it.firmware + (it.secure_boot ? ", Secure Boot" : "") + (it.tpm ? ", TPM" : "")],
-      ["Name", it.fqdn], ["BMC", h("code", {}, it.bmc_url)], ["BMC at", server ? h("code", {}, server.bmc) : null], ["UUID", h("code", {}, it.uuid)]]),
-    h("div", { class: "table", tabindex: "0", role: "region", "aria-label": "Network cards" }, h("table", {}, h("caption", { class: "hidden" }, "Network cards"), h("thead", {}, h("tr", {}, ["Network", "MAC", "Address", "Bridge"].map((one) => h("th", { scope: "col" }, one)))),
-      h("tbody", {}, it.nics.map((nic) => h("tr", {}, h("td", {}, nic.network), h("td", {}, h("code", {}, nic.mac)), h("td", {}, h("code", {}, nic.address)), h("td", {}, nic.bridge)))))));
 }

@@ -45,6 +45,11 @@ export class Terminal {
     this.socket.close();
   }
 
+  // Whether its server is on, as far as is known.
+  power(on) {
+    if (this.typing !== undefined) this.said(`${on ? "" : "The server is off; this is what it showed. "}${this.typing ? "Click to type; Ctrl-] leaves." : "You may look."}`);
+  }
+
   take(message) {
     if (message.error) return this.said([message.error.what, message.error.why, message.error.hint].filter(Boolean).join(". "));
     if (message.typing !== undefined) {
@@ -53,7 +58,8 @@ export class Terminal {
       this.scrolled.replaceChildren();
       this.screen.replaceChildren();
       this.keys.disabled = !message.typing;
-      return this.said(`${message.on ? "" : "The server is off; this is what it showed. "}${message.typing ? "Click to type; Ctrl-] leaves." : "You may look."}`);
+      this.typing = message.typing;
+      return this.power(message.on);
     }
     const atEnd = this.element.scrollHeight - this.element.scrollTop - this.element.clientHeight < 40;
     for (const runs of message.scrolled) this.scrolled.append(h("pre", {}, spans(runs)));
