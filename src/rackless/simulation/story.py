@@ -60,7 +60,7 @@ TOURS: tuple[tuple[str, ...], ...] = (
     ("put on spare", "deprovision spare"), ("adopt", "deprovision spare"), ("more", "fewer"),
     ("health by power", "wait", "wait"), ("controllers", "wait"), ("put",), ("put", "deprovision"), ("deprovision", "wait"),
     ("put on spare", "up"), ("health by another", "wait", "wait"), ("scale up", "wait", "delete machine", "wait"),
-    ("scale up", "wait"), ("controllers", "wait", "wait"),
+    ("scale up", "wait"), ("controllers", "wait", "wait"), ("why", "wait", "why"), ("expose", "down", "up", "unexpose"),
 )  # fmt: skip
 """What people do one after the other."""
 

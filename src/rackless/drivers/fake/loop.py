@@ -26,7 +26,7 @@ T = TypeVar("T")
 LONGEST = 1e8
 """Virtual seconds after which somebody waits for what does not come."""
 MOST_TURNS = 400_000
-"""Turns of the loop after which somebody is busy without end, in however little time. Whole stories take 5,000 to 50,000."""
+"""Turns of the loop after which somebody is busy without end, in however little time. A story takes some 5,000."""
 
 
 class Owner(Protocol):
