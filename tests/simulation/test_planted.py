@@ -15,18 +15,19 @@ from rackless.simulation.campaign import side_by_side
 from rackless.simulation.faults import Mishap
 from rackless.simulation.story import Scenario, live_through
 from tests.simulation.planted import PLANTED
-from tests.simulation.test_found import MIXED, WORKERS
+from tests.simulation.test_found import MIXED
 
 SEEDS = 500
 WITHIN = 3000.0
 """Seconds: a bug may let a story go on and on, and a test does not."""
+ONE = "name: lab\nservers: {worker: {count: 1}}"
 SPARES = (
     "name: lab\nservers: {ctrl: {role: control-plane, count: 1}, spare: {role: spare, count: 2}, worker: {count: 1}}"
 )
 SHOWN = {
-    "ledger_line_after_the_thing": (Scenario(0, WORKERS, (), ()), "the_ledger_covers_all_that_exists"),
+    "ledger_line_after_the_thing": (Scenario(0, ONE, (), ()), "the_ledger_covers_all_that_exists"),
     "missing_fsync": (
-        Scenario(0, WORKERS, ("up",), (Mishap("restart the computer", "provisioner.inspect *", 2),)),
+        Scenario(0, ONE, ("up",), (Mishap("restart the computer", "provisioner.inspect *", 2),)),
         "every_wait_ends",
     ),
     "patch_without_a_version": (
@@ -34,10 +35,10 @@ SHOWN = {
         "nothing_acknowledged_is_lost",
     ),
     "error_that_ends_the_loop": (
-        Scenario(0, WORKERS, ("up",), (Mishap("fail unexpectedly", "provisioner.inspect *", 3),)),
+        Scenario(0, ONE, ("up",), (Mishap("fail unexpectedly", "provisioner.inspect *", 3),)),
         "every_wait_ends",
     ),
-    "lease_that_is_not_renewed": (Scenario(0, WORKERS, ("up", "controllers", "wait"), ()), "at_most_one_leads"),
+    "lease_that_is_not_renewed": (Scenario(0, ONE, ("up", "controllers", "wait"), ()), "at_most_one_leads"),
     "claim_that_is_made_again": (Scenario(0, SPARES, ("up", "scale up", "wait"), ()), "no_host_is_claimed_twice"),
 }
 """By the bug: a story that shows it, and the demand that is then not met."""
