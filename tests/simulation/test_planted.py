@@ -7,9 +7,11 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 
+from rackless.simulation import disk, story
 from rackless.simulation.__main__ import load_everything
 from rackless.simulation.campaign import side_by_side
 from rackless.simulation.faults import Mishap
@@ -27,7 +29,7 @@ SPARES = (
 SHOWN = {
     "ledger_line_after_the_thing": (Scenario(0, ONE, (), ()), "the_ledger_covers_all_that_exists"),
     "missing_fsync": (
-        Scenario(0, ONE, ("up",), (Mishap("restart the computer", "provisioner.inspect *", 2),)),
+        Scenario(0, ONE, ("up",), (Mishap("restart the computer", "disk.replace *", 30),)),
         "every_wait_ends",
     ),
     "patch_without_a_version": (
@@ -51,7 +53,8 @@ def test_a_planted_bug_is_found_by_a_story_that_comes_by(name: str, tmp_path: Pa
     def live() -> list[str]:
         logging.disable()
         load_everything()
-        with PLANTED[name]():
+        # tries take an hour each, and what a power cut takes is not left to chance
+        with PLANTED[name](), patch.object(story, "TRIES", 2), patch.object(disk, "KEPT", 0.0):
             return live_through(scenario, Path(tempfile.mkdtemp(dir=tmp_path))).wrong
 
     found = next(side_by_side([live], 1))

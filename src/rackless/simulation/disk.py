@@ -24,6 +24,8 @@ _SCRATCH = re.compile(r"(?<=\.)[0-9a-z_]{8}$")
 """How the name of what is not yet in its place ends, by chance."""
 WRITTEN_BACK = 30.0
 """Seconds after which a kernel writes what nobody synced (`vm.dirty_expire_centisecs`)."""
+KEPT = 0.4
+"""The share of what was not synced that happens to be written all the same."""
 _LEFT_OUT = (".db", ".db-wal", ".db-shm", ".log")
 
 
@@ -98,7 +100,7 @@ class FaultyDisk:
         lost = []
         for path in sorted({*self._names, *self._all()}, reverse=True):
             self._write_back(path)
-            if path.is_dir() or not path.parent.is_dir() or chance.random() < 0.4:
+            if path.is_dir() or not path.parent.is_dir() or chance.random() < KEPT:
                 continue  # it happened to be written all the same
             there, now = self._on_disk(path), _look(path)
             if there == (now[1] if now else None):
