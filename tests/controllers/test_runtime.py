@@ -17,7 +17,7 @@ from rackless.controllers.runtime.runtime import Runtime
 from rackless.drivers.fake.clock import VirtualClock
 from rackless.drivers.fake.resources import MemoryResources
 from rackless.events import Bus, Note
-from rackless.ports.resources import Key, Record, RecordEvent, Refused
+from rackless.ports.resources import Conflict, Key, Record, RecordEvent, Refused
 
 THING = "Thing"
 
@@ -177,6 +177,23 @@ async def test_somebody_elses_write_in_between_is_looked_at_and_decided_anew() -
     assert seen[0] == 1 and seen[-1] == 2
     assert bench.loop.counts.conflicts == 1
     assert (await bench.resources.list(THING))[0]["status"] == {"size": 2}
+
+
+async def test_while_a_watch_says_nothing_conflicts_are_looked_at_ever_more_rarely() -> None:
+    """A watch that hangs for an hour let the same object be looked at twenty times a second."""
+    bench = Bench()
+
+    async def refuse(*_: Any, **__: Any) -> Record:
+        raise Conflict("it is another version by now")
+
+    bench.resources.patch_status = refuse  # type: ignore[method-assign]
+    bench.things.act = lambda record: Result(status={"seen": record["spec"]})
+    await bench.resources.apply(thing("one"))
+    async with bench.running():
+        await bench.wait(1)
+        assert len(bench.things.looks) == 5
+        await bench.wait(59)
+    assert len(bench.things.looks) < 25
 
 
 async def test_an_exception_is_the_trouble_of_one_object_and_told_there() -> None:

@@ -147,3 +147,14 @@ def test_what_is_exposed_is_told_by_its_place_outside(plan: LabPlan) -> None:
 def test_a_server_that_is_not_there_is_named() -> None:
     error = run("ansible", "moon").exception
     assert isinstance(error, InputError) and "has no server moon" in error.what
+
+
+def test_a_lab_whose_first_up_was_cut_off_says_what_it_lacks() -> None:
+    roots = Roots.from_environment()
+    paths = LabPaths(roots, "lab")
+    (paths.secrets / "bmc.password").unlink()
+    with pytest.raises(LabError, match=r"the BMC of ctrl-0 has no password yet"):
+        export.select("lab", roots)
+    paths.spec.unlink()
+    with pytest.raises(LabError, match=r"the lab lab has no description yet"):
+        export.select("lab", roots)

@@ -15,17 +15,21 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
+from rackless.controllers.leader import Leader
+from rackless.controllers.machines.controller import MachineController
+from rackless.controllers.machines.living import EXISTS
+from rackless.controllers.machines.records import Machine, consumer_of, state_of
 from rackless.controllers.runtime import loop as controllers
 from rackless.controllers.runtime.queue import Queue
 from rackless.errors import RacklessError
 from rackless.operations import teardown
-from rackless.ports.resources import Key
+from rackless.ports.resources import Key, Record
 from rackless.provisioning.wishes import HostWishes
 from rackless.run import files, runner, supervise
 from rackless.run.journal import Journal
 from rackless.run.ledger import Ledger, LedgerEntry
 from rackless.simulation.__main__ import load_everything
-from rackless.simulation.campaign import StoryTold, run_seeds
+from rackless.simulation.campaign import StoryTold, run_seeds, warm_up
 
 
 def ledger_line_after_the_thing() -> Any:
@@ -135,6 +139,27 @@ async def _never_again(self: controllers.Loop, *_: Any) -> None:
     return None
 
 
+def lease_that_is_not_renewed() -> Any:
+    """Whoever leads has no Lease any more after a while, and leads on."""
+
+    async def idle(self: Leader, version: str, renewed: float) -> None:
+        await asyncio.get_running_loop().create_future()
+
+    return patch.object(Leader, "_renew", idle)
+
+
+def claim_that_is_made_again() -> Any:
+    """A Machine whose host has no system yet looks for another one."""
+    find = MachineController._host
+
+    def impatient(self: MachineController, machine: Machine) -> Record | None:
+        host = find(self, machine)
+        claimed = host is not None and consumer_of(host) == machine.key
+        return None if host is None or (claimed and state_of(host) not in EXISTS) else host
+
+    return patch.object(MachineController, "_host", impatient)
+
+
 PLANTED: Mapping[str, Callable[[], Any]] = {
     plant.__name__: plant
     for plant in (
@@ -146,6 +171,8 @@ PLANTED: Mapping[str, Callable[[], Any]] = {
         patch_without_a_version,
         retry_that_forgets,
         error_that_ends_the_loop,
+        lease_that_is_not_renewed,
+        claim_that_is_made_again,
     )
 }
 
@@ -154,6 +181,7 @@ def hunt(name: str, first: int = 0, seeds: int = 500, jobs: int = 2) -> StoryTol
     """The first seed that finds this bug."""
     logging.disable()
     load_everything()
+    warm_up()
     with PLANTED[name]():
         for told in run_seeds(range(first, first + seeds), jobs):
             if told.wrong:

@@ -30,6 +30,16 @@ FOUND = {
     # up waited a quarter of an hour for a server to answer that a person had switched off
     "105 up after a person switched a server off": Scenario(105, WORKERS, ("up", "power off", "up"), ()),
     "149 a person shuts a worker down that is a Machine's": Scenario(149, MIXED, ("up", "shutdown", "wait", "up"), ()),
+    # a renewed Lease counted from its answer, which came when the other who stood for election had long seen it
+    "two lead when a renewal is answered late, and the next one not at all": Scenario(
+        0,
+        MIXED,
+        ("up", "controllers", "wait"),
+        (
+            Mishap("answer comes late", "api.patch leases *", 3, amount=7.9),
+            Mishap("hang", "api.patch leases *", 4, amount=600),
+        ),
+    ),
     "a person edits a host each time that anybody reads it": Scenario(
         0,
         MIXED,

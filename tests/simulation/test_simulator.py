@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ast
+import asyncio
 import logging
 import os
+import random
 import subprocess
 import sys
 from fnmatch import fnmatchcase
@@ -14,10 +16,13 @@ from unittest.mock import patch
 import pytest
 
 import rackless
+from rackless.drivers.fake import loop
 from rackless.drivers.fake.script import Call, Script
 from rackless.plan.actions import Verb
+from rackless.run.files import write
 from rackless.simulation.__main__ import load_everything
 from rackless.simulation.campaign import StoryTold, side_by_side
+from rackless.simulation.disk import FaultyDisk
 from rackless.simulation.faults import KINDS, WHEN
 from rackless.simulation.person import Person
 from rackless.simulation.shrink import shrink
@@ -66,7 +71,7 @@ def test_seeds_compose_different_stories_and_one_seed_always_the_same() -> None:
 
 def test_every_call_that_a_fault_waits_for_is_one_that_stories_make(tmp_path: Path) -> None:
     lab = "name: lab\nservers: {ctrl: {role: control-plane, count: 1}, spare: {role: spare, count: 1}, worker: {count: 1}}"
-    calm = Scenario(0, lab, ("up", "scale up", "wait", "scale down", "wait"), ())
+    calm = Scenario(0, lab, ("up", "scale up", "wait", "scale down", "controllers", "wait"), ())
 
     def live() -> tuple[list[str], set[str]]:
         logging.disable()
@@ -91,7 +96,8 @@ def test_nobody_holds_on_to_a_clock_that_the_simulator_replaces() -> None:
     """A default value is taken once, at the import: it would be the real clock, and a story on a busy computer another one."""
     held = []
     for path in sorted(Path(rackless.__file__).parent.rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text())):
+        text = path.read_text()
+        for node in ast.walk(ast.parse(text)) if any(clock in text for clock in CLOCKS) else ():
             if isinstance(node, ast.arguments):
                 defaults = [*node.defaults, *(one for one in node.kw_defaults if one is not None)]
             elif isinstance(node, ast.AnnAssign) and node.value is not None:  # a field of a dataclass
@@ -100,6 +106,40 @@ def test_nobody_holds_on_to_a_clock_that_the_simulator_replaces() -> None:
                 continue
             held += [f"{path.name}:{one.lineno}" for one in defaults if ast.unparse(one) in CLOCKS]
     assert held == []
+
+
+def test_who_is_busy_without_end_is_noticed_although_no_time_passes() -> None:
+    async def busy() -> None:
+        for _ in range(10_000):
+            await asyncio.sleep(0)
+
+    with (
+        patch.object(loop, "MOST_TURNS", 1000),
+        pytest.raises(TimeoutError, match="busy without end: 1,000 turns in 0 s"),
+    ):
+        make_world().run(busy())
+
+
+def test_a_power_cut_takes_what_was_not_synced_and_is_not_old(tmp_path: Path) -> None:
+    now = [0.0]
+    disk = FaultyDisk(tmp_path, tmp_path, now=lambda: now[0])
+    sure = random.Random(0)
+    sure.random = lambda: 1.0  # type: ignore[method-assign]
+    with disk.mounted():
+        disk.expect_cut()
+        (tmp_path / "old").write_text("not synced, and written back")
+        now[0] = 100.0
+        write(tmp_path / "whole", "synced, and its name, too")
+        (tmp_path / "new").write_text("not synced")
+        (tmp_path / "old").write_text("changed since")
+        now[0] = 101.0
+        with disk.unheard():
+            assert disk.cut(sure) == ["new is gone", "old is as it was"]
+            assert disk.cut(sure) == []
+    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {
+        "old": "not synced, and written back",
+        "whole": "synced, and its name, too",
+    }
 
 
 def test_a_failing_story_shrinks_to_the_fault_that_matters() -> None:

@@ -1,12 +1,13 @@
 """One of several: who holds the Lease leads, and lets go of it at the end. As client-go elects, with its times.
 
-When a Lease expires is measured by our own clock, from when we last saw it change: clocks of different computers disagree.
+When a Lease expires is measured by our own clock, from when we last saw it change: clocks of different computers disagree. Whoever
+leads counts from when they asked: others may have seen the Lease renewed long before its answer came.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -55,10 +56,10 @@ class Leader:
 
     async def lead(self, work: Callable[[], Awaitable[None]]) -> None:
         """Wait until it is our turn, and do the work for as long as it is. Raises LostLeadership."""
-        version = await self._acquire()
+        version, asked = await self._acquire()
         self.leading = True
         task = asyncio.ensure_future(work())
-        renewing = asyncio.create_task(self._renew(version), name="leader")
+        renewing = asyncio.create_task(self._renew(version, asked), name="leader")
         try:
             await asyncio.wait((task, renewing), return_when=asyncio.FIRST_COMPLETED)
             if renewing.done() and not task.done():
@@ -72,11 +73,14 @@ class Leader:
             with suppress(RacklessError, Conflict):
                 await self._release()
 
-    async def _acquire(self) -> str:
+    async def _acquire(self) -> tuple[str, float]:
+        """The Lease's version, and when it was asked for; one whose answer came too late is somebody else's by now."""
         while True:
             with suppress(RacklessError, Conflict):
-                if (version := await self._try()) is not None:
-                    return version
+                asked = self.clock.now()
+                version = await self._try()
+                if version is not None and self.clock.now() < asked + self.terms.renew_within:
+                    return version, asked
             await self.clock.sleep(self.terms.every)
 
     async def _try(self) -> str | None:
@@ -100,27 +104,34 @@ class Leader:
         self._tell(self.identity)
         return str(taken["metadata"]["resourceVersion"])
 
-    async def _renew(self, version: str) -> None:
-        renewed = self.clock.now()
+    async def _renew(self, version: str, renewed: float) -> None:
         while True:
             await self.clock.sleep(self.terms.every)
-            left = renewed + self.terms.renew_within - self.clock.now()
+            asked = self.clock.now()
             try:
-                change = {"spec": {"renewTime": self.now()}}
-                found = await self._in_time(left, change, version)
-                version, renewed = found["metadata"]["resourceVersion"], self.clock.now()
-            except Conflict as conflict:
-                lease = await self.resources.get("Lease", self.name)
-                if lease is None or (lease.get("spec") or {}).get("holderIdentity") != self.identity:
-                    raise self._lost("somebody else holds the Lease") from conflict
-                version = lease["metadata"]["resourceVersion"]
+                version, kept = await self._in_time(renewed + self.terms.renew_within - asked, self._ask(version))
+                renewed = asked if kept else renewed
+            except LostLeadership:
+                raise
             except RacklessError as error:
                 if self.clock.now() - renewed >= self.terms.renew_within:
                     raise self._lost(str(error)) from error
 
-    async def _in_time(self, left: float, change: Record, version: str) -> Record:
+    async def _ask(self, version: str) -> tuple[str, bool]:
+        """Renew the Lease: its version, and whether that is done. Not when somebody wrote to it meanwhile, and it is still ours."""
+        try:
+            change = {"spec": {"renewTime": self.now()}}
+            found = await self.resources.patch("Lease", self.name, change, resource_version=version)
+            return str(found["metadata"]["resourceVersion"]), True
+        except Conflict as conflict:
+            lease = await self.resources.get("Lease", self.name)
+            if lease is None or (lease.get("spec") or {}).get("holderIdentity") != self.identity:
+                raise self._lost("somebody else holds the Lease") from conflict
+            return str(lease["metadata"]["resourceVersion"]), False
+
+    async def _in_time(self, left: float, work: Coroutine[Any, Any, tuple[str, bool]]) -> tuple[str, bool]:
         """A request that takes longer than we may lead without an answer is a failed one."""
-        asked = asyncio.ensure_future(self.resources.patch("Lease", self.name, change, resource_version=version))
+        asked = asyncio.ensure_future(work)
         limit = asyncio.ensure_future(self.clock.sleep(max(left, 0.0)))
         try:
             await asyncio.wait((asked, limit), return_when=asyncio.FIRST_COMPLETED)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from rackless.errors import InputError
+from rackless.errors import InputError, LabError
 from rackless.events import Bus
 from rackless.lab.user_images import UserImages
 from rackless.operations.lab_registry import current_plan, require_lab, require_root
@@ -84,7 +84,14 @@ async def bmc_inside(name: str, server: str, roots: Roots) -> BmcInside:
 
 def read_password(info: BmcInfo) -> str:
     require_root("read the passwords of BMCs")
-    return Path(info.password_file).read_text().strip()
+    try:
+        return Path(info.password_file).read_text().strip()
+    except FileNotFoundError as error:
+        raise LabError(
+            f"the BMC of {info.server} has no password yet",
+            why="it gets one when it is first started",
+            hint="`rackless up --until bmc` starts the BMCs",
+        ) from error
 
 
 async def insert_media(name: str, server: str, image: ImageSpec, roots: Roots, bus: Bus) -> BmcSeen:

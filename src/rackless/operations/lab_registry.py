@@ -36,7 +36,15 @@ def recorded_spec(paths: LabPaths) -> LabSpec | None:
 
 def current_plan(paths: LabPaths) -> LabPlan:
     """What follows from the lab's description, with the servers that were made on demand."""
-    plan = plan_lab(LabSpec.model_validate_json(paths.spec.read_text()))
+    try:
+        described = paths.spec.read_text()
+    except FileNotFoundError as error:
+        raise LabError(
+            f"the lab {paths.name} has no description yet",
+            why="its first `up` was cut off",
+            hint="`rackless up` goes on where that was",
+        ) from error
+    plan = plan_lab(LabSpec.model_validate_json(described))
     return plan.grown([entry.id for entry in Ledger(paths.grown).entries()])
 
 

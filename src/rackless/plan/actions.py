@@ -88,10 +88,12 @@ class Scene:
 
     @classmethod
     def of(cls, wanted: LabSpec, observed: Observed) -> Scene:
-        old = observed.spec
-        changes = find_changes(old, wanted) if old is not None else []
-        before = plan_lab(old).grown(observed.grown) if old is not None else None
-        return cls(wanted, observed, plan_lab(wanted).grown(observed.grown), before, changes)
+        old, new = observed.spec, plan_lab(wanted).grown(observed.grown)
+        if old is None:
+            return cls(wanted, observed, new, None, [])
+        if old == wanted:
+            return cls(wanted, observed, new, new, [])
+        return cls(wanted, observed, new, plan_lab(old).grown(observed.grown), find_changes(old, wanted))
 
     @property
     def fresh(self) -> list[str]:

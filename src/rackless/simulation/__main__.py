@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rackless.simulation import coverage
-from rackless.simulation.campaign import StoryTold, run_seeds, side_by_side, tell
+from rackless.simulation.campaign import StoryTold, run_seeds, side_by_side, tell, warm_up
 from rackless.simulation.shrink import shrink
 from rackless.simulation.story import compose
 
@@ -28,6 +28,7 @@ def main() -> None:
     logging.disable()  # what labd logs is in its log; here it would be told a thousand times
     given = _parse(sys.argv[1:])
     load_everything()
+    warm_up()
     if given.seed is not None:
         sys.exit(_one(given.seed, given.faults, given.trace))
     sys.exit(_many(given.first, given.seeds, given.jobs, given.coverage))

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import json
-import threading
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
@@ -142,14 +141,12 @@ class SimulatedStore(ReadsFromMemory):
 
 
 class _AtOnce(Offload):
-    """Heavy work is done in a thread, and nobody goes on before it is done."""
+    """Heavy work is nobody's, as in a thread, and nobody goes on before it is done."""
 
     async def _in_thread(self, who: str, work: Callable[[], T]) -> T:
-        done: list[T] = []
-        thread = threading.Thread(target=lambda: done.append(work()))
-        thread.start()
-        thread.join()
-        return done[0]
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, VirtualLoop)
+        return loop.apart(work)
 
 
 async def open_objects(file: Durable) -> Objects:

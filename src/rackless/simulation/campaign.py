@@ -45,12 +45,13 @@ def tell(
     *,
     whole: bool = False,
     count: bool = False,
+    known: Collection[tuple[str, int]] = (),
 ) -> StoryTold:
     """Live through a seed in this process; only for one that ends soon afterwards."""
     folder = Path(tempfile.mkdtemp(prefix="rackless-simulate.", dir=MEMORY if MEMORY.is_dir() else None))
     try:
         if count:
-            outcome, lines = watched(lambda: simulate(seed, folder, keep))
+            outcome, lines = watched(lambda: simulate(seed, folder, keep), known)
         else:
             outcome, lines = simulate(seed, folder, keep), frozenset()
         trace = outcome.trace
@@ -68,6 +69,17 @@ def tell(
         return StoryTold(seed, tuple(keep or ()), "", (f"the simulator itself failed:\n{traceback.format_exc()}",))
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def warm_up() -> None:
+    """Live through a calm story, before the first fork: what a process computes once and keeps, no seed has to compute then.
+
+    Nothing that a story left behind is collected, here or in the processes that are forked: that would run what the dead never
+    came to.
+    """
+    gc.disable()
+    tell(0, ())
+    gc.freeze()
 
 
 def side_by_side(works: Iterable[Work], jobs: int) -> Iterator[Any]:
@@ -113,9 +125,15 @@ def _fork(work: Work) -> tuple[int, int]:
 
 
 def run_seeds(seeds: Iterable[int], jobs: int, *, whole: bool = False, count_every: int = 0) -> Iterator[StoryTold]:
-    """Of every `count_every`-th seed the lines of code that it runs are told."""
+    """Of every `count_every`-th seed the lines of code that it runs are told, but for those that seeds before it have run."""
+    known: set[tuple[str, int]] = set()
 
     def work(seed: int) -> Work:
-        return lambda: tell(seed, whole=whole, count=bool(count_every) and seed % count_every == 0)
+        count = bool(count_every) and seed % count_every == 0
+        return lambda: tell(
+            seed, whole=whole, count=count, known=known
+        )  # forked when the work begins, with what is known then
 
-    return side_by_side(map(work, seeds), jobs)
+    for told in side_by_side(map(work, seeds), jobs):
+        known |= told.lines
+        yield told

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import types
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TypeVar
@@ -18,17 +18,28 @@ AT_LEAST = 80
 Lines = frozenset[tuple[str, int]]
 
 
-def watched(work: Callable[[], T]) -> tuple[T, Lines]:
-    """Do the work, and say which lines of the packages were run meanwhile."""
+def watched(work: Callable[[], T], known: Collection[tuple[str, int]] = ()) -> tuple[T, Lines]:
+    """Do the work, and say which lines of the packages were run meanwhile; functions of which all are known are left alone."""
     roots = tuple(f"{root}/" for root in _roots())
     seen: set[tuple[str, int]] = set()
+    wanted: dict[int, bool] = {}
+    """By where the code is in memory: none of it goes away meanwhile."""
 
     def line(frame: types.FrameType, event: str, _: Any) -> Any:
         seen.add((frame.f_code.co_filename, frame.f_lineno))
         return line
 
+    def wants(code: types.CodeType) -> bool:
+        file, first = code.co_filename, code.co_firstlineno
+        return file.startswith(roots) and any(
+            number and number != first and (file, number) not in known for _, _, number in code.co_lines()
+        )
+
     def call(frame: types.FrameType, event: str, argument: Any) -> Any:
-        return line(frame, event, argument) if frame.f_code.co_filename.startswith(roots) else None
+        code = frame.f_code
+        if id(code) not in wanted:
+            wanted[id(code)] = wants(code)
+        return line(frame, event, argument) if wanted[id(code)] else None
 
     sys.settrace(call)
     try:

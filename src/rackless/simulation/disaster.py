@@ -75,10 +75,15 @@ class Disaster:
         if fault.kind in ("fail", "lose the answer"):
             rule.error = ERRORS[fault.pattern.partition(".")[0]]
             rule.lost = fault.kind == "lose the answer"
+        if fault.kind == "fail unexpectedly":
+            rule.error = lambda: KeyError("planted")
         if fault.kind in ("request comes late", "request is doubled"):
             rule.error = lambda: Strayed(fault.amount, doubled=fault.kind == "request is doubled")
-        if fault.kind in ("delay", "hang"):
+        if fault.kind in ("delay", "hang", "answer comes late"):
             rule.seconds = fault.amount
+            rule.lost = fault.kind == "answer comes late"
+        if fault.kind == "restart the computer":
+            self.disk.expect_cut()
         self.person.world.script.rules.append(rule)
 
     def calm(self) -> None:
@@ -104,8 +109,7 @@ class Disaster:
         self.person.lab.networks.serving.clear()
 
     def _restart_the_computer(self, fault: Mishap, _: Rule) -> None:
-        """What is written from now on and not synced may be lost; the power fails some writes later."""
-        self.disk.expect_cut()
+        """The power fails some writes later."""
         self.person.world.script.rules.append(Rule("disk.*", skip=int(fault.amount), then=self._cut))
 
     def _cut(self) -> None:
@@ -119,7 +123,9 @@ class Disaster:
 
     def _fail(self, _: Mishap, __: Rule) -> None: ...
 
-    _lose_the_answer = _delay = _hang = _request_comes_late = _request_is_doubled = _fail
+    _lose_the_answer = _delay = _hang = _answer_comes_late = _fail_unexpectedly = _request_comes_late = (
+        _request_is_doubled
+    ) = _fail
 
     def _connection_breaks(self, _: Mishap, __: Rule) -> None:
         alive = [process for process in self.person.world.processes.all.values() if process.alive]

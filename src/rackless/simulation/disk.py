@@ -1,7 +1,7 @@
 """The disk of a simulated computer: files are real, in a folder of the story; what can go wrong with a disk is done to them here.
 
-It can be full, read-only or slow, and a power cut loses what was written in the last seconds and not synced: a file without
-its `fsync`, a name without that of its folder. SQLite keeps its own promises, so its files are left out.
+It can be full, read-only or slow, and a power cut loses what was written in the last thirty seconds and not synced: a file
+without its `fsync`, a name without that of its folder. SQLite keeps its own promises, so its files are left out.
 """
 
 from __future__ import annotations
@@ -22,6 +22,10 @@ from unittest.mock import patch
 _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT
 _SCRATCH = re.compile(r"(?<=\.)[0-9a-z_]{8}$")
 """How the name of what is not yet in its place ends, by chance."""
+WRITTEN_BACK = 30.0
+"""Seconds after which a kernel writes what nobody synced (`vm.dirty_expire_centisecs`)."""
+KEPT = 0.4
+"""The share of what was not synced that happens to be written all the same."""
 _LEFT_OUT = (".db", ".db-wal", ".db-shm", ".log")
 
 
@@ -38,16 +42,19 @@ class FaultyDisk:
     """Seconds that every sync takes."""
     touched: Callable[[str, str], None] = lambda _, __: None
     """Told of everything that is about to be written: what is done, and to which file."""
-    _before: dict[Path, tuple[int, bytes] | None] | None = None
-    """What is on the disk for certain: inode and content by path. Kept from the moment that a power cut is near."""
-    _synced: dict[int, bytes] = field(default_factory=dict)
+    now: Callable[[], float] = lambda: 0.0
+    """Seconds, by the clock that does not jump."""
+    _when: dict[Path, float] | None = None
+    """When each name was last written to or changed; kept where a power cut is to come."""
+    _names: dict[Path, int] = field(default_factory=dict)
+    """Which file each name is, by its inode, when the power fails: what the folder on the disk says."""
+    _contents: dict[int, bytes] = field(default_factory=dict)
     """What is on the disk of each file, by its inode: a file keeps its content when it is given another name."""
-    _named: set[Path] = field(default_factory=set)
-    """Folders whose names are on the disk as they are now, since `_before`."""
 
     @contextmanager
     def mounted(self) -> Iterator[None]:
         """While this lasts, what this process does with files of the folder goes through this disk."""
+        self._within = f"{self.folder}/"
         self._open, self._os_open, self._mkdir, self._replace = io.open, os.open, os.mkdir, os.replace
         self._unlink, self._rmdir = os.unlink, os.rmdir
         with ExitStack() as swapped:
@@ -67,13 +74,14 @@ class FaultyDisk:
     # a power cut
 
     def expect_cut(self) -> None:
-        """From now on what is not synced may be lost."""
-        self._before = {path: _look(path) for path in self._all()}
-        self._synced = {seen[0]: seen[1] for seen in self._before.values() if seen is not None}
-        self._named.clear()
+        """The power will fail one day: from now on what is not synced is at risk for `WRITTEN_BACK` seconds."""
+        self._when = {}
+        seen = {path: found for path in self._all() if (found := _look(path)) is not None}
+        self._names = {path: inode for path, (inode, _) in seen.items()}
+        self._contents = dict(seen.values())
 
     def expect_no_cut(self) -> None:
-        self._before = None
+        self._when = None
 
     @contextmanager
     def unheard(self) -> Iterator[None]:
@@ -87,28 +95,51 @@ class FaultyDisk:
 
     def cut(self, chance: random.Random) -> list[str]:
         """The power fails: says what was lost."""
-        before, self._before = self._before, None
-        if before is None:
+        if self._when is None:
             return []
         lost = []
-        for path in sorted({*before, *self._all()}, reverse=True):
-            if path.is_dir() or not path.parent.is_dir() or chance.random() < 0.4:
+        for path in sorted({*self._names, *self._all()}, reverse=True):
+            self._write_back(path)
+            if path.is_dir() or not path.parent.is_dir() or chance.random() < KEPT:
                 continue  # it happened to be written all the same
-            there, now = self._on_disk(path, before), _look(path)
+            there, now = self._on_disk(path), _look(path)
             if there == (now[1] if now else None):
                 continue
             lost.append(f"{path.relative_to(self.lasting)} {'is gone' if there is None else 'is as it was'}")
             path.unlink(missing_ok=True) if there is None else path.write_bytes(there)
+        self.expect_cut()  # another one
         return sorted(lost)
 
-    def _on_disk(self, path: Path, before: dict[Path, tuple[int, bytes] | None]) -> bytes | None:
+    def _on_disk(self, path: Path) -> bytes | None:
         """What is read there after the power cut; None when there is no such name."""
-        was, now = before.get(path), _look(path)
-        if (was and was[0]) != (now and now[0]) and path.parent not in self._named:
-            return was[1] if was else None  # another file, or none, under this name; the folder does not say so yet
-        if now is None:
-            return None
-        return self._synced.get(now[0], b"")
+        inode = self._names.get(path)
+        return None if inode is None else self._contents.get(inode, b"")
+
+    def _write_back(self, path: Path) -> None:
+        """What nobody has changed for a while is on the disk by now, as it is, without being synced."""
+        if self._when is None or self.now() - self._when.get(path, -WRITTEN_BACK) < WRITTEN_BACK:
+            return
+        if (found := _look(path)) is None:
+            self._names.pop(path, None)
+        else:
+            self._names[path] = found[0]
+            self._contents[found[0]] = found[1]
+
+    def _changes(self, path: Path) -> None:
+        """This name is about to be written to, or to become another file's, or nobody's."""
+        if self._when is not None and self._lasts(path):
+            self._write_back(path)
+            self._when[path] = self.now()
+
+    def _lasts(self, path: Path) -> bool:
+        return path.suffix not in _LEFT_OUT and path.is_relative_to(self.lasting) and not path.is_symlink()
+
+    def _keep_names(self, folder: Path) -> None:
+        """The folder was synced: its names are on the disk as they are now, whatever is in the files."""
+        there = {path: path.stat().st_ino for path in folder.iterdir() if self._lasts(path) and path.is_file()}
+        for path in [path for path in self._names if path.parent == folder]:
+            del self._names[path]
+        self._names |= there
 
     def _all(self) -> Iterator[Path]:
         for path in self.lasting.rglob("*"):
@@ -117,28 +148,28 @@ class FaultyDisk:
 
     # what programs do
 
-    def _ours(self, path: Any) -> bool:
-        return isinstance(path, str | os.PathLike) and str(path).startswith(str(self.folder))
-
     def _touch(self, method: str, path: Any) -> None:
-        if self._ours(path):
-            name = str(path)[len(str(self.folder)) + 1 :]
+        said = path if isinstance(path, str) else str(path) if isinstance(path, os.PathLike) else ""
+        if said.startswith(self._within):
+            name = said[len(self._within) :]
             if not name.endswith(_LEFT_OUT) and not name.startswith("cache"):
                 self.touched(method, _SCRATCH.sub("", name))
             if self.refuses:
                 raise OSError(self.refuses, os.strerror(self.refuses), str(path))
+            if method in ("write", "replace", "unlink"):
+                self._changes(Path(path))
 
     def _fsync(self, handle: int) -> None:
         path = os.readlink(f"/proc/self/fd/{handle}")
         self._touch("sync", path)
         if self.slow:
             self.stall(self.slow)
-        if self._before is None:
+        if self._when is None:
             return
         if os.path.isdir(path):
-            self._named.add(Path(path))
+            self._keep_names(Path(path))
         else:
-            self._synced[os.fstat(handle).st_ino] = Path(path).read_bytes()
+            self._contents[os.fstat(handle).st_ino] = Path(path).read_bytes()
 
     def _opened(self, file: Any, mode: str = "r", *more: Any, **rest: Any) -> Any:
         if any(letter in mode for letter in "wax+"):
@@ -164,9 +195,8 @@ class FaultyDisk:
 
     def _replaced(self, source: Any, target: Any, **rest: Any) -> None:
         self._touch("replace", target)
+        self._changes(Path(source))
         self._replace(source, target, **rest)
-        if self._before is not None:
-            self._named.discard(Path(target).parent)
 
 
 NO_ROOM, READ_ONLY = errno.ENOSPC, errno.EROFS

@@ -17,8 +17,24 @@ from rackless.controllers.health.controller import POWER_CYCLE, STRATEGY
 from rackless.controllers.host_annotations import DETACHED
 from rackless.controllers.machines.records import KIND as MACHINE
 from rackless.controllers.machines.records import ROLE, SET
+from rackless.errors import LabError
 from rackless.events import Bus
-from rackless.operations import access, doctor, gather, hosts, images, lab_events, servers, sizing
+from rackless.operations import (
+    access,
+    bmcs,
+    doctor,
+    export,
+    expose,
+    gather,
+    hosts,
+    images,
+    lab_events,
+    remedies,
+    runs,
+    servers,
+    sizing,
+    why,
+)
 from rackless.operations import controllers as standing
 from rackless.operations import lab as operations
 from rackless.operations.workers import scale_workers
@@ -167,6 +183,44 @@ class Errands:
         target = self.person.folder / "gathered.tar.gz"
         await self.look("gather", gather.gather(self.name, target, self.person.roots, self.drivers))
         await self.tell("owned", lambda: operations.owned(self.name, self.person.roots))
+        await self.tell("why", lambda: why.why_archive(target))
+
+    async def ask_why(self) -> None:
+        """And have the first thing done about it that can be."""
+        answer = await self.person.run("why", why.why_lab(self.name, self.person.roots, self.drivers))
+        for finding in answer.findings:
+            if finding.fix is not None:
+                with suppress(LabError):  # it is another by now, or was tried
+                    await self.look(
+                        "why", remedies.apply(self.name, finding.fix, self.person.roots, Bus(), self.drivers)
+                    )
+                return
+
+    async def open_ports(self) -> None:
+        """Into the lab, and tell others of it."""
+        roots = self.person.roots
+        await self.look("expose", expose.expose(self.name, "bmc", roots, self.drivers))
+        await self.look("expose", expose.expose(self.name, "ssh", roots, self.drivers, servers=["worker-0"]))
+        await self.export(exposed=True)
+
+    async def close_ports(self) -> None:
+        await self.look("unexpose", expose.unexpose(self.name, self.person.roots, self.drivers, what="bmc"))
+        await self.tell("expose", lambda: expose.exposed(self.name, self.person.roots))
+
+    async def export(self, *, exposed: bool = False) -> None:
+        def whole() -> None:
+            found = export.select(self.name, self.person.roots, exposed=exposed)
+            export.host_records(found, "metal3")
+            export.enrolment(found)
+            export.inventory(self.name, found, self.person.roots)
+
+        await self.tell("export", whole)
+
+    async def look_at_bmcs(self) -> None:
+        roots = self.person.roots
+        await self.look("bmc", bmcs.bmcs(self.name, roots))
+        await self.look("bmc", bmcs.bmc(self.name, "worker-0", roots))
+        await self.look("bmc", bmcs.eject_media(self.name, "spare-0", roots))
 
     # objects
 
@@ -318,6 +372,13 @@ ERRANDS: Mapping[str, Errand] = {
     "ways in": Errand(lambda on: on.ways(), f"{_YET}|has no (system|cluster|Kubernetes)"),
     "inventory": Errand(lambda on: on.inventory()),
     "gather": Errand(lambda on: on.pack(), _YET, weight=2),
+    "why": Errand(lambda on: on.ask_why(), _YET, weight=2),
+    "expose": Errand(lambda on: on.open_ports(), f"{_YET}|No such file"),
+    "unexpose": Errand(lambda on: on.close_ports(), _YET),
+    "export": Errand(lambda on: on.export(), f"{_YET}|No such file"),
+    "bmcs": Errand(lambda on: on.look_at_bmcs(), _YET),
+    "compare": Errand(lambda on: on.look("compare", runs.compare_runs(on.name, "1", "-1", on.person.roots)),
+                      f"{_YET}|there is none|there are"),
     "uninstall": Errand(lambda on: on.tell("uninstall", lambda: operations.uninstall(on.person.roots)), _YET),
     "controllers": Errand(lambda on: on.stand_by(), f"{_YET}|cannot be read|No such file", weight=3),
     "health by power": Errand(lambda on: on.check_health(POWER_CYCLE), _YET, weight=3),

@@ -44,6 +44,7 @@ LABS: Mapping[str, int] = {
     "name: lab\nservers: {ctrl: {role: control-plane, count: 3}, worker: {count: 1}}": 3,
     "name: lab\nservers: {ctrl: {role: control-plane, count: 1}, worker: {count: 2}}": 3,
     f"name: lab\n{_MIXED}": 4,
+    "name: lab\nservers: {ctrl: {role: control-plane, count: 1}, spare: {role: spare, count: 2}, worker: {count: 1}}": 3,
     "name: lab\nservers: {worker: {count: 2}}": 2,
     f"name: lab\nnetworks: {{uplink: {{mode: nat}}}}\n{_MIXED}": 2,
     "name: lab\nnetworks: {uplink: {mode: nat}}\nservers: {worker: {count: 1}}": 1,
@@ -59,6 +60,7 @@ TOURS: tuple[tuple[str, ...], ...] = (
     ("put on spare", "deprovision spare"), ("adopt", "deprovision spare"), ("more", "fewer"),
     ("health by power", "wait", "wait"), ("controllers", "wait"), ("put",), ("put", "deprovision"), ("deprovision", "wait"),
     ("put on spare", "up"), ("health by another", "wait", "wait"), ("scale up", "wait", "delete machine", "wait"),
+    ("scale up", "wait"), ("controllers", "wait", "wait"), ("why", "wait", "why"), ("expose", "down", "up", "unexpose"),
 )  # fmt: skip
 """What people do one after the other."""
 
@@ -150,7 +152,7 @@ class _Story:
     async def _story(self) -> None:
         loop = asyncio.get_running_loop()
         loop.set_exception_handler(self._unhandled)
-        self.trace.now = self.wall.elapsed = loop.time
+        self.trace.now = self.wall.elapsed = self.disk.now = loop.time
         scenario = self.outcome.scenario
         for index in self.outcome.kept:
             self.disaster.plant(scenario.faults[index])
@@ -224,8 +226,8 @@ class _Story:
 
     def _heard(self, call: Call) -> None:
         process = self.person.world.processes.all.get(call.by)
-        who = f"{process.name.removeprefix('rackless.').removesuffix('.main')}" if process else "-"
-        self.trace.note(who, f"{'changed: ' if call.changed else ''}{call}")
+        who = process.name.removeprefix("rackless.").removesuffix(".main") if process else "-"
+        self.trace.note(who, f"changed: {call}" if call.changed else str(call))
         self.scene.call = call
         self._demand(invariants.AFTER_EVERY_CALL)
 

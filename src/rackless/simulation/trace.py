@@ -27,8 +27,11 @@ class StoryTrace:
     now: Callable[[], float] = lambda: 0.0
     lines: list[TraceLine] = field(default_factory=list)
 
+    def __post_init__(self) -> None:
+        self._hidden = str(self.folder)
+
     def note(self, who: str, what: str, *, notable: bool = False) -> None:
-        self.lines.append(TraceLine(round(self.now(), 6), who, what.replace(str(self.folder), "~"), notable))
+        self.lines.append(TraceLine(round(self.now(), 6), who, what.replace(self._hidden, "~"), notable))
 
     def digest(self) -> str:
         whole = hashlib.sha256()

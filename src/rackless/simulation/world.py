@@ -22,6 +22,7 @@ from rackless.drivers.fake.world import FakeWorld, LoopClock
 from rackless.drivers.kubernetes.resources import KubernetesResources
 from rackless.events import Bus
 from rackless.images import wheel
+from rackless.operations.uplink import PREFIX
 from rackless.ports.api import Access, ApiConnection
 from rackless.ports.clock import Clock
 from rackless.protocol import build
@@ -96,6 +97,8 @@ def at_this_computer(world: SimulatedWorld, paths: LabPaths) -> Iterator[None]:
         swapped.enter_context(patch("rackless.operations.controllers.Leader", world.leader))
         swapped.enter_context(patch("tempfile.tempdir", str(scratch)))
         swapped.enter_context(patch("rackless.operations.access.Path.cwd", return_value=Path("/")))
+        # it is made of the lab's folder, which every computer has elsewhere: a trace would not be the same there
+        swapped.enter_context(patch("rackless.operations.uplink.link_name", lambda _: f"{PREFIX}51b51b51"))
         swapped.enter_context(looked_at_once())
         scratch.mkdir(parents=True)
         yield
@@ -109,11 +112,19 @@ def looked_at_once() -> Iterator[None]:
             if name.startswith("rackless.") and getattr(loaded, "fingerprint", None) is _by_name:
                 swapped.enter_context(patch.object(loaded, "fingerprint", _fingerprint))
         swapped.enter_context(patch("rackless.images.wheel.load_sources", _load_sources))
+        swapped.enter_context(patch("rackless.images.wheel.fingerprint", _fingerprint_of_sources))
         yield
 
 
 _by_name = build.fingerprint
-_fingerprint, _load_sources = cache(_by_name), cache(wheel.load_sources)
+_fingerprint, _load_sources, _of_sources = cache(_by_name), cache(wheel.load_sources), wheel.fingerprint
+_known_sources: list[tuple[object, str]] = []
+
+
+def _fingerprint_of_sources(sources: dict[str, bytes]) -> str:
+    if not _known_sources or _known_sources[0][0] is not sources:
+        _known_sources[:] = [(sources, _of_sources(sources))]
+    return _known_sources[0][1]
 
 
 async def stock(roots: Roots, world: FakeWorld) -> None:

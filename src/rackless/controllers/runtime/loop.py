@@ -24,6 +24,8 @@ log = logging.getLogger(__name__)
 AT_ONCE = 64
 CONFLICT_PAUSE = 0.05
 """Seconds until the watch has told what somebody else wrote; it wakes the key itself when that concerns it."""
+LONGEST_CONFLICT_PAUSE = 5.0
+"""The pause doubles with every conflict in a row up to this: while a watch hangs, each look would end with one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +72,8 @@ class Loop:
     counts: Counts = field(default_factory=Counts)
     queue: Queue = field(init=False)
     _failures: dict[Key, int] = field(default_factory=dict)
+    _conflicts: dict[Key, int] = field(default_factory=dict)
+    """Both in a row."""
     _contexts: dict[Key, contextvars.Context] = field(default_factory=dict)
     """All looks at one object happen in one context: a step that one opens can be closed by the next."""
 
@@ -108,9 +112,11 @@ class Loop:
             await self._write(record, result)
             after = result.after
             self._failures.pop(key, None)
+            self._conflicts.pop(key, None)
         except Conflict:
             self.counts.conflicts += 1
-            after = CONFLICT_PAUSE
+            behind = self._conflicts[key] = self._conflicts.get(key, 0) + 1
+            after = min(CONFLICT_PAUSE * 2.0 ** min(behind - 1, 32), LONGEST_CONFLICT_PAUSE)
         except Exception as error:
             after = await self._tell(key, record, error)
         finally:

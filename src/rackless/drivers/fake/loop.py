@@ -13,6 +13,7 @@ import itertools
 import random
 import selectors
 import socket
+from asyncio.events import _set_running_loop
 from collections import deque
 from collections.abc import Callable
 from contextvars import Context, ContextVar, copy_context
@@ -24,6 +25,8 @@ from rackless.drivers.fake.wires import FakeSocket, MemoryServer, MemoryTranspor
 T = TypeVar("T")
 LONGEST = 1e8
 """Virtual seconds after which somebody waits for what does not come."""
+MOST_TURNS = 400_000
+"""Turns of the loop after which somebody is busy without end, in however little time. A story takes some 5,000."""
 
 
 class Owner(Protocol):
@@ -70,6 +73,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         self.chance = chance
         self.numbers = itertools.count()
         self._virtual = 0.0
+        self._turns = 0
         self.places: dict[Place, MemoryServer] = {}
         self.taken: set[Place] = set()
         selector = _Selector()
@@ -97,6 +101,9 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     # who goes on first
 
     def _run_once(self) -> None:
+        self._turns += 1
+        if self._turns > MOST_TURNS:
+            raise TimeoutError(f"somebody is busy without end: {MOST_TURNS:,} turns in {self._virtual:,.0f} s")
         if self.chance is not None and len(self._ready) > 1:
             self._shuffle(self.chance)
         super()._run_once()  # type: ignore[misc]
@@ -148,6 +155,14 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         except Exception as error:
             done.set_exception(error)
         return done
+
+    def apart(self, work: Callable[[], T]) -> T:
+        """Do this work at once and as in a thread: it is no process's, and finds no loop."""
+        _set_running_loop(None)
+        try:
+            return Context().run(work)
+        finally:
+            _set_running_loop(self)
 
     # signals
 
