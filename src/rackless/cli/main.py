@@ -34,6 +34,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "export": (f"{_HERE}.export:export", "Write the lab's servers as metal for somebody else's tools."),
     "scale": (f"{_HERE}.scale:scale", "Say how many workers the cluster should have."),
     "ssh": (f"{_HERE}.ssh:ssh", "Open a shell on a node, or run a command there."),
+    "cp": (f"{_HERE}.cp:cp", "Copy files to a node or from it."),
     "console": (f"{_HERE}.console:console", "Watch a server's serial console, or type at it."),
     "screenshot": (f"{_HERE}.screenshot:screenshot", "Take a picture of a server's screen."),
     "power": (f"{_HERE}.power:power", "Switch a server on or off."),

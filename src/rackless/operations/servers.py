@@ -3,26 +3,39 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import os
 import shutil
 from collections.abc import AsyncIterator, Sequence
 from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from rackless.errors import LabError
 from rackless.events import Bus
-from rackless.lab.capture import record
+from rackless.lab.capture import listener, record
 from rackless.lab.screen import ppm_to_png
 from rackless.operations.access import find_server, inside_command
-from rackless.operations.lab_registry import current_plan, require_lab, require_root
+from rackless.operations.lab_registry import current_plan, require_lab
 from rackless.operations.several import side_by_side
 from rackless.ports.console import Write
 from rackless.ports.drivers import Drivers
+from rackless.protocol import entrance
 from rackless.protocol.client import ControlClient
-from rackless.protocol.messages import POWER, STATUS, PowerAction, PowerState, PressPower
-from rackless.run.paths import Roots
+from rackless.protocol.entrance import RecordInside
+from rackless.protocol.messages import (
+    CONSOLE,
+    POWER,
+    SCREEN,
+    STATUS,
+    ConsoleSeen,
+    LookAt,
+    PowerAction,
+    PowerState,
+    PressPower,
+)
+from rackless.run.paths import LabPaths, Roots
 
 
 async def power(lab: str, server: str, action: PowerAction, roots: Roots) -> PowerState:
@@ -47,6 +60,11 @@ async def screenshot(lab: str, server: str, output: Path | None, roots: Roots, d
     """The screen as a PNG; libvirt writes it where the lab can, and it is moved to where it is wanted."""
     paths = require_lab(lab, roots)
     find_server(lab, server, paths)
+    target = output or Path(f"{server}.png")
+    if not drivers.computer.root():
+        shown = await ControlClient(paths.socket).work(SCREEN, LookAt(server), Bus())
+        target.write_bytes(base64.b64decode(shown.png))
+        return {"server": server, "file": str(target), "bytes": target.stat().st_size}
     scratch = paths.run / f"{server}.screen"
     command = inside_command(lab, ["virsh", "--quiet", "screenshot", server, str(scratch)], roots, drivers)
     done = await drivers.processes.run(command, check=False, within=30)
@@ -56,7 +74,6 @@ async def screenshot(lab: str, server: str, output: Path | None, roots: Roots, d
         )
     data = scratch.read_bytes()
     scratch.unlink()
-    target = output or Path(f"{server}.png")
     target.write_bytes(data if data.startswith(b"\x89PNG") else ppm_to_png(data))
     give_back(target)
     return {"server": server, "file": str(target), "bytes": target.stat().st_size}
@@ -87,6 +104,12 @@ async def console(lab: str, server: str, lines: int, roots: Roots, drivers: Driv
         yield Seat(False, heard, None)
 
 
+async def look_at_console(lab: str, server: str, lines: int, roots: Roots) -> ConsoleSeen:
+    """Without sitting down: its log, the terminal to type at while the server is on, its last lines. For who is not root."""
+    paths = require_lab(lab, roots)
+    return await ControlClient(paths.socket).work(CONSOLE, LookAt(server, lines), Bus())
+
+
 async def find_terminal(lab: str, server: str, roots: Roots, drivers: Drivers) -> tuple[Path, Path | None]:
     """A server's console: its log, and the terminal to type at while it is on."""
     paths = require_lab(lab, roots)
@@ -100,20 +123,47 @@ async def find_terminal(lab: str, server: str, roots: Roots, drivers: Drivers) -
 def capture(
     lab: str, server: str, output: Path, seconds: float | None, cycle: bool, roots: Roots, drivers: Drivers
 ) -> dict[str, Any]:
-    """Record a server's packets; this process goes into the lab's network for that, and does not come back."""
+    """Record a server's packets. Root goes into the lab's network for that, and does not come back; for the lab's owner
+    somebody inside records into a file that the owner has opened."""
     paths = require_lab(lab, roots)
-    require_root("record packets", drivers.computer)
     target = find_server(lab, server, paths)
     output = output.absolute()
+    bridges, macs = tuple(dict.fromkeys(nic.bridge for nic in target.nics)), tuple(nic.mac for nic in target.nics)
     if cycle:
         asyncio.run(power(lab, server, "cycle", roots))
-    drivers.namespaces.visit(paths.netns)
-    count = [0]
-    with suppress(KeyboardInterrupt):
-        bridges = [nic.bridge for nic in target.nics]
-        record(output, bridges, [nic.mac for nic in target.nics], seconds, lambda now: count.__setitem__(0, now))
+    with output.open("wb") as file:
+        if drivers.computer.root():
+            count = _record(file, bridges, macs, seconds, paths, drivers)
+        else:
+            count = _have_recorded(file, RecordInside(bridges, macs, seconds), paths)
     give_back(output)
-    return {"server": server, "file": str(output), "packets": count[0], "bytes": output.stat().st_size}
+    return {"server": server, "file": str(output), "packets": count, "bytes": output.stat().st_size}
+
+
+def _record(
+    file: BinaryIO,
+    bridges: Sequence[str],
+    macs: Sequence[str],
+    seconds: float | None,
+    paths: LabPaths,
+    drivers: Drivers,
+) -> int:
+    drivers.namespaces.visit(paths.netns)
+    listeners, count = [listener() for _ in bridges], [0]
+    for one, bridge in zip(listeners, bridges, strict=True):
+        one.bind((bridge, 0))
+    with suppress(KeyboardInterrupt):
+        record(file, listeners, macs, seconds, told=lambda now: count.__setitem__(0, now))
+    return count[0]
+
+
+def _have_recorded(file: BinaryIO, asked: RecordInside, paths: LabPaths) -> int:
+    with entrance.knock(paths.entrance, entrance.RECORD) as connection:
+        entrance.ask(connection, asked, [file.fileno()])
+        with suppress(KeyboardInterrupt):
+            return entrance.read_end(connection)[0].packets
+        connection.sendall(b"\0")  # that is enough
+        return entrance.read_end(connection)[0].packets
 
 
 def give_back(path: Path) -> None:
