@@ -82,7 +82,7 @@ def owned(public: PretendHost) -> Owned:
     secret.chmod(0o600)
     own = home / "own.iso"
     own.write_bytes(b"\0" * 0x8001 + b"CD001" + b"everybody reads this" * 200)
-    public.run("env", f"SUDO_UID={OWNER}", *ME, "up", "--until", "bmc")
+    public.run("env", f"SUDO_UID={OWNER}", *ME, "up", "-f", "/srv/lab.yaml", "--until", "bmc")
     return Owned(public)
 
 
@@ -125,7 +125,12 @@ def test_the_owner_reads_no_file_of_roots_by_way_of_a_lab(owned: Owned) -> None:
     secret, own = "/srv/secret.iso", "/srv/home/own.iso"
     refused = owned.rackless("exec", "--", "cat", secret, check=False)
     assert refused.returncode == 1 and "Permission denied" in refused.stderr
-    for program in ("sudo -n true", "unshare --net true", "virsh list", "cat /srv/state/lab/secrets/bmc.password"):
+    for program in (
+        "sudo -n true",
+        "unshare --net true",
+        "virsh -c qemu:///system list",
+        "cat /srv/state/lab/secrets/bmc.password",
+    ):
         assert owned.rackless("exec", "--", "sh", "-c", program, check=False).returncode != 0, program
     kvm = owned.rackless("exec", "--", "sh", "-c", "test -w /dev/kvm && echo open || echo closed").stdout
     outside = owned.host.run(

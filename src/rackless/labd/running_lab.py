@@ -66,6 +66,7 @@ from rackless.run.supplies import load_supplies
 from rackless.run.waiting import until
 from rackless.spec.images import ImageFormat, is_path
 from rackless.spec.lab import LabSpec
+from rackless.trust.bmc_passwords import secret_of
 from rackless.trust.identity import USERNAME, Identity
 
 API_BACK_WITHIN = 20.0
@@ -384,7 +385,8 @@ class RunningLab:
         """Have the hosts written down that there should be, with what should be on them."""
         password = self.identity.password("bmc")
         image, systems = self.hosts.node_image(), self.hosts.own_systems()
-        await self.cluster.ensure_hosts(USERNAME, password, image, systems, only=only)
+        passwords = {name: self.identity.password(secret_of(name)) for name in self.plan.metal}
+        await self.cluster.ensure_hosts(USERNAME, password, image, systems, only=only, passwords=passwords)
 
     def _evidence(self, name: str) -> str:
         server = self.plan.server(name)

@@ -88,6 +88,7 @@ def plan_lab(spec: LabSpec) -> LabPlan:
         uplink=wanted.uplink.mode,
         storage=spec.storage,
         provisioner=spec.provisioner,
+        metal=spec.hosts,
         elastic=tuple(server for server in places if server.name in on_demand),
     )
 

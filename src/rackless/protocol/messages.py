@@ -130,7 +130,7 @@ class LabStatus:
 
 # hosts
 
-HostVerb = Literal["inspect", "clean", "retry", "deprovision", "adopt", "provision"]
+HostVerb = Literal["inspect", "clean", "retry", "deprovision", "adopt", "provision", "take"]
 
 
 @dataclass(frozen=True, slots=True)
