@@ -111,14 +111,16 @@ def test_the_owner_works_with_a_lab_without_root(owned: Owned) -> None:
     assert console["terminal"].startswith("/dev/pts/") and console["log"].endswith("/box-0.log")
     assert owned.rackless("why", check=False).returncode in (0, 10)
     assert "no node has a system yet" in owned.rackless("ssh", "box-0", check=False).stderr
-    with subprocess.Popen(
-        owned.host.enter(*owned.command("web", "--json")), env=owned.host.environment, stdout=subprocess.PIPE, text=True
-    ) as web:
+    command = owned.host.enter(*owned.command("web", "--json"))
+    web = subprocess.Popen(command, env=owned.host.environment, stdout=subprocess.PIPE, text=True)
+    try:
         assert web.stdout is not None
         page = json.loads(web.stdout.readline())["url"]
-        fetch = "import sys, urllib.request as u; sys.stdout.write(u.urlopen(sys.argv[1]).read().decode())"
+        fetch = "import sys, urllib.request as u; o = u.build_opener(u.HTTPCookieProcessor()); print(o.open(sys.argv[1]).read())"
         assert "<html" in owned.host.run(sys.executable, "-c", fetch, page).stdout
+    finally:
         web.terminate()
+        web.communicate(timeout=30)
 
 
 def test_the_owner_reads_no_file_of_roots_by_way_of_a_lab(owned: Owned) -> None:
