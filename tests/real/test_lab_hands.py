@@ -117,7 +117,7 @@ def test_the_owner_works_with_a_lab_without_root(owned: Owned) -> None:
         assert web.stdout is not None
         page = json.loads(web.stdout.readline())["url"]
         fetch = "import sys, urllib.request as u; o = u.build_opener(u.HTTPCookieProcessor()); print(o.open(sys.argv[1]).read())"
-        assert "<html" in owned.host.run(sys.executable, "-c", fetch, page).stdout
+        assert "<!doctype html>" in owned.host.run(sys.executable, "-c", fetch, page).stdout
     finally:
         web.terminate()
         web.communicate(timeout=30)
