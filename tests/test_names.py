@@ -35,6 +35,7 @@ MEANINGS = {
         r"installer\.",  # platform.baremetal.hosts: BareMetalHosts to be
         r"(ports|drivers\.fake)\.provisioner:",
         r"protocol\.messages:Host",
+        r"spec\.hosts\b",  # `hosts` of lab.yaml: hosts to be that are no servers
         r"(labd|operations)\.hosts\b",
         r"cli\.(commands\.host|host_view)\b",
     ],

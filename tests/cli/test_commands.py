@@ -186,15 +186,19 @@ def test_an_image_at_a_url_needs_its_checksum(tmp_path: Path, monkeypatch: pytes
     assert isinstance(error, RacklessError) and error.what == "an image at a URL needs its checksum"
 
 
-def test_only_root_has_the_lab_offer_files_of_the_computer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+def test_who_cannot_write_into_a_lab_sends_it_what_they_can_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "access", lambda *_: False)
     (tmp_path / "state").mkdir()
     Ledger(tmp_path / "state/lab.ledger").own("folder", "x")
-    (tmp_path / "a.iso").write_bytes(b"x")
-    for words in (["host", "provision", "ctrl-0", "--image", "a.iso"], ["bmc", "media", "insert", "ctrl-0", "a.iso"]):
-        error = run(*words).exception
-        assert isinstance(error, RacklessError)
-        assert error.what == "only root can have the lab offer a file of this computer"
+    (tmp_path / "a.iso").write_bytes(bytes(0x8001) + b"CD001" + bytes(2000))
+    for file, said in (("missing.iso", "cannot be read"), ("a.iso", "the lab's daemon does not answer")):
+        for words in (["host", "provision", "ctrl-0", "--image", file], ["bmc", "media", "insert", "ctrl-0", file]):
+            error = run(*words).exception
+            assert isinstance(error, RacklessError)
+            assert said in error.what
+    assert not (tmp_path / "state/lab").exists(), "nothing is placed there"
 
 
 def test_the_version_tells_the_build_and_its_components() -> None:

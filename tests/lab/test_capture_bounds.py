@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 from pathlib import Path
+from typing import cast
 
 import pytest
 
@@ -27,6 +28,9 @@ class Wire:
     def recv(self, most: int) -> bytes:
         return self._ours.recv(most)
 
+    def getsockname(self) -> tuple[str]:
+        return ("br0",)
+
     def bind(self, _: object) -> None: ...
 
     def setsockopt(self, *_: object) -> None: ...
@@ -41,9 +45,9 @@ def test_a_file_gets_no_larger_than_it_may(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int | None, kept: int
 ) -> None:
     wire = Wire(5)
-    monkeypatch.setattr(capture.socket, "socket", lambda *_: wire)
-    monkeypatch.setattr(capture.socket, "if_nametoindex", lambda _: 1)
-    file = tmp_path / "packets.pcap"
-    count = capture.record(file, ["br0"], [MAC], 0.2, lambda _: None, most_bytes=most)
+    monkeypatch.setattr(socket, "if_nametoindex", lambda _: 1)
+    path = tmp_path / "packets.pcap"
+    with path.open("wb") as file:
+        count = capture.record(file, [cast(socket.socket, wire)], [MAC], 0.2, most_bytes=most)
     wire.close()
-    assert count == kept and file.stat().st_size == 24 + kept * (16 + len(FRAME))
+    assert count == kept and path.stat().st_size == 24 + kept * (16 + len(FRAME))

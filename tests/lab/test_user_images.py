@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -107,3 +108,32 @@ async def test_user_data_is_kept_where_only_root_reads_it(images: UserImages, tm
     assert images.user_data(wanted) == '{"ignition": {}}'
     (kept,) = (images.paths.secrets / "user-data").iterdir()
     assert kept.stat().st_mode & 0o077 == 0
+
+
+async def _sent(content: bytes) -> AsyncIterator[bytes]:
+    for start in range(0, len(content), 1000):
+        yield content[start : start + 1000]
+
+
+async def test_a_file_that_is_sent_is_offered_like_one_that_was_placed(images: UserImages) -> None:
+    path, form = await images.take(_sent(ISO), None)
+    image = images.resolve(ImageSpec(url=path), SERVER)
+    assert (image.format, image.checksum) == (
+        "live-iso",
+        hashlib.sha256(ISO).hexdigest(),
+    ) and form is ImageFormat.LIVE_ISO
+    assert (images.paths.files / image.url.removeprefix(f"{SERVER}/")).read_bytes() == ISO
+    assert (await images.take(_sent(ISO), None))[0] == path, "the same once more is the same"
+
+
+async def test_what_is_sent_is_looked_into_and_leaves_nothing_when_refused(
+    images: UserImages, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(InputError, match="the file is not qcow2"):
+        await images.take(_sent(RAW), ImageFormat.QCOW2)
+    with pytest.raises(InputError, match="the file is empty"):
+        await images.take(_sent(b""), None)
+    monkeypatch.setattr("rackless.lab.user_images.LEFT_FREE", 1 << 60)
+    with pytest.raises(LabError, match="no room"):
+        await images.take(_sent(RAW), None)
+    assert list(images.paths.files.iterdir()) == []

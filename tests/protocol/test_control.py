@@ -1,4 +1,5 @@
 import asyncio
+import io
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -11,8 +12,8 @@ from rackless.errors import GaveUp, InputError, LabError, RacklessError
 from rackless.ports.console import Heard, Write
 from rackless.protocol.client import ControlClient
 from rackless.protocol.exchange import Exchange, Nothing, Served
-from rackless.protocol.messages import HEALTH, STATUS, Daemon, LabSeen
-from rackless.protocol.server import ControlServer, SitDown
+from rackless.protocol.messages import HEALTH, STATUS, Daemon, LabSeen, OfferedFile
+from rackless.protocol.server import ControlServer, SitDown, TakeFile
 
 
 @dataclass(frozen=True)
@@ -33,13 +34,14 @@ ODD = Exchange("odd", Nothing, Did)
 
 @asynccontextmanager
 async def control(
-    tmp_path: Path, bus: events.Bus, *serves: Served, console: SitDown | None = None
+    tmp_path: Path, bus: events.Bus, *serves: Served, console: SitDown | None = None, take: TakeFile | None = None
 ) -> AsyncIterator[ControlClient]:
     async def health(_: Nothing) -> Daemon:
         return Daemon()
 
     socket = tmp_path / "labd.sock"
-    server = ControlServer(socket, bus, log=tmp_path / "log", serves=[HEALTH.by(health), *serves], console=console)
+    serving = [HEALTH.by(health), *serves]
+    server = ControlServer(socket, bus, log=tmp_path / "log", serves=serving, console=console, take=take)
     await server.start()
     try:
         yield ControlClient(socket)
@@ -249,3 +251,24 @@ async def test_an_answer_that_lacks_something_is_told_with_where_and_what_to_do(
             await client.look(Exchange("look", Nothing, LabSeen))
         assert caught.value.why == "in the answer to look, networks is missing"
         assert "`rackless up` starts it again" in caught.value.hint
+
+
+async def test_a_file_is_sent_as_bytes_by_who_has_opened_it(tmp_path: Path) -> None:
+    taken: list[bytes] = []
+
+    async def take(chunks: AsyncIterator[bytes], said: str) -> OfferedFile:
+        async for chunk in chunks:
+            taken.append(chunk)
+        if said == "raw":
+            raise InputError("the file is not raw")
+        return OfferedFile("/sent/it", said)
+
+    content = bytes(range(256)) * 20_000
+    async with control(tmp_path, events.Bus(), take=take) as client:
+        assert await client.offer(io.BytesIO(content), "qcow2") == OfferedFile("/sent/it", "qcow2")
+        assert b"".join(taken) == content
+        with pytest.raises(InputError, match="not raw"):
+            await client.offer(io.BytesIO(content), "raw")
+    async with control(tmp_path, events.Bus()) as client:
+        with pytest.raises(LabError, match="does not know what offer is"):
+            await client.offer(io.BytesIO(content), "qcow2")

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
 import time
+from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
@@ -53,6 +56,109 @@ def test_the_owner_of_a_lab_may_talk_to_it_and_others_may_not(public: PretendHos
     assert stranger.returncode == 3 and "only root and the lab's owner" in stranger.stderr and "sudo" in stranger.stderr
     secret = ask(OWNER, "destroy", "--yes")
     assert secret.returncode == 3 and "sudo" in secret.stderr
+
+
+@dataclass
+class Owned:
+    host: PretendHost
+
+    def command(self, *arguments: str) -> list[str]:
+        become = ["setpriv", f"--reuid={OWNER}", f"--regid={OWNER}", "--clear-groups", "--bounding-set=-all"]
+        return [*become, "--no-new-privs", "env", "HOME=/srv/home", *ME, *arguments]
+
+    def rackless(self, *arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:
+        return self.host.run(*self.command(*arguments), check=check, timeout=120)
+
+
+@pytest.fixture
+def owned(public: PretendHost) -> Owned:
+    """A lab with BMCs whose owner is an ordinary user, with a folder of their own."""
+    (public.seen(public.folder) / "lab.yaml").write_text("servers: {box: {role: spare, firmware: bios}}\n")
+    home = public.seen(public.folder / "home")
+    home.mkdir()
+    os.chown(home, int(OWNER), int(OWNER))
+    secret = public.seen(public.folder / "secret.iso")
+    secret.write_bytes(b"\0" * 0x8001 + b"CD001" + b"only root reads this" * 200)
+    secret.chmod(0o600)
+    own = home / "own.iso"
+    own.write_bytes(b"\0" * 0x8001 + b"CD001" + b"everybody reads this" * 200)
+    public.run("env", f"SUDO_UID={OWNER}", *ME, "up", "-f", "/srv/lab.yaml", "--until", "bmc")
+    return Owned(public)
+
+
+def test_the_owner_works_with_a_lab_without_root(owned: Owned) -> None:
+    inside = json.loads(
+        owned.rackless("exec", "--json", "--", "sh", "-c", "id -u; ip -o link; cat /etc/resolv.conf").stdout
+    )
+    assert inside["returncode"] == 0 and inside["stdout"].startswith(f"{OWNER}\n")
+    assert "virbr0" in inside["stdout"] and "192.168.111.1" in inside["stdout"], "the lab's network, and its resolver"
+    config = json.loads(owned.rackless("exec", "--", "sh", "-c", "cat $KUBECONFIG").stdout)
+    assert config["clusters"][0]["cluster"]["server"] == "https://192.168.111.1:6443"
+    kept = [file for file in Path("/tmp").glob("rackless-*") if file.stat().st_uid == int(OWNER)]
+    assert kept == [], "taken away afterwards"
+    assert "rackless-lab" in owned.rackless("kubeconfig").stdout
+    owned.rackless("power", "box-0", "on")
+    owned.rackless("screenshot", "box-0", "-o", "/srv/home/box.png")
+    recorded = json.loads(
+        owned.rackless("capture", "box-0", "-o", "/srv/home/box.pcap", "--cycle", "--seconds", "20", "--json").stdout
+    )
+    home = owned.host.seen(owned.host.folder / "home")
+    assert recorded["packets"] > 0 and (home / "box.pcap").read_bytes()[:4] == b"\xa1\xb2\xc3\xd4"
+    assert (home / "box.png").read_bytes()[:4] == b"\x89PNG" and {
+        file.stat().st_uid for file in home.iterdir() if file.name != "own.iso"
+    } == {int(OWNER)}
+    console = json.loads(owned.rackless("console", "box-0", "--json").stdout)
+    assert console["terminal"].startswith("/dev/pts/") and console["log"].endswith("/box-0.log")
+    assert owned.rackless("why", check=False).returncode in (0, 10)
+    assert "no node has a system yet" in owned.rackless("ssh", "box-0", check=False).stderr
+    command = owned.host.enter(*owned.command("web", "--json"))
+    web = subprocess.Popen(command, env=owned.host.environment, stdout=subprocess.PIPE, text=True)
+    try:
+        assert web.stdout is not None
+        page = json.loads(web.stdout.readline())["url"]
+        fetch = "import sys, urllib.request as u; o = u.build_opener(u.HTTPCookieProcessor()); print(o.open(sys.argv[1]).read())"
+        assert "<!doctype html>" in owned.host.run(sys.executable, "-c", fetch, page).stdout
+    finally:
+        web.terminate()
+        web.communicate(timeout=30)
+
+
+def test_the_owner_reads_no_file_of_roots_by_way_of_a_lab(owned: Owned) -> None:
+    secret, own = "/srv/secret.iso", "/srv/home/own.iso"
+    refused = owned.rackless("exec", "--", "cat", secret, check=False)
+    assert refused.returncode == 1 and "Permission denied" in refused.stderr
+    for program in (
+        "sudo -n true",
+        "unshare --net true",
+        "virsh -c qemu:///system list",
+        "cat /srv/state/lab/secrets/bmc.password",
+    ):
+        assert owned.rackless("exec", "--", "sh", "-c", program, check=False).returncode != 0, program
+    kvm = owned.rackless("exec", "--", "sh", "-c", "test -w /dev/kvm && echo open || echo closed").stdout
+    outside = owned.host.run(
+        "setpriv", f"--reuid={OWNER}", "--clear-groups", "sh", "-c", "test -w /dev/kvm && echo open || echo closed"
+    )
+    assert kvm == outside.stdout, "what servers may open is not opened to their owner"
+    media = owned.rackless("bmc", "media", "insert", "box-0", secret, check=False)
+    assert media.returncode == 2 and "Permission denied" in media.stderr
+    # asked without our own command, which looks first: the daemon knows no file by a path of this computer
+    ask = (
+        "import asyncio, sys; from pathlib import Path; from rackless.events import Bus; "
+        "from rackless.protocol import messages as say; from rackless.protocol.client import ControlClient; "
+        "asyncio.run(ControlClient(Path('/srv/run/lab/labd.sock')).work("
+        "say.INSERT_MEDIA, say.InsertMedia('box-0', sys.argv[1]), Bus()))"
+    )
+    become = owned.command()[: -len(ME)]
+    for path in (secret, f"file://{secret}", f"/sent/../..{secret}"):
+        done = owned.host.run(*become, sys.executable, "-P", "-c", ask, path, check=False)
+        assert done.returncode != 0 and "is not offered to the lab" in done.stderr, path
+    owned.rackless("bmc", "media", "insert", "box-0", own)
+    shown = json.loads(owned.rackless("bmc", "show", "box-0", "--json").stdout)
+    assert "image-" in shown["seen"]["media"]
+    picture = owned.rackless("screenshot", "box-0", "-o", "/srv/state/lab/secrets/x.png", check=False)
+    assert picture.returncode != 0 and not owned.host.seen(Path("/srv/state/lab/secrets/x.png")).exists()
+    packets = owned.rackless("capture", "box-0", "--seconds", "1", "-o", "/srv/secret.iso", check=False)
+    assert packets.returncode != 0 and b"only root" in owned.host.seen(Path(secret)).read_bytes()
 
 
 def test_the_packets_of_a_boot_are_recorded_from_the_first(host: PretendHost) -> None:

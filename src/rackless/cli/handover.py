@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
 
@@ -15,6 +16,18 @@ from rackless.operations.this_computer import local_processes
 
 def become(argv: Sequence[str], env: Mapping[str, str] | None = None) -> NoReturn:
     os.execvpe(argv[0], list(argv), {**os.environ, **(env or {})})
+
+
+def run_here(argv: Sequence[str]) -> NoReturn:
+    """Run a program at our terminal, which is back when it ends, and take its exit code; what it was given is cleared up then."""
+    # a handler, unlike `SIG_IGN`, is nothing that the program inherits: an interrupt is for it, and we wait for its end
+    before = {number: signal.signal(number, lambda *_: None) for number in (signal.SIGINT, signal.SIGQUIT)}
+    try:
+        code = os.spawnvp(os.P_WAIT, argv[0], list(argv))
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    raise click.exceptions.Exit(code if code >= 0 else 128 - code)
 
 
 def run_told(argv: Sequence[str], about: Mapping[str, Any], env: Mapping[str, str] | None = None) -> NoReturn:

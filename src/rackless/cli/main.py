@@ -13,6 +13,7 @@ from types import ModuleType
 import click
 
 from rackless import __version__
+from rackless.cli.groups import SuggestingGroup
 from rackless.errors import InputError, Interrupted, RacklessError, known
 
 _HERE = "rackless.cli.commands"
@@ -35,6 +36,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "scale": (f"{_HERE}.scale:scale", "Say how many workers the cluster should have."),
     "pivot": (f"{_HERE}.pivot:pivot", "Move hosts and Machines to another Kubernetes API, and back."),
     "ssh": (f"{_HERE}.ssh:ssh", "Open a shell on a node, or run a command there."),
+    "cp": (f"{_HERE}.cp:cp", "Copy files to a node or from it."),
     "console": (f"{_HERE}.console:console", "Watch a server's serial console, or type at it."),
     "screenshot": (f"{_HERE}.screenshot:screenshot", "Take a picture of a server's screen."),
     "power": (f"{_HERE}.power:power", "Switch a server on or off."),
@@ -52,7 +54,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "destroy": (f"{_HERE}.destroy:destroy", "Remove the lab and leave nothing behind."),
     "explain": (f"{_HERE}.explain:explain", "Explain a field of an install-config or a lab."),
     "check": (f"{_HERE}.check:check", "Check an install-config before its installer does."),
-    "install-config": (f"{_HERE}.install_config:install_config", "Write an install-config for the lab."),
+    "install-config": (
+        f"{_HERE}.install_config:install_config",
+        "Write, check and explain an install-config.",
+    ),
     "install": (f"{_HERE}.install:install", "Install a cluster from an install-config, as openshift-install does."),
     "bootstrap": (f"{_HERE}.bootstrap:bootstrap", "Parts of an install that run on its bootstrap machine."),
     "rehearse": (f"{_HERE}.rehearse:rehearse", "Run your OpenShift installer against the twin of a site."),
@@ -65,7 +70,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
 }
 
 
-class LazyGroup(click.Group):
+class LazyGroup(SuggestingGroup):
     """A group that knows its commands by name and imports them late."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -78,19 +83,6 @@ class LazyGroup(click.Group):
         command = getattr(_load(module), attribute)
         assert isinstance(command, click.Command)
         return command
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        try:
-            return super().resolve_command(ctx, args)
-        except click.UsageError as error:
-            from difflib import get_close_matches
-
-            near = get_close_matches(args[0], COMMANDS, n=1)
-            if not near:
-                raise
-            raise click.UsageError(f"{error.message} Did you mean {near[0]!r}?", ctx) from error
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):

@@ -6,15 +6,16 @@ import json
 import os
 import socket
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
 from rackless.drivers import namespaces as ns
+from rackless.drivers.entrance import LinuxEntrance
 from rackless.drivers.mounts import LinuxMounts
-from rackless.drivers.process import LocalProcesses
+from rackless.drivers.process import LocalProcesses, environment
 from rackless.ports.mounts import Mounts
-from rackless.ports.namespaces import Home, Network, Room, Space
+from rackless.ports.namespaces import Entrance, Home, Network, Room, Space
 
 _MARK = Path("/sys/class/net/lo/ifalias")
 """The alias of the loopback link: it lives as long as the namespace, and only root in it can write it."""
@@ -93,6 +94,11 @@ class LinuxNamespaces:
 
     def stay(self, name: str) -> Room:
         return ns.ThreadRoom(name, stays=True)
+
+    def open_entrance(
+        self, place: Path, owner: int, argv: Sequence[str], env: Mapping[str, str], most: int
+    ) -> Entrance:
+        return LinuxEntrance(place, owner, argv, environment(env), most)
 
     def socket(self, family: int, kind: int, protocol: int) -> socket.socket:
         return socket.socket(family, kind, protocol)

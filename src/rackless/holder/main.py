@@ -15,13 +15,14 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 
 from rackless.codec import BadValue, decode, encode
 from rackless.drivers import open_drivers
 from rackless.holder.mounts import furnish
+from rackless.holder.owner import owner_of
 from rackless.lab.api_forward import API_PORT, Doorkeeper, open_door
 from rackless.lab.forwards import FollowLedger, Forwards
 from rackless.lab.mark import render_mark
@@ -38,6 +39,8 @@ from rackless.spec.lab import LabSpec
 
 FIRST_PAUSE = 0.5
 LONGEST_PAUSE = 30.0
+MOST_VISITORS = 64
+"""At once: programs, recordings and connections that are being made."""
 STEADY = 60.0
 """After this many seconds labd counts as having started well, and the pause starts small again."""
 
@@ -89,10 +92,26 @@ async def keep_open(paths: LabPaths, doorstep: Doorstep, drivers: Drivers) -> in
         keeper.start()
     try:
         async with _exposed(paths, doorstep.outside, drivers):
-            return await keep(paths, drivers)
+            with _open_to_owner(paths, drivers):
+                return await keep(paths, drivers)
     finally:
         for keeper in keepers:
             await keeper.close()
+
+
+@contextmanager
+def _open_to_owner(paths: LabPaths, drivers: Drivers) -> Iterator[None]:
+    """The lab's owner goes inside by a socket of theirs: each time a visitor is started, who becomes them."""
+    if (owner := owner_of(paths)) is None:
+        yield
+        return
+    argv = [sys.executable, "-P", "-m", "rackless.holder.visitor", paths.name]
+    environment = paths.roots.as_environment()
+    entrance = drivers.namespaces.open_entrance(paths.entrance, owner, argv, environment, MOST_VISITORS)
+    try:
+        yield
+    finally:
+        entrance.close()
 
 
 @asynccontextmanager

@@ -12,7 +12,7 @@ import struct
 import sys
 import time
 from collections.abc import Callable, Sequence
-from pathlib import Path
+from typing import BinaryIO
 
 _ALL = 0x0003
 SNAP = 65535
@@ -31,39 +31,44 @@ def concerns(frame: bytes, macs: Sequence[bytes]) -> bool:
     return bool(frame[:1]) and bool(frame[0] & 1) and any(mac in frame for mac in macs)
 
 
+def listener() -> socket.socket:
+    """For all packets of a link that it is bound to, and none before. Needs root; what is done with it later does not."""
+    return socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
+
+
 def record(
-    output: Path,
-    bridges: Sequence[str],
+    output: BinaryIO,
+    listeners: Sequence[socket.socket],
     macs: Sequence[str],
     seconds: float | None,
-    told: Callable[[int], None],
     *,
+    told: Callable[[int], None] = lambda _: None,
+    until: socket.socket | None = None,
     most_bytes: int | None = None,
 ) -> int:
-    """Until the time is over, the file would get larger than `most_bytes`, or an interrupt; `told` hears the count now and then."""
+    """Until the time is over, the file would get larger than `most_bytes`, an interrupt, or a word or the end at `until`; `told`
+    hears the count now and then. The listeners are bound to their bridges."""
     wanted = [bytes.fromhex(mac.replace(":", "")) for mac in macs]
-    sockets = []
-    for bridge in dict.fromkeys(bridges):
-        listener = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(_ALL))
-        listener.bind((bridge, 0))
+    for one in listeners:
+        bridge = one.getsockname()[0]
+        one.bind((bridge, _ALL))
         # a bridge shows frames that only pass through it when it listens to everything
         membership = struct.pack("IHH8s", socket.if_nametoindex(bridge), 1, 0, b"")
-        listener.setsockopt(263, 1, membership)
-        sockets.append(listener)
+        one.setsockopt(263, 1, membership)
     count, room = 0, (most_bytes - len(HEADER) if most_bytes is not None else sys.maxsize)
     deadline = time.monotonic() + seconds if seconds is not None else None
-    with output.open("wb") as file:
-        file.write(HEADER)
-        while deadline is None or time.monotonic() < deadline:
-            ready, _, _ = select.select(sockets, [], [], 0.5)
-            for listener in ready:
-                frame = listener.recv(1 << 17)
-                if concerns(frame, wanted):
-                    kept = packet(frame, time.time())
-                    if (room := room - len(kept)) < 0:
-                        return count
-                    file.write(kept)
-                    count += 1
-            file.flush()
-            told(count)
+    output.write(HEADER)
+    while deadline is None or time.monotonic() < deadline:
+        ready, _, _ = select.select([*listeners, *([until] if until is not None else [])], [], [], 0.5)
+        for one in listeners:
+            if one in ready and concerns(frame := one.recv(1 << 17), wanted):
+                kept = packet(frame, time.time())
+                if (room := room - len(kept)) < 0:
+                    return count
+                output.write(kept)
+                count += 1
+        output.flush()
+        told(count)
+        if until in ready:
+            break
     return count

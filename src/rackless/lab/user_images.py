@@ -1,6 +1,7 @@
 """Images of a person's own: a URL as it is, a file on this computer offered on the lab's file server.
 
-Files are offered from the host's side, which sees all of them; labd, which does not, reads what was offered. A file is
+Root's files are offered from the host's side, which sees all of them; labd, which does not, reads what was offered. The lab's
+owner reads a file and sends its bytes to labd. A file is
 put there by its checksum, which is computed once for as long as the file stays the same. It is looked into first: what
 cannot be the image it is said to be is refused before a server is touched.
 """
@@ -12,7 +13,8 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Sequence
+import tempfile
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,6 +26,10 @@ from rackless.run.paths import LabPaths
 from rackless.spec.images import ImageFormat, ImageSpec, checksum_type, guessed_format
 
 _QCOW2 = b"QFI\xfb"
+SENT = Path("/sent")
+"""Before the names of files whose bytes were sent. None is opened by that name: it is looked up among those that are offered."""
+LEFT_FREE = 1 << 30
+"""Bytes that stay free of what is sent; the lab's disks grow on the same file system."""
 _ISO_AT, _ISO = 0x8001, b"CD001"
 
 
@@ -45,12 +51,12 @@ class UserImages:
             form = look_into(path, wanted.format)
             checksum = self._checksum(path)
             _compare(path, checksum, wanted.checksum)
-            name = f"image-{checksum[:16]}.{'iso' if form is ImageFormat.LIVE_ISO else form.value}"
-            _place(path, self.paths.files / name)
+            place = self._place_of(checksum, form)
+            _place(path, place)
         except OSError as error:
             raise _unreadable(path, error) from error
         known = self._known()
-        known[str(path)] |= {"name": name, "format": form.value}
+        known[str(path)] |= {"name": place.name, "format": form.value}
         write(self.paths.offered, json.dumps(known, indent=1) + "\n")
 
     def _checksum(self, path: Path) -> str:
@@ -74,6 +80,33 @@ class UserImages:
         if "name" not in found:
             raise LabError(f"the image {wanted.url} is not offered to the lab", hint="`rackless up` offers it")
         return Image(f"{server}/{found['name']}", found["sha256"], "sha256", found["format"])
+
+    async def take(self, chunks: AsyncIterator[bytes], said: ImageFormat | None) -> tuple[str, ImageFormat]:
+        """Offer a file whose bytes somebody sends: they read it, and no path of theirs is opened here. Returns what it is called
+        from now on. Raises InputError, or LabError when there is no room."""
+        self.paths.files.mkdir(parents=True, exist_ok=True, mode=0o700)
+        handle, name = tempfile.mkstemp(prefix="upload-", suffix=".new", dir=self.paths.files)
+        scratch, sha256 = Path(name), hashlib.sha256()
+        try:
+            with os.fdopen(handle, "wb") as file:
+                async for chunk in chunks:
+                    if shutil.disk_usage(self.paths.files).free < LEFT_FREE + len(chunk):
+                        raise LabError("there is no room for the file", why=f"{LEFT_FREE >> 20} MiB are kept free")
+                    sha256.update(chunk)
+                    await asyncio.to_thread(file.write, chunk)
+            form = look_into(scratch, said, "the file")
+            place = self._place_of(sha256.hexdigest(), form)
+            scratch.chmod(0o644)
+            scratch.rename(place)
+        finally:
+            scratch.unlink(missing_ok=True)
+        path = str(SENT / place.name)
+        known = {"name": place.name, "format": form.value, "sha256": sha256.hexdigest()}
+        write(self.paths.offered, json.dumps({**self._known(), path: known}, indent=1) + "\n")
+        return path, form
+
+    def _place_of(self, checksum: str, form: ImageFormat) -> Path:
+        return self.paths.files / f"image-{checksum[:16]}.{'iso' if form is ImageFormat.LIVE_ISO else form.value}"
 
     def user_data(self, wanted: ImageSpec) -> str:
         return self._user_data(wanted.user_data).read_text() if wanted.user_data is not None else ""
@@ -127,20 +160,21 @@ def _place(path: Path, place: Path) -> None:
         scratch.rename(place)
 
 
-def look_into(path: Path, said: ImageFormat | None) -> ImageFormat:
+def look_into(path: Path, said: ImageFormat | None, called: str = "") -> ImageFormat:
     """The format of the file; raises InputError when it is another than said."""
+    called = called or str(path)
     with path.open("rb") as file:
         qcow2 = file.read(4) == _QCOW2
         file.seek(_ISO_AT)
         iso = file.read(5) == _ISO
     size = path.stat().st_size
     if size == 0:
-        raise InputError(f"{path} is empty", hint="name an image")
+        raise InputError(f"{called} is empty", hint="name an image")
     found = ImageFormat.QCOW2 if qcow2 else ImageFormat.LIVE_ISO if iso else ImageFormat.RAW
     if said in (None, found) or (said is ImageFormat.RAW and iso):  # a hybrid ISO may be meant for a disk
         return said or found
     raise InputError(
-        f"{path} is not {said}",
+        f"{called} is not {said}",
         why=f"it looks like {'a raw disk' if found is ImageFormat.RAW else found.value}",
         hint="`qemu-img info` tells what it is; leave `format` out to have it found",
     )
@@ -149,6 +183,12 @@ def look_into(path: Path, said: ImageFormat | None) -> ImageFormat:
 def digest(path: Path, algorithm: str = "sha256") -> str:
     with path.open("rb") as source:
         return hashlib.file_digest(source, algorithm).hexdigest()
+
+
+def check_checksum(path: Path, given: str) -> None:
+    """Raises InputError when the file is another one than its checksum says."""
+    if given and "://" not in given:
+        _compare(path, digest(path), given)
 
 
 def _compare(path: Path, sha256: str, given: str) -> None:

@@ -19,7 +19,7 @@ def answers(
     lab: RunningLab, folders: Callable[[], FolderWatch], own: int, stop: Callable[[], Awaitable[None]]
 ) -> list[Served]:
     """`own` is labd's process id."""
-    return [*_looks(lab, folders, own), *_works(lab, stop), *_bmcs(lab), *_faults(lab)]
+    return [*_looks(lab, folders, own), *_works(lab, stop), *_bmcs(lab), *_faults(lab), *_shows(lab)]
 
 
 def _looks(lab: RunningLab, folders: Callable[[], FolderWatch], own: int) -> list[Served]:
@@ -83,6 +83,8 @@ def _works(lab: RunningLab, stop: Callable[[], Awaitable[None]]) -> list[Served]
         return await lab.power(asked.server, asked.action)
 
     async def kubeconfig(asked: say.WantKubeconfig) -> say.Kubeconfig:
+        if asked.inside:
+            return say.Kubeconfig(kubeconfigs.inner_kubeconfig(lab.paths))
         make = kubeconfigs.cluster_kubeconfig if asked.cluster else kubeconfigs.lab_kubeconfig
         return say.Kubeconfig(make(lab.paths))
 
@@ -143,6 +145,23 @@ def _bmcs(lab: RunningLab) -> list[Served]:
         say.EJECT_MEDIA.by(eject),
         say.SET_BOOT.by(set_boot),
     ]
+
+
+def _shows(lab: RunningLab) -> list[Served]:
+    """For the lab's owner, who cannot look into its folders as root can."""
+
+    async def screen(asked: say.LookAt) -> say.Screen:
+        lab.require(asked.server)
+        return await lab.showing.screen(asked.server)
+
+    async def console(asked: say.LookAt) -> say.ConsoleSeen:
+        lab.require(asked.server)
+        return await lab.showing.console(asked.server, asked.lines)
+
+    async def ssh_keys(_: Nothing) -> say.SshKeys:
+        return lab.showing.ssh_keys()
+
+    return [say.SCREEN.by(screen), say.CONSOLE.by(console), say.SSH_KEYS.by(ssh_keys)]
 
 
 def _faults(lab: RunningLab) -> list[Served]:

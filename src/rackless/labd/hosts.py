@@ -253,6 +253,8 @@ class LabHosts:
                 return await wishes.inspect(name, wait=wait)
             case "clean":
                 return await wishes.clean(name, wait=wait)
+            case "take":
+                return await wishes.take(name, wait=wait)
             case "retry":
                 return await wishes.retry(name, wait=wait)
             case "deprovision":

@@ -49,6 +49,7 @@ async def serve(paths: LabPaths, drivers: Drivers) -> None:
         owner=int(paths.owner.read_text()) if paths.owner.exists() else 0,
         serves=answers(lab, lambda: folders, own, stop),
         console=lab.console,
+        take=lab.take_file,
         events_log=told,
     )
     await control.start()

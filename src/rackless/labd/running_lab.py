@@ -6,7 +6,7 @@ Every stage may be run again: it makes what is missing and leaves what is there.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from dataclasses import replace
 from ipaddress import ip_address
 
@@ -29,6 +29,7 @@ from rackless.lab.ntp import TimeServer
 from rackless.lab.pause import Rest
 from rackless.lab.power_memory import PowerMemory
 from rackless.lab.servers import disk_folder, ensure_servers, mounts, retire_server
+from rackless.lab.user_images import UserImages
 from rackless.labd.api import LabApi
 from rackless.labd.bmcs import LabBmcs
 from rackless.labd.hosts import LabHosts
@@ -37,6 +38,7 @@ from rackless.labd.migration import migrate_records
 from rackless.labd.remedies import LabRemedies
 from rackless.labd.repairs import LabRepairs
 from rackless.labd.report import describe_power, describe_quorum, describe_servers, describe_vip
+from rackless.labd.showing import LabShowing
 from rackless.plan.actions import Action, Observed
 from rackless.plan.addressing import plan_lab
 from rackless.plan.model import LabPlan
@@ -44,7 +46,17 @@ from rackless.plan.stages import GOALS, stages_of, upto
 from rackless.ports.console import Heard, Write
 from rackless.ports.drivers import Drivers
 from rackless.ports.hypervisor import Power, Unreachable
-from rackless.protocol.messages import ApiPlaces, BmcSeen, LabSeen, LabStatus, PowerAction, PowerState, StageStatus
+from rackless.protocol.messages import (
+    ANY_FORMAT,
+    ApiPlaces,
+    BmcSeen,
+    LabSeen,
+    LabStatus,
+    OfferedFile,
+    PowerAction,
+    PowerState,
+    StageStatus,
+)
 from rackless.run.files import write
 from rackless.run.journal import Journal
 from rackless.run.ledger import Ledger, LedgerEntry
@@ -54,8 +66,9 @@ from rackless.run.stage import Stage
 from rackless.run.supervise import Keeper, KeptProcesses
 from rackless.run.supplies import load_supplies
 from rackless.run.waiting import until
-from rackless.spec.images import is_path
+from rackless.spec.images import ImageFormat, is_path
 from rackless.spec.lab import LabSpec
+from rackless.trust.bmc_passwords import secret_of
 from rackless.trust.identity import USERNAME, Identity
 
 API_BACK_WITHIN = 20.0
@@ -113,6 +126,7 @@ class RunningLab:
             lost=Blackouts(self.bmcs.observe, self.clock, self._room).lost,
         )
         self.hosts.files.ask_bmcs(self.bmcs.fetches)
+        self.showing = LabShowing(paths, drivers.processes)
         self.release = FileServer(paths.release, str(self.plan.gateway.ip))
         self.cluster = Cluster(
             self.plan, Keys(paths.cluster_keys), self.resources, self.clock, bus, drivers.open_nodes()
@@ -318,7 +332,7 @@ class RunningLab:
 
     async def power(self, name: str, action: PowerAction) -> PowerState:
         """The power button of one server. A provisioned host's record is changed too, or its controller would undo it."""
-        self._require(name)
+        self.require(name)
         if action in ("on", "off", "shutdown"):
             await self.hosts.keep_power(name, online=action == "on")
         match action:
@@ -346,7 +360,7 @@ class RunningLab:
 
     def console(self, name: str, lines: int) -> tuple[Heard, Write]:
         """Sit down at a server's console, with its last lines in view."""
-        self._require(name)
+        self.require(name)
         return self.consoles.attach(name, lines)
 
     async def insert_media(self, name: str, image: str) -> BmcSeen:
@@ -356,12 +370,21 @@ class RunningLab:
             image = self.hosts.offered(image)
         return await self.bmcs.insert(name, image)
 
+    async def take_file(self, chunks: AsyncIterator[bytes], said: str) -> OfferedFile:
+        """Offer a file whose bytes somebody sends."""
+        try:
+            form = None if said == ANY_FORMAT else ImageFormat(said)
+        except ValueError as error:
+            raise InputError(f"there is no format {said}", why=", ".join(one.value for one in ImageFormat)) from error
+        path, found = await UserImages(self.paths).take(chunks, form)
+        return OfferedFile(path, found.value)
+
     async def _require_on(self, name: str, action: PowerAction) -> None:
         state = await self.hypervisor.observe(name)
         if state is None or state.power is not Power.ON:
             raise LabError(f"{name} is off, and {action} is for one that is on", hint=f"`rackless power {name} on`")
 
-    def _require(self, name: str) -> None:
+    def require(self, name: str) -> None:
         if self.plan.server(name) is None:
             known = ", ".join(server.name for server in self.plan.servers)
             raise InputError(f"there is no server {name}", why=f"there is {known}", hint="name one of those")
@@ -378,7 +401,8 @@ class RunningLab:
             )
         password = self.identity.password("bmc")
         image, systems = self.hosts.node_image(), self.hosts.own_systems()
-        await self.cluster.ensure_hosts(USERNAME, password, image, systems, only=only)
+        passwords = {name: self.identity.password(secret_of(name)) for name in self.plan.metal}
+        await self.cluster.ensure_hosts(USERNAME, password, image, systems, only=only, passwords=passwords)
 
     def _evidence(self, name: str) -> str:
         server = self.plan.server(name)

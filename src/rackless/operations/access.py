@@ -1,9 +1,15 @@
-"""Ways into a lab for people: command lines that go through its namespaces. Nothing is run here."""
+"""Ways into a lab for people: command lines that go through its namespaces, or by its entrance. Nothing is run here."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+import shlex
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from rackless.cluster.reference import kubeconfigs
 from rackless.cluster.reference.keys import Keys
@@ -15,9 +21,13 @@ from rackless.ports.drivers import Drivers
 from rackless.ports.process import ProcessTable
 from rackless.protocol import messages as say
 from rackless.protocol.client import ControlClient
+from rackless.protocol.exchange import Nothing
+from rackless.run.files import write
 from rackless.run.paths import LabPaths, Roots
 
 USER = "core"
+INSIDE_TOO = "/tmp"
+"""A folder that is the same inside a lab; those under /run and /var are not."""
 
 
 def inside_command(lab: str, command: Sequence[str], roots: Roots, drivers: Drivers) -> list[str]:
@@ -68,37 +78,92 @@ def find_server(lab: str, server: str, paths: LabPaths) -> PlannedServer:
     return found
 
 
+@dataclass(frozen=True, slots=True)
+class WayIn:
+    """How ssh and its like reach one node."""
+
+    prefix: tuple[str, ...]
+    """Before the program, for who goes into the lab's network with it."""
+    options: tuple[str, ...]
+    target: str
+    """USER@ADDRESS."""
+
+    def ssh(self, command: Sequence[str]) -> list[str]:
+        return [*self.prefix, "ssh", *self.options, self.target, *(["--", *command] if command else [])]
+
+    def scp(self, flags: Sequence[str], sources: Sequence[str], target: str) -> list[str]:
+        return [*self.prefix, "scp", *flags, *self.options, "--", *sources, target]
+
+
 def ssh_command(lab: str, server: str, command: Sequence[str], roots: Roots) -> list[str]:
-    """ssh to a node, from inside the lab's network namespace, with the lab's key and the host key we gave the node."""
+    """ssh to a node, for root."""
     paths = require_lab(lab, roots)
     require_root("enter a lab")
-    target = find_server(lab, server, paths)
+    return _roots_way(server, str(find_server(lab, server, paths).address), paths).ssh(command)
+
+
+@contextmanager
+def way_in(lab: str, server: str, roots: Roots, drivers: Drivers) -> Iterator[WayIn]:
+    """To a node, with the lab's key and the host key we gave the node; for as long as it is needed.
+
+    Root goes into the lab's network and reads the keys. The owner is given the keys by labd, in a folder that is removed
+    afterwards, and a connection into the lab at its entrance.
+    """
+    paths = require_lab(lab, roots)
+    address = str(find_server(lab, server, paths).address)
+    if drivers.computer.root():
+        yield _roots_way(server, address, paths)
+        return
+    with TemporaryDirectory(prefix="rackless-", dir=INSIDE_TOO) as folder:
+        given = asyncio.run(ControlClient(paths.socket).work(say.SSH_KEYS, Nothing(), Bus()))
+        key, known = Path(folder, "key"), Path(folder, "known_hosts")
+        write(key, given.key, mode=0o600)
+        write(known, given.known_hosts, mode=0o600)
+        passing = [sys.executable, "-P", "-m", "rackless.protocol.pass_connection", str(paths.entrance), address, "22"]
+        options = (
+            *_ssh_options(server, key, known, strict=bool(given.known_hosts)),
+            f"-oProxyCommand={shlex.join(passing).replace('%', '%%')}",
+            "-oProxyUseFdpass=yes",
+        )
+        yield WayIn((), options, f"{USER}@{address}")
+
+
+def _roots_way(server: str, address: str, paths: LabPaths) -> WayIn:
     keys = Keys(paths.cluster_keys)
     installed = paths.install_kubeconfig.exists()  # then nodes have keys that we did not give them
     known = paths.install / "known_hosts" if installed else keys.known_hosts
     if not keys.admin.exists() or not (installed or known.exists()):
         raise LabError(f"{server} has no system yet", hint="`rackless up` provisions it")
+    options = _ssh_options(server, keys.admin, known, strict=not installed)
+    return WayIn(("nsenter", f"--net={paths.netns}", "--"), options, f"{USER}@{address}")
+
+
+def _ssh_options(server: str, key: Path, known: Path, *, strict: bool) -> tuple[str, ...]:
     options = {
-        "IdentityFile": keys.admin,
+        "IdentityFile": key,
         "IdentitiesOnly": "yes",
         "UserKnownHostsFile": known,
         "GlobalKnownHostsFile": "/dev/null",
-        "StrictHostKeyChecking": "accept-new" if installed else "yes",
+        "StrictHostKeyChecking": "yes" if strict else "accept-new",
         "HostKeyAlias": server,
         "LogLevel": "ERROR",
         "ConnectTimeout": "20",
     }
-    return [
-        "nsenter",
-        f"--net={paths.netns}",
-        "--",
-        "ssh",
-        "-F",
-        "none",
-        *(f"-o{name}={value}" for name, value in options.items()),
-        f"{USER}@{target.address}",
-        *(["--", *command] if command else []),
-    ]
+    return ("-F", "none", *(f"-o{name}={value}" for name, value in options.items()))
+
+
+@contextmanager
+def owners_environment(lab: str, roots: Roots) -> Iterator[dict[str, str]]:
+    """What a command inside should know, for the lab's owner: the key to its API is in a file of theirs meanwhile."""
+    client = ControlClient(require_lab(lab, roots).socket)
+    with TemporaryDirectory(prefix="rackless-", dir=INSIDE_TOO) as folder:
+        known = {"RACKLESS_LAB": lab}
+        with suppress(LabError):  # there is no API yet, or no labd at the moment
+            asked = say.WantKubeconfig(inside=True)
+            text = asyncio.run(client.work(say.KUBECONFIG, asked, Bus())).text
+            write(Path(folder, "kubeconfig"), text, mode=0o600)
+            known["KUBECONFIG"] = str(Path(folder, "kubeconfig"))
+        yield known
 
 
 def _holder(paths: LabPaths, processes: ProcessTable) -> int:

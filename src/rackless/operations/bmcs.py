@@ -10,8 +10,8 @@ from pathlib import Path
 
 from rackless.errors import InputError, LabError
 from rackless.events import Bus
-from rackless.lab.user_images import UserImages
 from rackless.operations.lab_registry import current_plan, require_lab, require_root
+from rackless.operations.offering import offer
 from rackless.plan.model import PlannedServer
 from rackless.protocol import messages as say
 from rackless.protocol.client import ControlClient
@@ -98,10 +98,8 @@ async def insert_media(name: str, server: str, image: ImageSpec, roots: Roots, b
     """Put an image into a BMC's drive: the BMC fetches a URL itself, a file is offered by the lab's file server first."""
     paths = require_lab(name, roots)
     if image.is_path:
-        require_root("have the lab offer a file of this computer")
-        offered = image.model_copy(update={"format": ImageFormat.LIVE_ISO})
         with bus.step("your image"):
-            await UserImages(paths).offer(offered)
+            image = await offer(image.model_copy(update={"format": ImageFormat.LIVE_ISO}), paths)
     with bus.step(f"the drive of {server}", subject=f"server/{server}") as step:
         asked = say.InsertMedia(server, image.url)
         return await ControlClient(paths.socket).work(say.INSERT_MEDIA, asked, bus, step=step.id)

@@ -8,8 +8,9 @@ from pathlib import Path
 from rackless.bmc.fault_desk import CONTROL
 from rackless.errors import InputError
 from rackless.events import Bus
-from rackless.lab.user_images import UserImages, read_user_data
-from rackless.operations.lab_registry import require_lab, require_root
+from rackless.lab.user_images import read_user_data
+from rackless.operations.lab_registry import require_lab
+from rackless.operations.offering import offer
 from rackless.operations.several import side_by_side
 from rackless.protocol import messages as say
 from rackless.protocol.client import ControlClient
@@ -75,14 +76,12 @@ async def adopt(
 
 async def _offer(name: str, image: ImageSpec, roots: Roots, bus: Bus) -> WishedImage:
     paths = require_lab(name, roots)
-    if image.is_path:
-        require_root("have the lab offer a file of this computer")
     if problems := list(image_problems(image, "image")):
         raise InputError(problems[0].message, hint=problems[0].hint or "give it with --checksum")
     if image.is_path:
         with bus.step("your image") as step:
             step.progress("computing its checksum")
-            await UserImages(paths).offer(image)
+            image = await offer(image, paths)
     return WishedImage(image.url, image.checksum, image.format.value if image.format is not None else None)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 import os
 import shutil
@@ -11,21 +12,33 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from rackless.errors import InputError, LabError
 from rackless.events import Bus
-from rackless.lab.capture import record
+from rackless.lab.capture import listener, record
 from rackless.lab.screen import ppm_to_png
 from rackless.operations.access import find_server, inside_command
-from rackless.operations.lab_registry import current_plan, require_lab, require_root
+from rackless.operations.lab_registry import current_plan, require_lab
 from rackless.operations.several import side_by_side
 from rackless.plan.model import PlannedNic, PlannedServer
 from rackless.ports.console import Write
 from rackless.ports.drivers import Drivers
+from rackless.protocol import entrance
 from rackless.protocol.client import ControlClient
-from rackless.protocol.messages import POWER, STATUS, PowerAction, PowerState, PressPower
-from rackless.run.paths import Roots
+from rackless.protocol.entrance import RecordInside
+from rackless.protocol.messages import (
+    CONSOLE,
+    POWER,
+    SCREEN,
+    STATUS,
+    ConsoleSeen,
+    LookAt,
+    PowerAction,
+    PowerState,
+    PressPower,
+)
+from rackless.run.paths import LabPaths, Roots
 
 CAPTURE_STARTS_WITHIN = 60.0
 """Seconds for a process of its own to start and to end, on a computer that is busy."""
@@ -53,6 +66,11 @@ async def screenshot(lab: str, server: str, output: Path | None, roots: Roots, d
     """The screen as a PNG; libvirt writes it where the lab can, and it is moved to where it is wanted."""
     paths = require_lab(lab, roots)
     find_server(lab, server, paths)
+    target = output or Path(f"{server}.png")
+    if not drivers.computer.root():
+        shown = await ControlClient(paths.socket).work(SCREEN, LookAt(server), Bus())
+        target.write_bytes(base64.b64decode(shown.png))
+        return {"server": server, "file": str(target), "bytes": target.stat().st_size}
     scratch = paths.run / f"{server}.screen"
     command = inside_command(lab, ["virsh", "--quiet", "screenshot", server, str(scratch)], roots, drivers)
     done = await drivers.processes.run(command, check=False, within=30)
@@ -62,7 +80,6 @@ async def screenshot(lab: str, server: str, output: Path | None, roots: Roots, d
         )
     data = scratch.read_bytes()
     scratch.unlink()
-    target = output or Path(f"{server}.png")
     target.write_bytes(data if data.startswith(b"\x89PNG") else ppm_to_png(data))
     give_back(target)
     return {"server": server, "file": str(target), "bytes": target.stat().st_size}
@@ -93,6 +110,12 @@ async def console(lab: str, server: str, lines: int, roots: Roots, drivers: Driv
         yield Seat(False, heard, None)
 
 
+async def look_at_console(lab: str, server: str, lines: int, roots: Roots) -> ConsoleSeen:
+    """Without sitting down: its log, the terminal to type at while the server is on, its last lines. For who is not root."""
+    paths = require_lab(lab, roots)
+    return await ControlClient(paths.socket).work(CONSOLE, LookAt(server, lines), Bus())
+
+
 async def find_terminal(lab: str, server: str, roots: Roots, drivers: Drivers) -> tuple[Path, Path | None]:
     """A server's console: its log, and the terminal to type at while it is on."""
     paths = require_lab(lab, roots)
@@ -116,21 +139,45 @@ class CaptureWanted:
 def capture(
     lab: str, server: str, output: Path, wanted: CaptureWanted, cycle: bool, roots: Roots, drivers: Drivers
 ) -> dict[str, Any]:
-    """Record a server's packets; this process goes into the lab's network for that, and does not come back."""
+    """Record a server's packets. Root goes into the lab's network for that, and does not come back; for the lab's owner
+    somebody inside records into a file that the owner has opened."""
     paths = require_lab(lab, roots)
-    require_root("record packets", drivers.computer)
     nics = _nics(find_server(lab, server, paths), wanted.network)
     output = output.absolute()
+    bridges, macs = tuple(dict.fromkeys(nic.bridge for nic in nics)), tuple(nic.mac for nic in nics)
     if cycle:
         asyncio.run(power(lab, server, "cycle", roots))
-    drivers.namespaces.visit(paths.netns)
-    count = [0]
-    with suppress(KeyboardInterrupt):
-        most = wanted.most_mib << 20 if wanted.most_mib is not None else None
-        bridges, macs = [nic.bridge for nic in nics], [nic.mac for nic in nics]
-        record(output, bridges, macs, wanted.seconds, lambda now: count.__setitem__(0, now), most_bytes=most)
+    most = wanted.most_mib << 20 if wanted.most_mib is not None else None
+    asked = RecordInside(bridges, macs, wanted.seconds, most)
+    with output.open("wb") as file:
+        if drivers.computer.root():
+            count = _record(file, asked, paths, drivers)
+        else:
+            count = _have_recorded(file, asked, paths)
     give_back(output)
-    return {"server": server, "file": str(output), "packets": count[0], "bytes": output.stat().st_size}
+    return {"server": server, "file": str(output), "packets": count, "bytes": output.stat().st_size}
+
+
+def _record(file: BinaryIO, asked: RecordInside, paths: LabPaths, drivers: Drivers) -> int:
+    drivers.namespaces.visit(paths.netns)
+    listeners, count = [listener() for _ in asked.bridges], [0]
+    for one, bridge in zip(listeners, asked.bridges, strict=True):
+        one.bind((bridge, 0))
+    with suppress(KeyboardInterrupt):
+        record(
+            file, listeners, asked.macs, asked.seconds,
+            told=lambda now: count.__setitem__(0, now), most_bytes=asked.most_bytes,
+        )  # fmt: skip
+    return count[0]
+
+
+def _have_recorded(file: BinaryIO, asked: RecordInside, paths: LabPaths) -> int:
+    with entrance.knock(paths.entrance, entrance.RECORD) as connection:
+        entrance.ask(connection, asked, [file.fileno()])
+        with suppress(KeyboardInterrupt):
+            return entrance.read_end(connection)[0].packets
+        connection.sendall(b"\0")  # that is enough
+        return entrance.read_end(connection)[0].packets
 
 
 async def capture_apart(
@@ -138,7 +185,6 @@ async def capture_apart(
 ) -> dict[str, Any]:
     """The same by a process of its own, `rackless capture`, for one that stays in its network. It is for a time."""
     paths = require_lab(lab, roots)
-    require_root("record packets", drivers.computer)
     _nics(find_server(lab, server, paths), wanted.network)
     assert wanted.seconds is not None
     command = [

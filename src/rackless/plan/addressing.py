@@ -89,6 +89,7 @@ def plan_lab(spec: LabSpec) -> LabPlan:
         storage=spec.storage,
         provisioner=spec.provisioner,
         discover=wanted.provisioning.discover,
+        metal=spec.hosts,
         elastic=tuple(server for server in places if server.name in on_demand),
     )
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
 from ipaddress import ip_interface
 from pathlib import Path
 from uuid import UUID
@@ -13,6 +13,7 @@ from rackless.ports.fabric import Bridge, Network, Route, Veth, Vlan
 from rackless.ports.hypervisor import Firmware
 from rackless.spec.address import Ip, IpInterface, IpNetwork
 from rackless.spec.disks import DiskCache
+from rackless.spec.hosts import MetalHost
 from rackless.spec.images import ImageSpec
 from rackless.spec.lab import Role
 from rackless.spec.networks import Discover
@@ -173,6 +174,8 @@ class LabPlan:
     """Somebody else's Ironic; without it the lab has its own."""
     discover: Discover = Discover.OFF
     """Whether servers that nobody has described become hosts, and how their agents find Ironic."""
+    metal: Mapping[str, MetalHost] = field(default_factory=dict)
+    """Hosts that are no servers of the lab."""
     elastic: tuple[PlannedServer, ...] = ()
     """Servers that are made on demand. Networks know them all; of `servers` are those that have been made."""
 

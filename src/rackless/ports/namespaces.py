@@ -6,7 +6,7 @@ The holder enters them, everything of the lab lives in them, and whoever takes t
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, TypeVar
@@ -52,6 +52,14 @@ class Room(Protocol):
     async def acall(self, work: Callable[[], T]) -> T: ...
 
     def close(self) -> None: ...
+
+
+class Entrance(Protocol):
+    """A unix socket at which callers are handed to processes in our namespaces, one each."""
+
+    def close(self) -> None:
+        """Nobody comes in any more; who is inside goes on."""
+        ...
 
 
 class Namespaces(Protocol):
@@ -106,6 +114,13 @@ class Namespaces(Protocol):
 
     def stay(self, name: str) -> Room:
         """A room in the network namespace that we are in now: it stays there when we go elsewhere."""
+        ...
+
+    def open_entrance(
+        self, place: Path, owner: int, argv: Sequence[str], env: Mapping[str, str], most: int
+    ) -> Entrance:
+        """Listen at a unix socket that only root and one user can open. For every connection a process is started, which has it as
+        its file 3; at most so many at once. The loop that runs does this."""
         ...
 
     def socket(self, family: int, kind: int, protocol: int) -> socket.socket:

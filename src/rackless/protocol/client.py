@@ -10,21 +10,22 @@ import asyncio
 import json
 import os
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
-from contextlib import AsyncExitStack, aclosing, asynccontextmanager
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager, suppress
 from pathlib import Path
-from typing import TypeVar
+from typing import BinaryIO, TypeVar
 from urllib.parse import quote
 
 from rackless import events
-from rackless.codec import BadValue, encode
+from rackless.codec import BadValue, decode, encode
 from rackless.errors import HypervisorError, LabError
 from rackless.ports.console import Write
 from rackless.protocol import http
 from rackless.protocol.event_log import Missed, Numbered
 from rackless.protocol.event_stream import Began, EventsWanted, from_line
 from rackless.protocol.exchange import Exchange, Nothing
-from rackless.protocol.messages import HEALTH, Daemon
+from rackless.protocol.messages import HEALTH, Daemon, OfferedFile
 
+_CHUNK = 1 << 20
 Q = TypeVar("Q")
 A = TypeVar("A")
 
@@ -128,6 +129,26 @@ class ControlClient:
             except http.LOST as error:
                 raise _unreachable(error) from error
             yield _heard(reader), lambda keys: writer.write(b"%x\r\n%b\r\n" % (len(keys), keys))
+
+    async def offer(self, file: BinaryIO, form: str) -> OfferedFile:
+        """Send the bytes of a file that we have opened; the lab's file server has them then."""
+        try:
+            async with http.connect(self._socket) as (reader, writer):
+                writer.write(http.head("POST", f"offer/{form}", "Transfer-Encoding: chunked"))
+                with suppress(ConnectionError):  # refused before it had all of it: it says why
+                    while chunk := await asyncio.to_thread(file.read, _CHUNK):
+                        writer.write(b"%x\r\n%b\r\n" % (len(chunk), chunk))
+                        await writer.drain()
+                    writer.write(b"0\r\n\r\n")
+                    await writer.drain()
+                headers = await http.read_headers(reader, "offer")
+                value = await http.read_json(http.whole(reader, headers))
+        except PermissionError as error:
+            raise self._closed() from error
+        except http.LOST as error:
+            raise _unreachable(error) from error
+        http.raise_failure(value)
+        return decode(OfferedFile, value)
 
     async def _ask(self, exchange: Exchange[Nothing, A]) -> A:
         async with http.request(self._socket, "GET", exchange.name, b"") as body:

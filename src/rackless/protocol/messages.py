@@ -138,7 +138,7 @@ class LabStatus:
 
 # hosts
 
-HostVerb = Literal["inspect", "clean", "retry", "deprovision", "adopt", "provision"]
+HostVerb = Literal["inspect", "clean", "retry", "deprovision", "adopt", "provision", "take"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -354,11 +354,62 @@ class SetBoot:
 class WantKubeconfig:
     cluster: bool = False
     """For the API of the cluster on the nodes, and not for the lab's own."""
+    inside: bool = False
+    """For whoever is inside the lab: the lab's own API at its own address."""
 
 
 @dataclass(frozen=True, slots=True)
 class Kubeconfig:
     text: str = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class SshKeys:
+    """What opens a node."""
+
+    key: str = field(repr=False)
+    known_hosts: str
+    """The keys by which nodes are known; empty where none was given them by us."""
+
+
+# what a server shows
+
+
+@dataclass(frozen=True, slots=True)
+class LookAt:
+    server: str
+    lines: int = 0
+    """Of its console, how many of the last."""
+
+
+@dataclass(frozen=True, slots=True)
+class Screen:
+    png: str = field(repr=False)
+    """In base64."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConsoleSeen:
+    log: str
+    terminal: str | None
+    """To type at, while the server is on; root can."""
+    lines: tuple[str, ...]
+
+
+# files of the asker's own
+
+
+ANY_FORMAT = "any"
+"""Where the sender of a file does not say what it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class OfferedFile:
+    """A file whose bytes were sent: the lab's file server has it."""
+
+    path: str
+    """By which later requests call it; it is no path of this computer."""
+    format: str
 
 
 # workers
@@ -448,6 +499,9 @@ INSERT_MEDIA = Exchange("insert-media", InsertMedia, BmcSeen, works=True)
 EJECT_MEDIA = Exchange("eject-media", EjectMedia, BmcSeen, works=True)
 SET_BOOT = Exchange("set-boot", SetBoot, BmcSeen, works=True)
 KUBECONFIG = Exchange("kubeconfig", WantKubeconfig, Kubeconfig, works=True)
+SSH_KEYS = Exchange("ssh-keys", Nothing, SshKeys, works=True)
+SCREEN = Exchange("screen", LookAt, Screen, works=True)
+CONSOLE = Exchange("console", LookAt, ConsoleSeen, works=True)
 SCALE = Exchange("scale", ScaleWorkers, Scaled, works=True)
 REMEDY = Exchange("remedy", ApplyRemedy, RemedyOutcome, works=True)
 ADD_FAULT = Exchange("add-fault", FaultWish, FaultStatus, works=True)

@@ -18,7 +18,7 @@ import logging
 import os
 import socket as sockets
 import struct
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -33,12 +33,16 @@ from rackless.protocol.event_stream import Began, EventsWanted, to_line
 from rackless.protocol.exchange import Exchange, Nothing, Served
 from rackless.protocol.failures import Failure, FailureAnswer
 from rackless.protocol.hearing import Hearing
+from rackless.protocol.messages import OfferedFile
 from rackless.run.bodies import BodyTooLarge, BodyTooSlow, BodyUnreadable, EncodingUnknown, read_body
 from rackless.run.connections import ClientPatience, GuardedRunner
 
 SitDown = Callable[[str, int], tuple[Heard, Write]]
 """At the console of a server, with so many of its last lines in view."""
 
+TakeFile = Callable[[AsyncIterator[bytes], str], Awaitable[OfferedFile]]
+"""The bytes of a file that the asker has read, and the format it is said to have; `any` where nothing is said."""
+_CHUNK = 1 << 20
 _MOST_BYTES = 16 << 20
 """Of a request: user data for a host is the largest thing that is sent."""
 _BODY_SECONDS = 30.0
@@ -81,6 +85,7 @@ class ControlServer:
         console: SitDown | None = None,
         events_log: EventLog | None = None,
         owner: int = 0,
+        take: TakeFile | None = None,
     ) -> None:
         self._socket = socket
         self._log_path = log
@@ -88,6 +93,7 @@ class ControlServer:
         self._bus = bus
         self._served = {(one.exchange.works, one.exchange.name): one for one in serves}
         self._sit_down = console
+        self._take = take
         self._events_log = events_log
         self._streams: set[asyncio.Task[None]] = set()
         self._runner: web.AppRunner | None = None
@@ -98,6 +104,7 @@ class ControlServer:
         app.router.add_get("/{name}", self._look)
         app.router.add_post("/{name}", self._work)
         app.router.add_post("/console/{server}/{lines:[0-9]{1,6}}", self._console)
+        app.router.add_post("/offer/{format:[a-z0-9-]{1,16}}", self._offer)
         self._runner = GuardedRunner(
             app, _PATIENCE, most=MOST_CONNECTIONS, each=OWNER_CONNECTIONS, who=_bounded,
             handler_cancellation=True, shutdown_timeout=self.SHUTDOWN_SECONDS,
@@ -218,6 +225,15 @@ class ControlServer:
             await asyncio.gather(*ways, return_exceptions=True)
             await heard.aclose()
         return response
+
+    async def _offer(self, request: web.Request) -> web.StreamResponse:
+        if self._take is None:
+            return _unknown("offer")
+        try:
+            offered = await self._take(request.content.iter_chunked(_CHUNK), request.match_info["format"])
+        except RacklessError as error:
+            return _failed(error, 200)
+        return web.json_response(encode(offered))
 
     async def _do(self, served: Served, asked: object, step: str | None, lines: asyncio.Queue[object]) -> None:
         try:

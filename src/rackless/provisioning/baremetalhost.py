@@ -21,6 +21,10 @@ HARDWARE_DATA = "HardwareData"
 API_VERSION = "metal3.io/v1alpha1"
 FINALIZER = "baremetalhost.metal3.io"
 PAUSED = "baremetalhost.metal3.io/paused"
+METAL = "rackless.test/metal"
+"""The label of hosts that are no servers of the lab."""
+NOT_TAKEN = "rackless-not-taken"
+"""Why a host is paused of which nobody has said yet that the lab may have it."""
 INSPECT = "inspect.metal3.io"
 REBOOT = "reboot.metal3.io"
 """Alone: off and on again. With `/` and a name: off until whoever wrote it takes it away."""
@@ -163,6 +167,19 @@ def baremetalhost(
     if user_data_name:
         spec["userData"] = {"name": user_data_name}
     return {"apiVersion": API_VERSION, "kind": KIND, "metadata": {"name": name}, "spec": spec}
+
+
+def strange_host(name: str, bmc_address: str, boot_mac: str, boot_mode: str = "", *, verify: bool = True) -> Record:
+    """A host that somebody may be using: nothing is asked of it, until the pause is lifted. Its login is in a Secret of its own."""
+    record = baremetalhost(name, bmc_address, strangers_secret(name), boot_mac, online=False, boot_mode=boot_mode)
+    if not verify:
+        record["spec"]["bmc"]["disableCertificateVerification"] = True
+    record["metadata"] |= {"annotations": {PAUSED: NOT_TAKEN}, "labels": {METAL: ""}}
+    return record
+
+
+def strangers_secret(name: str) -> str:
+    return f"{name}-bmc-credentials"
 
 
 def hardware_data(host: Host, hardware: Mapping[str, Any]) -> Record:

@@ -17,6 +17,8 @@ from rackless.provisioning.baremetalhost import (
     CLEAN,
     INSPECT,
     KIND,
+    NOT_TAKEN,
+    PAUSED,
     RETRY,
     Host,
     State,
@@ -65,6 +67,14 @@ class HostWishes:
 
     async def clean(self, name: str, *, wait: bool) -> Granted:
         return await self._annotate(name, CLEAN, "cleaned", wait=wait)
+
+    async def take(self, name: str, *, wait: bool) -> Granted:
+        """Let the lab have a host that it did not make. From then on it is restarted, inspected and cleaned like any other."""
+
+        def change(record: Record, host: Host) -> bool:
+            return lift(record)
+
+        return await self._wish(name, change, Goal("available", _at_rest) if wait else None, untaken=True)
 
     async def retry(self, name: str, *, wait: bool) -> Granted:
         def change(record: Record, host: Host) -> bool:
@@ -131,6 +141,7 @@ class HostWishes:
                 )
             spec.update(externallyProvisioned=True, online=True)
             spec.pop("image", None)
+            lift(record)  # it stays as it is, so that nothing is lost by that
             annotate(record, **{BY_HAND: "adopt"})
             return True
 
@@ -142,10 +153,10 @@ class HostWishes:
 
         external = Goal("externally provisioned", lambda host: host.status.state is State.EXTERNALLY_PROVISIONED)
         if image is None:
-            return await self._wish(name, theirs, external if wait else None)
+            return await self._wish(name, theirs, external if wait else None, untaken=True)
         if _runs(await self._require(name), image):
             return Granted(name, False, State.PROVISIONED.value)
-        await self._wish(name, theirs, external)
+        await self._wish(name, theirs, external, untaken=True)
         provisioned = Goal("provisioned", lambda host: _runs(host, image))
         return await self._wish(name, ours, provisioned if wait else None)
 
@@ -167,8 +178,19 @@ class HostWishes:
 
         return await self._wish(name, change, Goal(done, reached) if wait else None)
 
-    async def _wish(self, name: str, change: Change, goal: Goal | None) -> Granted:
-        changed = await self._change(name, change)
+    async def _wish(self, name: str, change: Change, goal: Goal | None, *, untaken: bool = False) -> Granted:
+        """`untaken`: also of a host that nobody has let the lab have yet."""
+
+        def allowed(record: Record, host: Host) -> bool:
+            if not untaken and host.annotations.get(PAUSED) == NOT_TAKEN:
+                raise LabError(
+                    f"nobody has said that the lab may have {name}",
+                    why="it is metal that somebody may be using: it would be restarted, and its disks would be cleaned",
+                    hint=f"`rackless host take {name}` says so; `rackless host adopt {name}` leaves on it what is on it",
+                )
+            return change(record, host)
+
+        changed = await self._change(name, allowed)
         host = await self._require(name)
         if goal is not None:
             host = await until_host(self._resources, name, goal.reached, what=goal.what, within=WITHIN)
@@ -198,6 +220,15 @@ class HostWishes:
         if record is None:
             raise _unknown(name)
         return read(record)
+
+
+def lift(record: Record) -> bool:
+    """Take away the pause of a host that nobody had let the lab have; False when there is none."""
+    annotations = record["metadata"].get("annotations") or {}
+    if annotations.get(PAUSED) != NOT_TAKEN:
+        return False
+    del annotations[PAUSED]
+    return True
 
 
 def annotate(record: Record, **annotations: str) -> None:

@@ -97,6 +97,11 @@ class LabPaths:
         return self.run / "doors.sock"
 
     @property
+    def entrance(self) -> Path:
+        """The socket by which the lab's owner goes inside; a lab that root made for itself has none."""
+        return self.run / "entrance.sock"
+
+    @property
     def holder_pid(self) -> Path:
         """The holder, when it is in the lab's namespaces."""
         return self.run / "holder.pid"
@@ -133,7 +138,7 @@ class LabPaths:
 
     @property
     def owner(self) -> Path:
-        """The user who asked for the lab through sudo: besides root, the one who may talk to its daemon."""
+        """The user who asked for the lab through sudo: besides root, the one who may talk to its daemon and go inside."""
         return self.state / "owner"
 
     @property

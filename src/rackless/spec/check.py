@@ -464,6 +464,28 @@ def _install(spec: LabSpec) -> Iterator[Found]:
             yield Problem(f"servers.{name}.bmc", words, hint=hint), needs
 
 
+def _metal(spec: LabSpec) -> Iterator[Found]:
+    """Hosts that the lab did not make are told apart from its servers, and from each other."""
+    servers = {
+        name for prefix, group in spec.servers.items() for name in (*group.names(prefix), *group.elastic_names(prefix))
+    }
+    macs: dict[str, str] = {member.mac: member.name for _, member in _each_member(spec) if member.mac is not None}
+    bmcs: dict[str, str] = {}
+    for name, host in spec.hosts.items():
+        path = f"hosts.{name}"
+        if name in servers:
+            yield Problem(path, f"{name} is a server of the lab already", hint="call one of them otherwise"), PLACES
+        for key, value, taken in (("mac", host.mac, macs), ("bmc", host.bmc, bmcs)):
+            if value in taken:
+                yield Problem(f"{path}.{key}", f"{value} is already that of {taken[value]}"), (f"{path}.{key}",)
+            taken.setdefault(value, name)
+        if spec.cluster.method is not Method.DIRECT:
+            problem = Problem(
+                path, "an install that is not the lab's own takes the lab's own servers only", hint="leave `hosts` out"
+            )
+            yield problem, ("cluster.method",)
+
+
 def _storage(spec: LabSpec) -> Iterator[Found]:
     if spec.storage is not None and not spec.storage.is_absolute():
         yield Problem("storage", f"{spec.storage} is not an absolute path"), ()
@@ -472,5 +494,5 @@ def _storage(spec: LabSpec) -> Iterator[Found]:
 _RULES = (
     _overlaps, _room, _places, _addresses, _range, _member_addresses, _member_macs, _doors, _routes, _extra, _groups,
     _elastic, _firmware, _names, _network_boot, _discover, _install, _images, _storage,
-    _uplink,
+    _uplink, _metal,
 )  # fmt: skip

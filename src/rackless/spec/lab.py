@@ -13,7 +13,9 @@ from pydantic import PlainSerializer, field_validator, model_validator
 from rackless.spec.change import Change, setting
 from rackless.spec.cluster import ClusterSpec
 from rackless.spec.disks import DiskSpec
+from rackless.spec.hosts import MetalHost
 from rackless.spec.images import ImageSpec
+from rackless.spec.members import HostName
 from rackless.spec.networks import NetworksSpec, Provisioning
 from rackless.spec.profiles import PROFILES, Profile
 from rackless.spec.provisioner import ProvisionerSpec
@@ -50,6 +52,12 @@ class LabSpec(Value):
         "Groups of servers by name; the name is the servers' prefix.",
         Change.LIVE,
         default_factory=lambda: dict(PROFILES[Profile.TINY]),
+    )
+    hosts: dict[HostName, MetalHost] = setting(
+        "Servers of metal beside the lab's own, by name, known by their BMCs, which the lab must reach (`networks.uplink`). "
+        "Nothing is asked of one before `rackless host take`; taken out of this list, it stays as it is.",
+        Change.LIVE,
+        default_factory=dict,
     )
     cluster: ClusterSpec = setting("The cluster on the servers.", Change.RECREATE, default=ClusterSpec())
     image: ImageSpec | None = setting(

@@ -19,8 +19,10 @@ def secret_of(server: str) -> str:
 
 def keep(spec: LabSpec, paths: LabPaths) -> None:
     """Put them where labd finds them. Raises InputError."""
-    for name, member in members(spec).items():
-        if (file := member.bmc.password_file) is None:
+    files = {name: member.bmc.password_file for name, member in members(spec).items()}
+    files |= {name: host.password_file for name, host in spec.hosts.items()}
+    for name, file in files.items():
+        if file is None:
             continue
         try:
             password = file.read_text().strip("\n")

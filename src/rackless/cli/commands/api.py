@@ -8,10 +8,12 @@ from pathlib import Path
 
 import click
 
+from rackless.cli.groups import SuggestingGroup
+
 _FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
 
 
-@click.group()
+@click.group(cls=SuggestingGroup)
 def api() -> None:
     """The Kubernetes objects of a lab, without a cluster."""
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import click
 
 from rackless.cli.commands import bmc_lab
+from rackless.cli.groups import SuggestingGroup
 from rackless.cli.options import json_option, lab_options, load_spec, print_json
 from rackless.cli.words import message
 from rackless.codec import encode
@@ -24,7 +25,7 @@ TROUBLES = ("delay", "refuse", "drop", "wrong-password", "stuck-power", "failing
 OPERATIONS = ("read", "login", "power", "boot", "media", "other")
 
 
-@click.group()
+@click.group(cls=SuggestingGroup)
 def bmc() -> None:
     """BMCs: see and use a lab's; make them fail on demand; serve them for any libvirt domains."""
 
@@ -125,7 +126,7 @@ def _folder() -> Path:
     return Path(os.environ.get("XDG_STATE_HOME", Path.home() / ".local/state")) / "rackless/bmc"
 
 
-@bmc.group()
+@bmc.group(cls=SuggestingGroup)
 def fault() -> None:
     """Things that go wrong at BMCs, because you want to see what happens then."""
 

@@ -10,6 +10,7 @@ import click
 from rich.console import Console
 from rich.table import Table
 
+from rackless.cli.groups import SuggestingGroup
 from rackless.cli.options import json_option, lab_name, lab_options, print_json
 from rackless.cli.progress import shown
 from rackless.codec import encode
@@ -86,7 +87,7 @@ def _boot(seen: BmcSeen) -> str:
     return "as it is set" if seen.boot == "none" else f"{seen.boot}{', once' if seen.once else ''}"
 
 
-@click.group()
+@click.group(cls=SuggestingGroup)
 def media() -> None:
     """The virtual CD drive of a server."""
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from rackless.cli.groups import SuggestingGroup
 from rackless.cli.options import json_option
 
 _FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
@@ -13,7 +14,7 @@ _FOLDER = click.Path(path_type=Path, exists=True, file_okay=False)
 _json = json_option("Each line is a JSON object and nothing else; without it, a mark stands before it.")
 
 
-@click.group()
+@click.group(cls=SuggestingGroup)
 def bootstrap() -> None:
     """Parts of an install that run on the bootstrap machine; units there start them."""
 

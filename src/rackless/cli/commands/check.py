@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from rackless.cli.groups import SuggestingGroup
 from rackless.errors import FINDINGS, InputError
 from rackless.installer.install_config import release as releases
 from rackless.installer.install_config.checking import check as check_text
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from rackless.installer.install_config.live.running import LiveFindings
 
 
-@click.group(name="check")
+@click.group(name="check", cls=SuggestingGroup)
 def check() -> None:
     """Check a file before somebody else's program reads it."""
 

@@ -35,6 +35,10 @@ _ESCAPE = b"\x1d"
 def console(file: Path | None, name: str | None, server: str, lines: int, read_only: bool, as_json: bool) -> None:
     """Watch SERVER's serial console and type at it. Ctrl-] ends it; what it showed is kept in its log."""
     lab, roots = lab_name(file, name), Roots.from_environment()
+    if as_json and not this_computer().computer.root():
+        seen = asyncio.run(hands.look_at_console(lab, server, lines, roots))
+        print_json({"server": server, "log": seen.log, "terminal": seen.terminal, "lines": list(seen.lines)})
+        return
     if as_json:
         log, terminal = asyncio.run(hands.find_terminal(lab, server, roots, this_computer()))
         shown = list(last_lines(log, lines))

@@ -6,13 +6,14 @@ from pathlib import Path
 
 import click
 
+from rackless.cli.groups import SuggestingGroup
 from rackless.errors import InputError
 from rackless.events import Subscriber
 
 _FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
 
 
-@click.group()
+@click.group(cls=SuggestingGroup)
 def controllers() -> None:
     """Hosts, Machines and Nodes are brought to what their objects say."""
 

@@ -10,6 +10,7 @@ from typing import Any
 import click
 import yaml
 
+from rackless.cli.groups import SuggestingGroup
 from rackless.cli.options import lab_name, lab_options
 from rackless.errors import InputError
 from rackless.operations import export as operations
@@ -18,7 +19,7 @@ from rackless.run.files import write_secret
 from rackless.run.paths import Roots
 
 
-@click.group()
+@click.group(cls=SuggestingGroup)
 def export() -> None:
     """The lab's servers as metal for somebody else's tools."""
 

@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.table import Table
 
 from rackless.cli import host_view
+from rackless.cli.groups import SuggestingGroup
 from rackless.cli.options import json_option, lab_name, lab_options, print_json
 from rackless.cli.progress import shown
 from rackless.codec import encode
@@ -28,7 +29,7 @@ from rackless.run.paths import Roots
 FORMATS = ("qcow2", "raw", "live-iso")
 
 
-@click.group()
+@click.group(cls=SuggestingGroup)
 def host() -> None:
     """Hosts of the lab: known by their BMCs, kept as BareMetalHost records."""
 
@@ -187,6 +188,22 @@ def clean(
     named = _named(lab, hosts, everyone)
     _confirm("erase the disks of", named, yes=yes)
     _wish("clean", lab, named, wait, as_json)
+
+
+@host.command()
+@_wish_options
+@_asking
+def take(
+    file: Path | None, name: str | None, hosts: tuple[str, ...], everyone: bool, wait: bool, as_json: bool, yes: bool
+) -> None:
+    """Let the lab have HOSTs of metal, which `hosts` in lab.yaml lists: they are restarted, inspected and cleaned.
+
+    Until this is said nothing is asked of them. `rackless host adopt` leaves on them what is on them.
+    """
+    lab = lab_name(file, name)
+    named = _named(lab, hosts, everyone)
+    _confirm("restart, and clean the disks of,", named, yes=yes)
+    _wish("take", lab, named, wait, as_json)
 
 
 @host.command()

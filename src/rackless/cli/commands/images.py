@@ -10,6 +10,7 @@ import click
 from rich.console import Console
 from rich.table import Table
 
+from rackless.cli.groups import SuggestingGroup
 from rackless.cli.options import json_option, print_json
 from rackless.cli.progress import shown
 from rackless.events import Bus
@@ -18,7 +19,7 @@ from rackless.operations.this_computer import this_computer
 from rackless.run.paths import Roots
 
 
-@click.group()
+@click.group(cls=SuggestingGroup)
 def images() -> None:
     """The cache of images that labs share: deploy ramdisk, node image, Ironic's environment."""
 

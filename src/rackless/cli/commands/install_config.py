@@ -1,4 +1,4 @@
-"""`rackless install-config`: an install-config.yaml for the lab, right for the installer's version.
+"""`rackless install-config write|check|explain`: an install-config.yaml for the lab, right for the installer's version.
 
 The file holds the pull secret and the BMCs' passwords, so it is written for its owner only and never printed.
 """
@@ -9,6 +9,8 @@ from pathlib import Path
 
 import click
 
+from rackless.cli.commands.check import install_config as check_file
+from rackless.cli.groups import DefaultGroup
 from rackless.cli.options import json_option, lab_options, load_spec, print_json
 from rackless.errors import InputError
 from rackless.installer.install_config import credentials
@@ -23,7 +25,12 @@ from rackless.run.paths import LabPaths, Roots
 _File = click.Path(path_type=Path, dir_okay=False)
 
 
-@click.command(name="install-config")
+@click.group(name="install-config", cls=DefaultGroup)
+def install_config() -> None:
+    """Write an install-config.yaml for the lab, check one, or explain a field. Without a command it is `write`."""
+
+
+@install_config.command(name="write")
 @lab_options
 @click.option("--version", "version", default=str(releases.NEWEST), show_default=True, help="Version of the installer.")
 @click.option("-o", "--output", type=_File, default=Path("install-config.yaml"), show_default=True, help="Where to.")
@@ -54,7 +61,7 @@ _File = click.Path(path_type=Path, dir_okay=False)
 )
 @click.option("--trust-bundle", type=_File, help="Certificates to trust, for a proxy or mirrors.")
 @json_option()
-def install_config(
+def write_config(
     file: Path | None,
     name: str | None,
     version: str,
@@ -107,6 +114,20 @@ def install_config(
         return
     click.echo(f"wrote {output} for version {options.release}; it holds secrets and is readable by you only")
     click.echo("keep a copy: the installer consumes the file")
+
+
+@install_config.command(name="explain")
+@click.argument("path", default="")
+@json_option()
+def explain_field(path: str, as_json: bool) -> None:
+    """Explain a field, such as platform.baremetal.apiVIPs; without one, list the first."""
+    from rackless.installer.install_config import explaining
+
+    text = explaining.explain(path)
+    print_json({"path": path, "text": text}) if as_json else click.echo(text)
+
+
+install_config.add_command(check_file, name="check")
 
 
 def _pair(text: str, option: str) -> tuple[str, str]:

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import click
 
-from rackless.cli.handover import become, run_told, tell
+from rackless.cli.handover import run_here, run_told, tell
 from rackless.cli.options import json_option, lab_name, lab_options
 from rackless.operations import access
+from rackless.operations.this_computer import this_computer
 from rackless.run.paths import Roots
 
 
@@ -21,12 +22,13 @@ from rackless.run.paths import Roots
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
 def ssh(file: Path | None, name: str | None, as_json: bool, server: str, command: tuple[str, ...]) -> None:
     """Open a shell on the node SERVER, or run a command there."""
-    lab = lab_name(file, name)
-    argv = access.ssh_command(lab, server, command, Roots.from_environment())
+    lab, roots = lab_name(file, name), Roots.from_environment()
     about = {"lab": lab, "server": server, "command": list(command)}
-    if as_json and command:
-        run_told(argv, about)
-    if as_json:
-        tell(argv, about)
-        return
-    become(argv)
+    with access.way_in(lab, server, roots, this_computer()) as way:
+        argv = way.ssh(command)
+        if as_json and command:
+            run_told(argv, about)
+        if as_json:
+            tell(argv, about)
+            return
+        run_here(argv)

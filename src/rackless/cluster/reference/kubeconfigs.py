@@ -1,4 +1,4 @@
-"""Kubeconfigs of a lab for the host's side: through its ports on the host's loopback, with the administrators' keys."""
+"""Kubeconfigs of a lab, with the administrators' keys: for the host's side through its ports on the host's loopback, or inside."""
 
 from __future__ import annotations
 
@@ -18,6 +18,15 @@ def lab_kubeconfig(paths: LabPaths) -> str:
     if url is None or not (paths.api_pki / "admin.key").exists():
         raise LabError(f"the lab {paths.name} has no Kubernetes API yet", hint="`rackless up` starts it")
     return render_kubeconfig(f"rackless-{paths.name}", url, paths.api_pki, NAMESPACE)
+
+
+def inner_kubeconfig(paths: LabPaths) -> str:
+    """For the lab's own API, from inside the lab."""
+    try:
+        return paths.inner_kubeconfig.read_text()
+    except FileNotFoundError as error:
+        hint = "`rackless up` starts it"
+        raise LabError(f"the lab {paths.name} has no Kubernetes API yet", hint=hint) from error
 
 
 def cluster_kubeconfig(paths: LabPaths) -> str:

@@ -13,7 +13,7 @@ from rackless.controllers.machines.records import API_VERSION, KIND, LINK, ROLE,
 from rackless.plan.model import PlannedServer
 from rackless.ports.provisioner import Image
 from rackless.ports.resources import Record
-from rackless.provisioning.baremetalhost import image_record
+from rackless.provisioning.baremetalhost import METAL, image_record
 from rackless.spec.lab import Role
 
 WORKERS = "workers"
@@ -45,6 +45,9 @@ def machine_for(server: PlannedServer, host: Record, image: Image) -> Record:
 
 
 def worker_set(replicas: int, image: Image) -> Record:
+    spec = _machine_spec(Role.WORKER, image)
+    # what a node is told at its first boot is made for servers of the lab; metal is for Machines that bring their own
+    spec["providerSpec"]["value"]["hostSelector"] = {"matchExpressions": [{"key": METAL, "operator": "DoesNotExist"}]}
     return {
         "apiVersion": API_VERSION,
         "kind": SET,
@@ -52,7 +55,7 @@ def worker_set(replicas: int, image: Image) -> Record:
         "spec": {
             "replicas": replicas,
             "selector": {"matchLabels": dict(_MEMBER)},
-            "template": {"metadata": {"labels": dict(_MEMBER)}, "spec": _machine_spec(Role.WORKER, image)},
+            "template": {"metadata": {"labels": dict(_MEMBER)}, "spec": spec},
         },
     }
 

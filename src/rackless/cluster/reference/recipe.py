@@ -30,11 +30,14 @@ from rackless.provisioning.baremetalhost import (
     own_user_data,
     read,
     secret,
+    strange_host,
+    strangers_secret,
 )
 from rackless.provisioning.waiting import until_state
 from rackless.run.files import write
 from rackless.run.waiting import until
 from rackless.spec.lab import Role
+from rackless.spec.servers import ServerFirmware
 from rackless.trust.secrets import SshKey
 
 BMC_SECRET = "bmc-credentials"
@@ -109,10 +112,12 @@ class Cluster:
         own: Mapping[str, System] | None = None,
         *,
         only: str | None = None,
+        passwords: Mapping[str, str] | None = None,
     ) -> None:
         """Write down which hosts there should be, and with what on them; the controller does the rest.
 
-        `only` is one server that was made on demand: the others are not written again.
+        `only` is one server that was made on demand: the others are not written again. `passwords` are those of hosts that are
+        not the lab's own.
         """
         consumers = await self.claimed()
         for record in await self.records(username, password, image, own):
@@ -121,6 +126,21 @@ class Cluster:
             if record["kind"] == KIND and (consumer := consumers.get(record["metadata"]["name"])):
                 record["spec"]["consumerRef"] = consumer  # whose it is, is not ours to say
             await self.resources.apply(record)
+        if only is None:
+            await self._ensure_metal(passwords or {})
+
+    async def _ensure_metal(self, passwords: Mapping[str, str]) -> None:
+        """Hosts that are not the lab's own. One that is written down stays as it is, unless it has another BMC: then it is another
+        one, and nobody has said that the lab may have that."""
+        known = {record["metadata"]["name"]: record for record in await self.resources.list(KIND)}
+        for name, host in self.plan.metal.items():
+            login = {"username": host.username, "password": passwords[name]}
+            await self.resources.apply(secret(strangers_secret(name), login))
+            there = known.get(name)
+            if there is not None and there["spec"].get("bmc", {}).get("address") == host.bmc:
+                continue
+            legacy = "legacy" if host.firmware is ServerFirmware.BIOS else ""
+            await self.resources.apply(strange_host(name, host.bmc, host.mac, legacy, verify=not host.insecure))
 
     async def forget(self, server: str) -> None:
         """What was written down for a server that goes, besides its host."""
@@ -163,6 +183,11 @@ class Cluster:
         """Which host is not where it should be; empty when all are."""
         found = {record["metadata"]["name"]: record for record in await self.resources.list(KIND)}
         by_hand = await self.by_hand()
+        for name, host in self.plan.metal.items():
+            if name not in found:
+                return f"{name} is not written down"
+            if found[name]["spec"].get("bmc", {}).get("address") != host.bmc:
+                return f"{name} has another BMC"
         for server in self.plan.servers:
             if server.name in by_hand:
                 continue

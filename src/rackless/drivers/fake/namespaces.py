@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
@@ -14,7 +14,7 @@ from rackless.drivers.fake.mounts import FakeMounts
 from rackless.drivers.fake.processes import FakeProcess, FakeProcesses
 from rackless.drivers.fake.script import Script
 from rackless.ports.mounts import Mounts
-from rackless.ports.namespaces import Home, Network, Room, Space
+from rackless.ports.namespaces import Entrance, Home, Network, Room, Space
 
 T = TypeVar("T")
 
@@ -71,6 +71,17 @@ class FakeStay(FakeRoom):
 
     async def acall(self, work: Callable[[], T]) -> T:
         return self.call(work)
+
+
+class FakeEntrance:
+    """`ports.namespaces.Entrance` that nobody comes in by: in a fake world everybody is one user."""
+
+    def __init__(self, place: Path) -> None:
+        self._place = place
+        place.touch(mode=0o600)
+
+    def close(self) -> None:
+        self._place.unlink(missing_ok=True)
 
 
 @dataclass
@@ -158,6 +169,11 @@ class FakeNamespaces:
 
     def stay(self, name: str) -> Room:
         return FakeStay(name, self.world.processes._current())
+
+    def open_entrance(
+        self, place: Path, owner: int, argv: Sequence[str], env: Mapping[str, str], most: int
+    ) -> Entrance:
+        return FakeEntrance(place)
 
     def socket(self, family: int, kind: int, protocol: int) -> socket.socket:
         loop = asyncio.get_running_loop()

@@ -1,0 +1,31 @@
+"""Groups of commands: what is meant by a misspelt word, and what is done when no command is named."""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+
+import click
+
+
+class SuggestingGroup(click.Group):
+    """A group that says which of its commands a misspelt one may have been."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            near = get_close_matches(args[0], self.list_commands(ctx), n=1)
+            if not near:
+                raise
+            raise click.UsageError(f"{error.message} Did you mean {near[0]!r}?", ctx) from error
+
+
+class DefaultGroup(SuggestingGroup):
+    """A group whose first command is meant when options come at once: what was one command before goes on as it was."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if not args or (args[0].startswith("-") and args[0] not in ctx.help_option_names):
+            args = [next(iter(self.commands)), *args]
+        return super().parse_args(ctx, args)

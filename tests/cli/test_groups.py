@@ -1,0 +1,41 @@
+"""Words of people: misspelt ones, and those of earlier versions."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from rackless.cli.main import cli
+
+
+def run(*words: str) -> Result:
+    return CliRunner().invoke(cli, list(words))
+
+
+@pytest.mark.parametrize(
+    ("words", "meant"),
+    [
+        (["stauts"], "status"),
+        (["host", "inspekt"], "inspect"),
+        (["bmc", "lst"], "list"),
+        (["export", "ansibel"], "ansible"),
+        (["install-config", "chekc"], "check"),
+    ],
+)
+def test_a_misspelt_command_is_guessed_in_groups_too(words: list[str], meant: str) -> None:
+    done = run(*words)
+    assert done.exit_code == 2 and f"Did you mean {meant!r}?" in done.output
+
+
+def test_one_verb_has_all_of_install_configs_and_the_old_names_stay(tmp_path: Path) -> None:
+    file = tmp_path / "install-config.yaml"
+    file.write_text("apiVersion: v1\n")
+    new, old = run("install-config", "check", str(file), "--json"), run("check", "install-config", str(file), "--json")
+    assert new.output == old.output and new.exit_code == old.exit_code == 10
+    field = "platform.baremetal.apiVIPs"
+    assert run("install-config", "explain", field).output == run("explain", f"install-config.{field}").output
+    written = [run("install-config", *words, "-o", str(file)) for words in ([], ["write"])]
+    assert {str(done.exception) for done in written} == {f"{file} is there already"}, "without a word it is `write`"
+    assert "Without a command it is `write`" in run("install-config", "--help").output
