@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, cast
 
 import pytest
@@ -31,6 +31,10 @@ class Server:
         self._thread.start()
 
     def _serve(self) -> None:
+        with suppress(OSError):  # the test is over, or the agent has gone
+            self._answer()
+
+    def _answer(self) -> None:
         while self._answers:
             client, _ = self._listener.accept()
             self.connections += 1

@@ -92,6 +92,7 @@ def test_every_request_says_whether_it_is_roots() -> None:
     found = {one.name for one in vars(say).values() if isinstance(one, Exchange) and one.works and not one.root}
     assert found == {
         "host", "power", "insert-media", "eject-media", "set-boot", "kubeconfig", "scale", "remedy", "add-fault", "clear-faults",
+        "bmc", "object-events", "console", "screen", "ssh-keys",
     }  # fmt: skip
 
 

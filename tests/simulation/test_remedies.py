@@ -24,6 +24,15 @@ async def found(person: Person) -> list[tuple[str, Remedy | None]]:
     return [(one.rule, one.fix) for one in answer.findings]
 
 
+async def found_at_last(person: Person) -> list[tuple[str, Remedy | None]]:
+    """While a host is tried again its error is not in its record."""
+    for _ in range(60):
+        if answer := await found(person):
+            return answer
+        await person.world.drivers().clock.sleep(10)
+    return []
+
+
 async def fix(person: Person, remedy: Remedy) -> RemedyOutcome:
     return await person.run("why", apply("lab", remedy, person.roots, Bus(), person.world.drivers()))
 
@@ -63,10 +72,11 @@ def test_with_ask_nothing_is_done_until_a_person_says_so_and_then_once(person: P
         await until_it_fails(person)
         await person.world.drivers().clock.sleep(600)
         assert told(person) == [] and not person.paths.remedies.exists()
-        [(rule, remedy)] = await found(person)
+        [(rule, remedy)] = await found_at_last(person)
         assert rule == "host/no-kernel" and remedy is not None
         assert (await fix(person, remedy)).applied
         await person.world.drivers().clock.sleep(600)
+        await found_at_last(person)
         again = await fix(person, remedy)
         assert not again.applied and told(person) == ["remedy-applied", "remedy-in-vain"]
 

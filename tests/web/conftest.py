@@ -3,15 +3,8 @@ from pathlib import Path
 
 import pytest
 
-from rackless.operations import hosts
 from tests.web.fake_labd import FakeLabd, make_labd, make_roots, running
 from tests.web.stage import Stage, stage
-
-
-@pytest.fixture(autouse=True)
-def root(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Operations that ask this computer whether we are root hear that we are."""
-    monkeypatch.setattr(hosts, "require_root", lambda _: None)
 
 
 @pytest.fixture

@@ -34,9 +34,9 @@ from rackless.run.paths import LabPaths
 from rackless.run.supervise import KeptProcesses
 from rackless.run.supplies import Supplies, load_supplies
 from rackless.run.waiting import until
+from rackless.spec.discover import Discover
 from rackless.spec.images import ImageSpec
 from rackless.spec.lab import Role
-from rackless.spec.networks import Discover
 from rackless.spec.provisioner import ProvisionerSpec, Ramdisk
 from rackless.trust.authority import Use
 from rackless.trust.identity import USERNAME, Identity

@@ -12,11 +12,11 @@ from uuid import UUID
 from rackless.ports.fabric import Bridge, Network, Route, Veth, Vlan
 from rackless.ports.hypervisor import Firmware
 from rackless.spec.address import Ip, IpInterface, IpNetwork
+from rackless.spec.discover import Discover
 from rackless.spec.disks import DiskCache
 from rackless.spec.hosts import MetalHost
 from rackless.spec.images import ImageSpec
 from rackless.spec.lab import Role
-from rackless.spec.networks import Discover
 from rackless.spec.provisioner import ProvisionerSpec
 from rackless.spec.servers import BmcScheme
 from rackless.spec.uplink import Uplink

@@ -9,8 +9,9 @@ from rackless.ports.fabric import HandedRoutes, Network, Pool, Record, Reservati
 from rackless.spec.address import Ip, IpInterface
 from rackless.spec.check import API_VIP, BOOTSTRAP, INGRESS_VIP, RANGE
 from rackless.spec.check import gateway as gateway_of
+from rackless.spec.discover import Discover
 from rackless.spec.lab import LabSpec
-from rackless.spec.networks import Dhcp, Discover
+from rackless.spec.networks import Dhcp
 
 INSTALLER = "installer"
 STRANGERS = 50

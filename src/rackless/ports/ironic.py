@@ -11,7 +11,7 @@ from rackless.events import Bus
 from rackless.ports.process import Processes
 from rackless.ports.provisioner import Discovery, Provisioner
 from rackless.spec.address import Ip
-from rackless.spec.networks import Discover
+from rackless.spec.discover import Discover
 
 HOST_PACKAGES = (
     "ipmitool",  # for hosts with an ipmi:// address

@@ -11,10 +11,11 @@ from collections.abc import Collection, Iterator
 from rackless.errors import Problem
 from rackless.spec.address import Ip, IpNetwork
 from rackless.spec.cluster import Method
+from rackless.spec.discover import Discover
 from rackless.spec.images import image_problems
 from rackless.spec.lab import LabSpec, Role
 from rackless.spec.members import Member, MemberBmc
-from rackless.spec.networks import BmcAccess, Discover, Provisioning
+from rackless.spec.networks import BmcAccess, Provisioning
 from rackless.spec.servers import BmcScheme, ServerFirmware
 from rackless.spec.uplink import Uplink
 

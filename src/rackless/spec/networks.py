@@ -6,6 +6,7 @@ from enum import StrEnum
 from ipaddress import IPv4Network
 
 from rackless.spec.change import Change, setting
+from rackless.spec.discover import Discover
 from rackless.spec.units import Address, AddressRange, Cidr, InterfaceName, Mac, RecordName
 from rackless.spec.uplink import UplinkSpec
 from rackless.spec.value import Value
@@ -21,12 +22,6 @@ class Provisioning(StrEnum):
     DISABLED = "disabled"
     MANAGED = "managed"
     UNMANAGED = "unmanaged"
-
-
-class Discover(StrEnum):
-    OFF = "off"
-    URL = "url"
-    MDNS = "mdns"
 
 
 class BmcAccess(StrEnum):

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from rackless.cli.words import title
-from rackless.cluster.bootstrap.phases import MachinePhases
+from rackless.cluster.bootstrap.phases import SeenPhases
 from rackless.diagnosis.estimates import step_key
 from rackless.events import Bus, Event, StepFinished, StepStarted
 
@@ -37,7 +37,7 @@ def node(ready: str) -> dict[str, Any]:
 
 def test_each_state_in_which_somebody_works_is_a_step() -> None:
     bus, told = heard()
-    with MachinePhases(bus, "cluster") as phases:
+    with SeenPhases(bus, "cluster") as phases:
         for state in ("", "registering", "registering", "inspecting", "available", "provisioning"):
             phases.see_hosts([host(state)], [])
         phases.see_hosts([host("provisioned")], [])
@@ -52,7 +52,7 @@ def test_each_state_in_which_somebody_works_is_a_step() -> None:
 
 def test_an_error_ends_a_step_and_the_next_try_is_another() -> None:
     bus, told = heard()
-    with MachinePhases(bus, "cluster") as phases:
+    with SeenPhases(bus, "cluster") as phases:
         for seen in (host("inspecting"), host("inspecting", "no lease"), host("inspecting")):
             phases.see_hosts([seen])
     assert told == [
@@ -68,7 +68,7 @@ def test_they_belong_to_the_step_they_were_made_in_and_end_with_it() -> None:
             parents[event.phase] = event.parent
 
     bus.subscribe(hear)
-    with pytest.raises(KeyboardInterrupt), bus.step("whole") as whole, MachinePhases(bus, "cluster") as phases:
+    with pytest.raises(KeyboardInterrupt), bus.step("whole") as whole, SeenPhases(bus, "cluster") as phases:
         with bus.step("part"):
             phases.see("server/bootstrap", "Ironic")
         raise KeyboardInterrupt
@@ -84,6 +84,6 @@ def test_how_long_it_takes_is_learnt_apart_for_each_who_does_it() -> None:
 
     bus.subscribe(hear)
     for by in ("bootstrap", "cluster"):
-        with MachinePhases(bus, by) as phases:
+        with SeenPhases(bus, by) as phases:
             phases.see("host/m0", "inspecting")
     assert keys == ["host: inspecting by_bootstrap=1", "host: inspecting by_cluster=1"]

@@ -4,7 +4,7 @@ from ipaddress import IPv4Address
 from pathlib import Path
 
 from rackless.drivers.ironic.config import IronicConfig
-from rackless.spec.networks import Discover
+from rackless.spec.discover import Discover
 
 GOLDEN = Path(__file__).parent / "ironic.conf"
 CONFIG = IronicConfig(

@@ -20,7 +20,7 @@ from rackless.drivers.ironic.provisioner import IronicProvisioner
 from rackless.drivers.ironic.service import IronicService
 from rackless.drivers.process import LocalProcesses
 from rackless.run.paths import Roots
-from rackless.spec.networks import Discover
+from rackless.spec.discover import Discover
 
 from .test_real_ironic import ADDRESS, config, network, venv
 

@@ -165,7 +165,7 @@ def render(found: LabStatus | AbsentLab, console: Console) -> None:
 
 def _render_cluster(found: LabStatus, console: Console) -> None:
     etcd, vip = found.etcd, found.vip
-    there = (etcd and etcd.healthy) or (vip and vip.holders)
+    there = (etcd and etcd.complete) or (vip and vip.holders)
     if (etcd or vip) and not there and found.reached not in ("hosts", "cluster"):
         console.print(Text("· etcd and the API VIP come when the hosts are provisioned", "dim"))
         return

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rackless.cluster.bootstrap.following import MACHINE_API, describe_state
-from rackless.cluster.bootstrap.phases import MachinePhases, is_ready
+from rackless.cluster.bootstrap.phases import SeenPhases, is_ready
 from rackless.events import Bus
 from rackless.ports.api import ApiUnreachable
 from rackless.ports.clock import Clock
@@ -68,7 +68,7 @@ class ClusterFollowing:
             lacking = describe_lacking_workers(sets, machines, hosts, nodes)
             return not lacking, lacking or f"{len(nodes)} nodes ready"
 
-        with self.bus.step("workers") as step, MachinePhases(self.bus, "cluster") as phases:
+        with self.bus.step("workers") as step, SeenPhases(self.bus, "cluster") as phases:
             step.detail = await until(
                 joined, what="the workers to join", within=INSTALL_WITHIN, every=LOOK_EVERY, clock=self.clock
             )  # fmt: skip

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from rackless.cluster.bootstrap.phases import JOINING, MachinePhases, is_ready
+from rackless.cluster.bootstrap.phases import JOINING, SeenPhases, is_ready
 from rackless.cluster.bootstrap.telling import ConsoleReader
 from rackless.errors import RacklessError
 from rackless.events import Bus
@@ -75,7 +75,7 @@ class Following:
     """Whether the machine is on."""
 
     def __post_init__(self) -> None:
-        self.phases = MachinePhases(self.bus, "bootstrap")
+        self.phases = SeenPhases(self.bus, "bootstrap")
         self.console.look()  # what it told before is not told again, and a failure of before may have been mended
 
     async def await_api(self) -> None:

@@ -14,7 +14,7 @@ BUSY = frozenset({"registering", "inspecting", "preparing", "provisioning", "dep
 JOINING = "joining the cluster"
 
 
-class MachinePhases:
+class SeenPhases:
     """They belong to the step in which this is made, whichever they are seen in. Those still open end with the `with` block, as
     cancelled: then nobody looks on. `by` is who does the work: how long it takes hangs on that."""
 

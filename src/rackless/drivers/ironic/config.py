@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rackless.ports.ironic import IronicSite
-from rackless.spec.networks import Discover
+from rackless.spec.discover import Discover
 
 KERNEL_PARAMS = (
     "nofb",

@@ -16,7 +16,7 @@ from rackless.drivers.ironic.config import DISCOVER, GRUB_TEMPLATE, IronicConfig
 from rackless.drivers.ironic.environment import EMPTY_DATABASE
 from rackless.errors import CommandFailed, GaveUp
 from rackless.ports.process import Child, Processes
-from rackless.spec.networks import Discover
+from rackless.spec.discover import Discover
 
 SHIM = Path(__file__).parent / "shim"
 _MAGIC = b"SQLite format 3\0"
