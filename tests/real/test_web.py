@@ -16,7 +16,6 @@ from playwright.async_api import Browser, expect
 
 from rackless.diagnosis.estimates import Estimates, save
 from rackless.lab.capture import HEADER
-from rackless.operations import hosts
 from rackless.protocol import messages as say
 from rackless.protocol.event_log import EventLog
 from tests.real.conftest import PretendHost, kill
@@ -63,11 +62,6 @@ ENEMY = """async base => {
 }"""
 GATEWAY = "192.168.111.1"
 HOSTILE = "<img src=x onerror=\"alert('owned')\"><script>alert('owned')</script>"
-
-
-@pytest.fixture(autouse=True)
-def root(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hosts, "require_root", lambda _: None)
 
 
 @pytest.fixture

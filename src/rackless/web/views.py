@@ -151,7 +151,7 @@ async def draw_chart(site: WebSite, lab: str, told: list[Event], names: list[str
 
 async def why_view(site: WebSite, lab: str) -> View:
     site.paths(lab)
-    return (await why_lab(lab, site.roots, site.drivers)).as_json()
+    return (await why_lab(lab, site.roots, site.drivers, inside=False)).as_json()
 
 
 async def objects_view(site: WebSite, lab: str) -> View:
