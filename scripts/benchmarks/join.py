@@ -16,11 +16,12 @@ import os
 import re
 import shutil
 import statistics
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
 from typing import Any
+
+from parts.api_process import served_api
 
 from rackless.controllers.nodes.approving import approve
 from rackless.drivers.kubernetes.resources import KubernetesResources
@@ -76,23 +77,7 @@ def main() -> int:
 async def _measure(times: int) -> list[dict[str, Any]]:
     with tempfile.TemporaryDirectory(prefix="rackless-bench-") as name:
         folder = Path(name)
-        command = [
-            sys.executable,
-            "-m",
-            "rackless",
-            "api",
-            "serve",
-            "--store",
-            f"sqlite:{folder}/objects.db",
-            "--port",
-            "0",
-        ]
-        process = subprocess.Popen(  # noqa: ASYNC220
-            [*command, "--kubeconfig-out", folder / "kubeconfig", "--json"], stdout=subprocess.PIPE
-        )
-        try:
-            assert process.stdout is not None
-            url = json.loads(await asyncio.to_thread(process.stdout.readline))["serving"]
+        async with served_api(folder) as (process, url):
             pki = folder / "pki"
             api = KubernetesResources(Access(url, pki / "ca.crt", pki / "admin.crt", pki / "admin.key"), patience=60)
             await _token(api)
@@ -103,9 +88,6 @@ async def _measure(times: int) -> list[dict[str, Any]]:
                 approving.cancel()
                 await asyncio.gather(approving, return_exceptions=True)
                 await api.close()
-        finally:
-            process.terminate()
-            process.wait(60)
 
 
 async def _join(folder: Path, url: str, api: KubernetesResources, server: int) -> dict[str, Any]:

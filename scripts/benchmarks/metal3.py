@@ -21,6 +21,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from parts.api_process import served_api
+
 from rackless.controllers.host import host_controller
 from rackless.controllers.machines.controller import machine_controller
 from rackless.controllers.machines.sets import machineset_controller
@@ -125,27 +127,8 @@ class _Site:
 async def _measure(hosts: int, rest: float) -> dict[str, Any]:
     with tempfile.TemporaryDirectory(prefix="rackless-bench-") as name:
         folder = Path(name)
-        command = [
-            sys.executable,
-            "-m",
-            "rackless",
-            "api",
-            "serve",
-            "--store",
-            f"sqlite:{folder}/objects.db",
-            "--port",
-            "0",
-        ]
-        process = subprocess.Popen(  # noqa: ASYNC220
-            [*command, "--kubeconfig-out", folder / "kubeconfig", "--json"], stdout=subprocess.PIPE
-        )
-        try:
-            assert process.stdout is not None
-            url = json.loads(await asyncio.to_thread(process.stdout.readline))["serving"]
+        async with served_api(folder) as (process, url):
             return await _with(_Site(folder, process, url), hosts, rest)
-        finally:
-            process.terminate()
-            process.wait(60)
 
 
 async def _with(site: _Site, hosts: int, rest: float) -> dict[str, Any]:
