@@ -1,4 +1,5 @@
-"""The payload of a bootstrap machine: Ironic for the node image's Python, what it makes boot ISOs with, and the deploy ramdisk.
+"""The payload of a bootstrap machine: Ironic for the node image's Python, what it makes boot ISOs with, what servers boot with over
+the network, and the deploy ramdisk.
 
 One ext4 image that a bootstrap fetches by its checksum and mounts: the node image stays as small as a node needs it. Ironic's
 packages are installed and compiled by the Python that will run them, not by the hypervisor's; its empty database is brought along,
@@ -18,22 +19,24 @@ from pathlib import Path
 from rackless.events import Bus
 from rackless.images import packages, python
 from rackless.images.cache import ImageCache, Workspace, key_of, load_manifest
+from rackless.images.payload_places import DEPLOY, DNSMASQ, IPXE, IRONIC, LOADERS, MOUNT
 from rackless.images.selection import PackageSelection
 from rackless.images.sources import of_computer, refresh
 from rackless.ports.process import Processes
 
 KIND, TITLE = "payload", "bootstrap payload"
 IMAGE = "payload.img"
-PACKAGES = ("python3", python.PIP_PACKAGE, "xorriso")
-MOUNT = "/opt/payload"
-"""Where a bootstrap has it: programs in it name their own places."""
-IRONIC, DEPLOY, DATABASE = "ironic", "deploy", "empty.sqlite"
+PACKAGES = ("python3", python.PIP_PACKAGE, "xorriso", "dnsmasq-base", "ipxe")
+DATABASE = "empty.sqlite"
 _SITE = f"lib/{python.PYTHON}/site-packages"
 _UNWANTED = ("*/tests", "bin", "*/locale")
 _MIB = 1 << 20
 _SPARE_MIB = 8
-_MKISOFS = f'#!/bin/sh\nLD_LIBRARY_PATH={MOUNT}/lib exec {MOUNT}/bin/xorriso -as mkisofs "$@"\n'
-"""Ironic calls `mkisofs`; xorriso answers as that, with libraries that the node image does not have."""
+_WITH_LIBRARIES = f"#!/bin/sh\nLD_LIBRARY_PATH={MOUNT}/lib exec"
+"""The node image does not have them."""
+_MKISOFS = f'{_WITH_LIBRARIES} {MOUNT}/bin/xorriso -as mkisofs "$@"\n'
+"""Ironic calls `mkisofs`; xorriso answers as that."""
+_DNSMASQ = f'{_WITH_LIBRARIES} {MOUNT}/{DNSMASQ}.bin "$@"\n'
 _PROGRAMS = {"ironic": "ironic.command.singleprocess", "ironic-dbsync": "ironic.command.dbsync"}
 _PINNED = ("--no-deps", "--require-hashes", "--only-binary=:all:", "--python-version", "3.11")
 
@@ -55,7 +58,8 @@ async def ensure_payload(
         await refresh(processes, sources)
         with tempfile.TemporaryDirectory(prefix="rackless-apt-") as scratch:
             found = await packages.resolve(processes, sources, PACKAGES, Path(scratch))
-        recipe = resources.files("rackless.images").joinpath("payload.py").read_bytes()
+        own = resources.files("rackless.images")
+        recipe = b"".join(own.joinpath(name).read_bytes() for name in ("payload.py", "payload_places.py"))
         ramdisk = [str(path.parent.name) for path in deploy.values()]
         key = key_of([recipe, requirements, *ramdisk, *(f"{package.name}={package.version}" for package in found)])
 
@@ -125,10 +129,16 @@ def _furnish(root: Path, tree: Path, venv: Path, deploy: Mapping[str, Path]) -> 
         )
     _program(binaries / "mkisofs", _MKISOFS)
     selected = tree.parent / "selected"
-    PackageSelection(root, selected).take_program("xorriso")
+    selection = PackageSelection(root, selected)
     (tree / "bin").mkdir()
-    shutil.copyfile(selected / "usr/bin/xorriso", tree / "bin/xorriso")
-    (tree / "bin/xorriso").chmod(0o755)
+    for program, target in (("usr/bin/xorriso", "bin/xorriso"), ("usr/sbin/dnsmasq", f"{DNSMASQ}.bin")):
+        selection.take(program)
+        shutil.copyfile(selected / program, tree / target)
+        (tree / target).chmod(0o755)
+    _program(tree / DNSMASQ, _DNSMASQ)
+    (tree / IPXE).mkdir()
+    for name in LOADERS:
+        shutil.copyfile(root / "usr/lib/ipxe" / name, tree / IPXE / name)
     (tree / "lib").mkdir()
     for path in sorted(selected.rglob("*.so*")):
         if path.is_symlink() or not path.name.startswith(("libc.so", "libpthread", "libdl", "ld-linux")):

@@ -8,7 +8,7 @@ the lab are answered, unless the network has addresses for strangers. The config
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -122,23 +122,31 @@ def read_log(lines: Iterable[str], mac: str, address: str) -> Answered:
 
 
 class NetworkBoot:
-    """The running dnsmasq of one lab."""
+    """The running dnsmasq of one provisioning network; `loaders` are looked for when it starts."""
 
     def __init__(
-        self, network: Network, files: str, folder: Path, log: Path, processes: Processes, computer: Computer
+        self,
+        network: Network,
+        files: str,
+        folder: Path,
+        log: Path,
+        processes: Processes,
+        loaders: Callable[[], Loaders],
+        program: str = "dnsmasq",
     ) -> None:
         self._network = network
         self._script = f"{files}/{SCRIPT}"
         self._configuration = folder / "dnsmasq.conf"
         self._log = log
         self._processes = processes
-        self._computer = computer
+        self._loaders = loaders
+        self._program = program
         self._child: Child | None = None
 
     async def start(self) -> None:
         if self._child is None:
-            write(self._configuration, render(self._network, find_loaders(self._computer), self._script))
-            argv = ["dnsmasq", "--keep-in-foreground", f"--conf-file={self._configuration}"]
+            write(self._configuration, render(self._network, self._loaders(), self._script))
+            argv = [self._program, "--keep-in-foreground", f"--conf-file={self._configuration}"]
             self._child = await self._processes.start(argv, log=self._log)
 
     async def stop(self) -> None:

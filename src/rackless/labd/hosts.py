@@ -16,7 +16,7 @@ from rackless.errors import InputError, LabError, RacklessError
 from rackless.events import Bus
 from rackless.images.trust import write_trusting
 from rackless.lab.files import FileServer
-from rackless.lab.network_boot import Answered, NetworkBoot
+from rackless.lab.network_boot import Answered, NetworkBoot, find_loaders
 from rackless.lab.user_images import UserImages
 from rackless.labd.api import LabApi
 from rackless.labd.installed import InstalledCluster
@@ -78,7 +78,14 @@ class LabHosts:
         self.installed = InstalledCluster(plan, paths, drivers)
         self.files = FileServer(paths.files, *dict.fromkeys((str(self._address), str(plan.gateway.ip))))
         self.network_boot = (
-            NetworkBoot(boot, self.files.url, paths.run, paths.logs / "network-boot.log", processes, drivers.computer)
+            NetworkBoot(
+                boot,
+                self.files.url,
+                paths.run,
+                paths.logs / "network-boot.log",
+                processes,
+                lambda: find_loaders(drivers.computer),
+            )
             if boot is not None
             else None
         )

@@ -13,10 +13,13 @@ import os
 import secrets
 import shutil
 import tempfile
-from ipaddress import IPv4Address, ip_address
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from ipaddress import IPv4Interface
 from pathlib import Path
 
 from rackless.cluster.bootstrap.completing import LEASE
+from rackless.cluster.bootstrap.provisioning_network import ProvisioningNetwork, address_on, await_network, find_link
 from rackless.cluster.bootstrap.telling import Tell
 from rackless.controllers.health.controller import health_controller
 from rackless.controllers.host import host_controller
@@ -33,9 +36,15 @@ from rackless.drivers.ironic.service import IronicService
 from rackless.drivers.kubernetes.resources import KubernetesResources
 from rackless.drivers.process import LocalProcesses
 from rackless.events import Bus, Event, Note, StepFinished, StepStarted
+from rackless.images.payload_places import DEPLOY, DNSMASQ, IPXE, IRONIC, LOADERS
+from rackless.images.trust import write_trusting
 from rackless.lab.files import FileServer
+from rackless.lab.network_boot import Loaders, NetworkBoot
+from rackless.ports.fabric import Network
 from rackless.ports.process import Processes
+from rackless.ports.resources import Resources
 from rackless.run.waiting import until
+from rackless.spec.address import Ip
 from rackless.trust.authority import Authority, Use
 from rackless.trust.kubeconfig_reading import read_kubeconfig
 
@@ -48,8 +57,14 @@ IRONIC_WITHIN = 900.0
 ADDRESS_WITHIN = 300.0
 
 
-async def run_metal3(kubeconfig: Path, payload: Path, interface: str, tell: Tell, *, whole: bool = False) -> None:
-    """Until cancelled, or until somebody else leads (LostLeadership); `whole` on a control plane."""
+async def run_metal3(
+    kubeconfig: Path, payload: Path, interface: str, tell: Tell, *, provisioning: str = "", whole: bool = False
+) -> None:
+    """Until cancelled, or until somebody else leads (LostLeadership); `whole` on a control plane.
+
+    Where hosts boot over a network that is ours, all of it is there, and not on `interface`; `provisioning` is the NIC on it, for
+    who has an address of its own there.
+    """
     processes, clock = LocalProcesses(), SystemClock()
     address = await _own_address(interface, processes, clock)
     with tempfile.TemporaryDirectory(prefix="rackless-metal3-") as keep:
@@ -58,7 +73,14 @@ async def run_metal3(kubeconfig: Path, payload: Path, interface: str, tell: Tell
 
         async def work() -> None:
             tell({"phase": "metal3", "on": os.uname().nodename})
-            await _serve(resources, _config(address, payload, keeps=not whole), payload, tell, whole=whole)
+            boots = await await_network(resources, clock)
+            if boots is None:
+                await _serve(resources, _config(address.ip, payload, keeps=not whole), payload, tell, whole=whole)
+                return
+            async with _place_on(boots, provisioning, resources, processes, clock) as network:
+                tell({"phase": "provisioning network", "on": network.bridge, "address": str(network.gateway.ip)})
+                config = _config(network.gateway.ip, payload, keeps=not whole, network_boot=True)
+                await _serve(resources, config, payload, tell, network, whole=whole)
 
         def told(holder: str) -> None:
             tell({"leads": holder})
@@ -73,17 +95,39 @@ async def run_metal3(kubeconfig: Path, payload: Path, interface: str, tell: Tell
             await resources.close()
 
 
+@asynccontextmanager
+async def _place_on(
+    boots: ProvisioningNetwork, given: str, resources: Resources, processes: Processes, clock: SystemClock
+) -> AsyncIterator[Network]:
+    if given:
+        yield boots.served_by(given, await _own_address(given, processes, clock))
+        return
+    hosts = await resources.list("BareMetalHost")
+    link = await find_link([each["spec"].get("bootMACAddress") or "" for each in hosts], processes)
+    async with address_on(link, boots.address, processes):
+        yield boots.served_by(link, boots.address)
+
+
 async def _serve(
-    resources: KubernetesResources, config: IronicConfig, payload: Path, tell: Tell, *, whole: bool
+    resources: KubernetesResources,
+    config: IronicConfig,
+    payload: Path,
+    tell: Tell,
+    network: Network | None = None,
+    *,
+    whole: bool,
 ) -> None:
     processes, bus = LocalProcesses(), Bus()
     bus.subscribe(_SubjectTeller(tell))
     files = FileServer(config.http_root, str(config.address))
-    service = IronicService(config, payload / "ironic", processes, log=STATE / "ironic.log")
+    service = IronicService(config, payload / IRONIC, processes, log=STATE / "ironic.log")
     await files.start()
+    dhcp = _network_boot(network, files.url, payload, processes) if network is not None else None
     # Beside Ironic's start, which takes a minute and more: nodes and their certificates do not wait for it, and hosts try again.
-    controlling = asyncio.create_task(_control(resources, config, bus, whole=whole))
+    controlling = asyncio.create_task(_control(resources, config, bus, network_boot=network is not None, whole=whole))
     try:
+        if dhcp is not None:
+            await dhcp.start()
         tell({"phase": "ironic starts", "address": str(config.address)})
         await service.start(within=IRONIC_WITHIN)
         tell({"phase": "ironic", "url": config.url})
@@ -92,11 +136,23 @@ async def _serve(
         controlling.cancel()
         await asyncio.gather(controlling, return_exceptions=True)
         await service.stop()
+        if dhcp is not None:
+            await dhcp.stop()
         await files.stop()
 
 
-async def _control(resources: KubernetesResources, config: IronicConfig, bus: Bus, *, whole: bool) -> None:
-    provisioner = IronicProvisioner(config.url, config.username, config.password, config.ca)
+def _network_boot(network: Network, files: str, payload: Path, processes: Processes) -> NetworkBoot:
+    loaders = Loaders(payload / IPXE, *LOADERS)
+    program = str(payload / DNSMASQ)
+    return NetworkBoot(network, files, STATE, STATE / "network-boot.log", processes, lambda: loaders, program)
+
+
+async def _control(
+    resources: KubernetesResources, config: IronicConfig, bus: Bus, *, network_boot: bool, whole: bool
+) -> None:
+    provisioner = IronicProvisioner(
+        config.url, config.username, config.password, config.ca, network_boot=network_boot
+    )  # fmt: skip
     try:
         runtime = Runtime(SystemClock(), bus)
         host_controller(runtime, resources, provisioner)
@@ -111,7 +167,7 @@ async def _control(resources: KubernetesResources, config: IronicConfig, bus: Bu
         await provisioner.close()
 
 
-def _config(address: IPv4Address, payload: Path, *, keeps: bool) -> IronicConfig:
+def _config(address: Ip, payload: Path, *, keeps: bool, network_boot: bool = False) -> IronicConfig:
     """Without `keeps` Ironic begins with nothing: where several take turns, what it knew when it was last here may be wrong by now,
     and hosts are adopted from their records."""
     STATE.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -119,7 +175,11 @@ def _config(address: IPv4Address, payload: Path, *, keeps: bool) -> IronicConfig
         shutil.rmtree(STATE / "ironic", ignore_errors=True)
     authority = Authority.ensure(STATE / "tls", "bootstrap's Ironic")
     leaf = authority.ensure_leaf("ironic", [str(address), "127.0.0.1"], uses=(Use.SERVER,))
-    deploy = payload / "deploy"
+    deploy = payload / DEPLOY
+    ramdisk = deploy / "initramfs"
+    if network_boot:
+        ramdisk = STATE / "deploy.initramfs"
+        write_trusting(deploy / "initramfs", authority.certificate, ramdisk)
     return IronicConfig(
         state=STATE / "ironic",
         address=address,
@@ -131,21 +191,21 @@ def _config(address: IPv4Address, payload: Path, *, keeps: bool) -> IronicConfig
         http_url=f"http://{address}:6180",
         http_root=STATE / "files",
         kernel=deploy / "vmlinuz",
-        ramdisk=deploy / "initramfs",
+        ramdisk=ramdisk,
         esp=deploy / "esp",
         ipmi=False,
     )
 
 
-async def _own_address(interface: str, processes: Processes, clock: SystemClock) -> IPv4Address:
+async def _own_address(interface: str, processes: Processes, clock: SystemClock) -> IPv4Interface:
     """The interface's own, which is not the VIP: that one may come and go, and has no network behind it."""
-    found: list[IPv4Address] = []
+    found: list[IPv4Interface] = []
 
     async def look() -> tuple[bool, str]:
         done = await processes.run(["ip", "-json", "-4", "address", "show", "dev", interface], check=False)
         listed = json.loads(done.stdout or "[]") if done.code == 0 else []
         own = [one for link in listed for one in link.get("addr_info", ()) if one.get("prefixlen", 32) < 32]
-        found[:] = [parsed for one in own if isinstance(parsed := ip_address(one["local"]), IPv4Address)]
+        found[:] = [IPv4Interface(f"{one['local']}/{one['prefixlen']}") for one in own]
         return bool(found), f"{interface} has no address yet"
 
     await until(look, what=f"an address on {interface}", within=ADDRESS_WITHIN, every=1.0, clock=clock)

@@ -36,6 +36,7 @@ KINDS: Mapping[str, Kind] = MappingProxyType(
         "Machine": Kind("machine.openshift.io/v1beta1", "machines"),
         "MachineSet": Kind("machine.openshift.io/v1beta1", "machinesets"),
         "MachineHealthCheck": Kind("machine.openshift.io/v1beta1", "machinehealthchecks"),
+        "Provisioning": Kind("metal3.io/v1alpha1", "provisionings", namespaced=False),
         "ConfigMap": Kind("v1", "configmaps"),
         "Event": Kind("v1", "events"),
         "Lease": Kind("coordination.k8s.io/v1", "leases"),

@@ -459,9 +459,11 @@ def _install(spec: LabSpec) -> Iterator[Found]:
     if spec.provisioner is not None:
         yield Problem("provisioner", "an install brings its own Ironic", hint="leave it out"), needs
     for name, group in spec.servers.items():
-        if group.bmc is not BmcScheme.REDFISH_VIRTUALMEDIA:
-            words = f"the bootstrap of an install provisions by virtual media only, and not by {group.bmc}"
-            hint = f"use bmc: {BmcScheme.REDFISH_VIRTUALMEDIA}, or cluster.method: {Method.DIRECT}"
+        if group.bmc is BmcScheme.IPMI:
+            words = f"the bootstrap of an install speaks Redfish only, and not {group.bmc}"
+            hint = (
+                f"use bmc: {BmcScheme.REDFISH} or {BmcScheme.REDFISH_VIRTUALMEDIA}, or cluster.method: {Method.DIRECT}"
+            )
             yield Problem(f"servers.{name}.bmc", words, hint=hint), needs
 
 

@@ -209,6 +209,16 @@ def test_a_managed_provisioning_network_gives_the_bootstrap_its_well_known_addre
     assert json.loads(made.write["metadata.json"])["baremetal"]["provisioningHostIP"] == "172.22.0.3"
 
 
+@pytest.mark.parametrize(("mode", "answers"), [("Managed", True), ("Unmanaged", False), ("Disabled", False)])
+def test_the_bootstrap_answers_on_a_provisioning_network_that_is_the_installs_own(mode: str, answers: bool) -> None:
+    text = install_config().replace("provisioningNetwork: Disabled", f"provisioningNetwork: {mode}")
+    release = {"payload": {"url": "http://192.168.111.1:6180/payload.img", "sha256": "0" * 64}}
+    made = make("ignition-configs", {"install-config.yaml": text, "release.json": json.dumps(release)})
+    units = json.loads(made.write["bootstrap.ign"])["systemd"]["units"]
+    (metal3,) = [each["contents"] for each in units if each["name"] == "rackless-metal3.service"]
+    assert ("--provisioning provision0" in metal3) is answers
+
+
 def test_an_ipv6_vip_is_written_as_one() -> None:
     text = install_config().replace("192.168.111.0/24", "fd00:7::/64").replace("[192.168.111.5]", "['fd00:7::5']")
     text = text.replace("[192.168.111.4]", "['fd00:7::4']").replace(

@@ -66,16 +66,19 @@ def payload(release: Path, mount: Path, as_json: bool) -> None:
 @click.option("--payload", "folder", required=True, type=_FOLDER, help="Where the payload is mounted.")
 @click.option("--interface", required=True, help="Whose address agents and BMCs find us at.")
 @click.option(
+    "--provisioning", default="", help="The NIC on the network that hosts boot from, with an address of ours."
+)
+@click.option(
     "--whole", is_flag=True, help="For a cluster: MachineSets and health checks, too, and Ironic begins anew."
 )
 @_json
-def metal3(kubeconfig: Path, folder: Path, interface: str, whole: bool, as_json: bool) -> None:
+def metal3(kubeconfig: Path, folder: Path, interface: str, provisioning: str, whole: bool, as_json: bool) -> None:
     """Run Ironic, its file server and the controllers of hosts, Machines and Nodes, while this machine holds the Lease."""
     from rackless.operations.bootstrap_metal3 import run_metal3
     from rackless.operations.bootstrap_running import run, teller
 
     tell = teller(as_json)
-    run(run_metal3(kubeconfig, folder, interface, tell, whole=whole), tell)
+    run(run_metal3(kubeconfig, folder, interface, tell, provisioning=provisioning, whole=whole), tell)
 
 
 _place = click.option(

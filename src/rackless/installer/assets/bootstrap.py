@@ -50,7 +50,11 @@ def _make(given: Given) -> Parts:
     ]
     units = [
         *control_plane.units(machine, cluster),
-        *bootstrap_units.units(names.api_vips[0], payload=PAYLOAD in given.of(RELEASE)),
+        *bootstrap_units.units(
+            names.api_vips[0],
+            payload=PAYLOAD in given.of(RELEASE),
+            provisioning=PROVISIONING_INTERFACE if metal.managed else "",
+        ),
     ]
     tree = {
         "ignition": {"version": SPEC},

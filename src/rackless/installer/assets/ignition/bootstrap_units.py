@@ -57,9 +57,9 @@ WantedBy=multi-user.target
 """
 
 
-def units(vip: str, *, payload: bool) -> list[dict[str, Any]]:
+def units(vip: str, *, payload: bool, provisioning: str = "") -> list[dict[str, Any]]:
     """Without a payload nobody is provisioned: there is nothing to do it with."""
-    metal3 = services.metal3(LOOPBACK_KUBECONFIG, front.INTERFACE, whole=False)
+    metal3 = services.metal3(LOOPBACK_KUBECONFIG, front.INTERFACE, provisioning=provisioning, whole=False)
     return [
         unit("rackless-manifests.service", _MANIFESTS),
         services.machine_config_server(

@@ -23,9 +23,11 @@ def payload(release: str) -> dict[str, Any]:
     return unit(PAYLOAD, _PAYLOAD.format(release=release))
 
 
-def metal3(kubeconfig: str, interface: str, *, whole: bool) -> dict[str, Any]:
-    """`whole` also looks after MachineSets and health checks, which a bootstrap leaves to the cluster."""
-    words = f"--kubeconfig {kubeconfig} --payload {MOUNT} --interface {interface}{' --whole' if whole else ''}"
+def metal3(kubeconfig: str, interface: str, *, provisioning: str = "", whole: bool) -> dict[str, Any]:
+    """`whole` also looks after MachineSets and health checks, which a bootstrap leaves to the cluster; `provisioning` is the NIC
+    with an address of its own on the network that hosts boot from."""
+    more = (f" --provisioning {provisioning}" if provisioning else "") + (" --whole" if whole else "")
+    words = f"--kubeconfig {kubeconfig} --payload {MOUNT} --interface {interface}{more}"
     return unit(METAL3, _METAL3.format(words=words))
 
 
