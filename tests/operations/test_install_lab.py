@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from rackless.events import Bus
+from rackless.events import Bus, Event, Note
 from rackless.operations import install
 from rackless.operations.access import cluster_kubeconfig
 from rackless.operations.install_lab import begin_folder
@@ -53,7 +53,10 @@ def test_its_install_config_is_one_that_manifests_can_be_made_of_and_is_written_
     begin_folder(paths.install, plan, paths)
     assert (paths.install / "install-config.yaml").read_text() == first
 
-    install.create(paths.install, "ignition-configs", Bus())
+    bus, told = Bus(), list[Event]()
+    bus.subscribe(told.append)
+    install.create(paths.install, "ignition-configs", bus)
+    assert not [event for event in told if isinstance(event, Note) and event.level == "warning"]
     begin_folder(paths.install, plan, paths)  # consumed, and not written again
     assert not (paths.install / "install-config.yaml").exists()
     assert install.find_cluster_name(paths.install) == "lab"
@@ -83,3 +86,13 @@ def test_its_kubeconfig_is_the_installs_by_way_of_the_hypervisor(
 def test_what_a_bootstrap_of_ours_cannot_do_is_refused(change: dict[str, object], path: str) -> None:
     assert path in [problem.path for problem in find_problems(described("ipi", **change))]
     assert path not in [problem.path for problem in find_problems(described("direct", **change))]
+
+
+def test_servers_that_boot_over_the_network_are_installed_over_one_that_is_the_installs_own(paths: LabPaths) -> None:
+    spec = described(servers={name: {**group, "bmc": "redfish"} for name, group in SERVERS.items()})
+    assert list(find_problems(spec)) == []
+    begin_folder(paths.install, plan_lab(spec), paths)
+    install.create(paths.install, "manifests", Bus())
+    metal = install.load_install_config(paths.install).metal
+    assert metal is not None and metal.managed
+    assert (metal.bootstrap_ip, metal.cluster_ip) == ("172.22.0.2", "172.22.0.3")

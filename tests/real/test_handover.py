@@ -26,7 +26,7 @@ from tests.real import node_programs, vip_watch
 from tests.real.conftest import PretendHost
 from tests.real.test_bootstrap_config import PACKAGES, VIP, _await, _end, _follow, _ours, _programs
 
-pytestmark = [pytest.mark.real, pytest.mark.long("ipi")]
+pytestmark = pytest.mark.real
 
 BOOTSTRAP, MASTER = "192.168.111.77", "192.168.111.20"
 NAME = "bootstrap.ostest.example.com"
