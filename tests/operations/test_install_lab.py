@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from rackless.errors import InputError
 from rackless.events import Bus, Event, Note
 from rackless.operations import install
-from rackless.operations.access import cluster_kubeconfig
+from rackless.operations.access import cluster_kubeconfig, find_address
 from rackless.operations.install_lab import begin_folder
 from rackless.operations.lab import own_goal
 from rackless.plan.addressing import plan_lab
@@ -96,3 +97,14 @@ def test_servers_that_boot_over_the_network_are_installed_over_one_that_is_the_i
     metal = install.load_install_config(paths.install).metal
     assert metal is not None and metal.managed
     assert (metal.bootstrap_ip, metal.cluster_ip) == ("172.22.0.2", "172.22.0.3")
+
+
+def test_a_bootstrap_machine_is_reached_by_its_name_once_there_is_an_install(paths: LabPaths) -> None:
+    spec = described()
+    paths.spec.write_text(spec.model_dump_json())
+    with pytest.raises(InputError, match="no server bootstrap"):
+        find_address("lab", "bootstrap", paths)
+    begin_folder(paths.install, plan_lab(spec), paths)
+    install.create(paths.install, "ignition-configs", Bus())
+    assert find_address("lab", "bootstrap", paths) == str(plan_lab(spec).bootstrap_address)
+    assert find_address("lab", "ctrl-1", paths) == str(plan_lab(spec).servers[1].address)

@@ -25,7 +25,7 @@ from rackless.protocol.exchange import Nothing
 from rackless.run.files import write
 from rackless.run.paths import LabPaths, Roots
 
-USER = "core"
+USER, BOOTSTRAP = "core", "bootstrap"
 INSIDE_TOO = "/tmp"
 """A folder that is the same inside a lab; those under /run and /var are not."""
 
@@ -78,6 +78,13 @@ def find_server(lab: str, server: str, paths: LabPaths) -> PlannedServer:
     return found
 
 
+def find_address(lab: str, server: str, paths: LabPaths) -> str:
+    """Of a server, or of an install's bootstrap machine, which has a system while the install goes on."""
+    if server == BOOTSTRAP and paths.install_kubeconfig.exists():
+        return str(current_plan(paths).bootstrap_address)
+    return str(find_server(lab, server, paths).address)
+
+
 @dataclass(frozen=True, slots=True)
 class WayIn:
     """How ssh and its like reach one node."""
@@ -99,7 +106,7 @@ def ssh_command(lab: str, server: str, command: Sequence[str], roots: Roots) -> 
     """ssh to a node, for root."""
     paths = require_lab(lab, roots)
     require_root("enter a lab")
-    return _roots_way(server, str(find_server(lab, server, paths).address), paths).ssh(command)
+    return _roots_way(server, find_address(lab, server, paths), paths).ssh(command)
 
 
 @contextmanager
@@ -110,7 +117,7 @@ def way_in(lab: str, server: str, roots: Roots, drivers: Drivers) -> Iterator[Wa
     afterwards, and a connection into the lab at its entrance.
     """
     paths = require_lab(lab, roots)
-    address = str(find_server(lab, server, paths).address)
+    address = find_address(lab, server, paths)
     if drivers.computer.root():
         yield _roots_way(server, address, paths)
         return

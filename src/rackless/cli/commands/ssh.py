@@ -21,7 +21,7 @@ from rackless.run.paths import Roots
 @click.argument("server")
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
 def ssh(file: Path | None, name: str | None, as_json: bool, server: str, command: tuple[str, ...]) -> None:
-    """Open a shell on the node SERVER, or run a command there."""
+    """Open a shell on the node SERVER, or run a command there; `bootstrap` is the bootstrap machine of an install."""
     lab, roots = lab_name(file, name), Roots.from_environment()
     about = {"lab": lab, "server": server, "command": list(command)}
     with access.way_in(lab, server, roots, this_computer()) as way:
