@@ -123,18 +123,21 @@ async def _serve(
     service = IronicService(config, payload / IRONIC, processes, log=STATE / "ironic.log")
     await files.start()
     dhcp = _network_boot(network, files.url, payload, processes) if network is not None else None
-    # Beside Ironic's start, which takes a minute and more: nodes and their certificates do not wait for it, and hosts try again.
-    controlling = asyncio.create_task(_control(resources, config, bus, network_boot=network is not None, whole=whole))
+    # Beside Ironic's start, which takes a minute and more: nodes and their certificates do not wait for it. Hosts do: how long each
+    # of their phases may take is counted, and an engine that is not there yet is no fault of theirs.
+    working = [asyncio.create_task(_look_after_machines(resources, bus, whole=whole))]
     try:
         if dhcp is not None:
             await dhcp.start()
         tell({"phase": "ironic starts", "address": str(config.address)})
         await service.start(within=IRONIC_WITHIN)
         tell({"phase": "ironic", "url": config.url})
-        await controlling
+        working.append(asyncio.create_task(_look_after_hosts(resources, config, bus, network_boot=network is not None)))
+        await asyncio.gather(*working)
     finally:
-        controlling.cancel()
-        await asyncio.gather(controlling, return_exceptions=True)
+        for task in working:
+            task.cancel()
+        await asyncio.gather(*working, return_exceptions=True)
         await service.stop()
         if dhcp is not None:
             await dhcp.stop()
@@ -147,8 +150,19 @@ def _network_boot(network: Network, files: str, payload: Path, processes: Proces
     return NetworkBoot(network, files, STATE, STATE / "network-boot.log", processes, lambda: loaders, program)
 
 
-async def _control(
-    resources: KubernetesResources, config: IronicConfig, bus: Bus, *, network_boot: bool, whole: bool
+async def _look_after_machines(resources: KubernetesResources, bus: Bus, *, whole: bool) -> None:
+    runtime = Runtime(SystemClock(), bus)
+    machine_controller(runtime, resources, resources)
+    csr_controller(runtime, resources, resources)
+    node_life_controller(runtime, resources)
+    if whole:
+        machineset_controller(runtime, resources, resources)
+        health_controller(runtime, resources, resources)
+    await runtime.run()
+
+
+async def _look_after_hosts(
+    resources: KubernetesResources, config: IronicConfig, bus: Bus, *, network_boot: bool
 ) -> None:
     provisioner = IronicProvisioner(
         config.url, config.username, config.password, config.ca, network_boot=network_boot
@@ -156,12 +170,6 @@ async def _control(
     try:
         runtime = Runtime(SystemClock(), bus)
         host_controller(runtime, resources, provisioner)
-        machine_controller(runtime, resources, resources)
-        csr_controller(runtime, resources, resources)
-        node_life_controller(runtime, resources)
-        if whole:
-            machineset_controller(runtime, resources, resources)
-            health_controller(runtime, resources, resources)
         await runtime.run()
     finally:
         await provisioner.close()
