@@ -23,7 +23,7 @@ Story = Callable[[Namespaces, int, Path], Coroutine[Any, Any, None]]
 """With the number of its process, and a folder."""
 
 
-def furnish(mounts: Mounts) -> None:
+def make_mounts(mounts: Mounts) -> None:
     mounts.keep_inside()
     mounts.mount_sysfs(Path("/sys"))
 
@@ -32,7 +32,7 @@ async def a_namespace_is_made_pinned_and_let_go(namespaces: Namespaces, own: int
     pin, home = folder / "net", namespaces.home()
     assert namespaces.leads_to(pin) is None and namespaces.inhabitants(pin) == []
     namespaces.unpin(pin)
-    namespaces.enter(pin, furnish)
+    namespaces.enter(pin, make_mounts)
     network = namespaces.leads_to(pin)
     assert network is not None and namespaces.home() != home
     assert (namespaces.home().net, namespaces.mount_namespace(own)) == (network[1], namespaces.home().mnt)
@@ -46,11 +46,11 @@ async def a_namespace_is_made_pinned_and_let_go(namespaces: Namespaces, own: int
 
 async def who_comes_later_enters_the_same(namespaces: Namespaces, own: int, folder: Path) -> None:
     one, other = folder / "one", folder / "other"
-    namespaces.enter(one, furnish)
+    namespaces.enter(one, make_mounts)
     first = namespaces.home()
-    namespaces.enter(other, furnish)
+    namespaces.enter(other, make_mounts)
     assert namespaces.home() != first
-    namespaces.enter(one, furnish)
+    namespaces.enter(one, make_mounts)
     assert namespaces.home().net == first.net
     inside = namespaces.home()
     namespaces.visit(other)
@@ -63,7 +63,7 @@ async def who_comes_later_enters_the_same(namespaces: Namespaces, own: int, fold
 
 async def a_mark_is_read_through_the_door(namespaces: Namespaces, own: int, folder: Path) -> None:
     pin = folder / "net"
-    namespaces.enter(pin, furnish)
+    namespaces.enter(pin, make_mounts)
     assert await namespaces.read_mark(pin) == ""
     namespaces.write_mark('["whose","it is"]')
     assert await namespaces.read_mark(pin) == '["whose","it is"]'
@@ -85,7 +85,7 @@ async def a_room_is_beside_and_its_sockets_are_its_own(namespaces: Namespaces, o
 async def a_room_that_stays_is_where_we_were(namespaces: Namespaces, own: int, folder: Path) -> None:
     pin, room = folder / "net", namespaces.stay("outside")
     try:
-        namespaces.enter(pin, furnish)
+        namespaces.enter(pin, make_mounts)
         listeners = []
         for make in (lambda work: work(), room.call):
             made = make(lambda: namespaces.socket(socket.AF_INET, socket.SOCK_STREAM, 0))

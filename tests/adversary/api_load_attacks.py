@@ -102,7 +102,7 @@ def _ruled_attack(rule: str, spec: Json) -> Attack:
 
 @cache
 def _bomb() -> bytes:
-    return gzip.compress(bytes(256 << 20))
+    return gzip.compress(bytes(256 << 20), 1)
 
 
 def _aliases() -> bytes:

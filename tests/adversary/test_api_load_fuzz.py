@@ -142,6 +142,7 @@ async def _run(tmp_path: Path, count: int) -> dict[int, int]:
     return codes
 
 
+@pytest.mark.slow
 async def test_a_thousand_spoiled_requests_are_answered_and_never_with_500(tmp_path: Path) -> None:
     codes = await _run(tmp_path, 1000)
     assert sum(codes.values()) == 1000 and codes.get(200, 0) > 50 and codes.get(400, 0) > 50

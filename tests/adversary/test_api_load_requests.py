@@ -13,6 +13,8 @@ from tests.adversary.api_load_attacks import ATTACKS, Request
 from tests.adversary.probe import Turns
 from tests.api.conftest import WIDGETS, Client, widget
 
+pytestmark = pytest.mark.slow
+
 TIMES = 80
 """How many ordinary turns, a third of a millisecond each, the longest may take. What this is about took tens of thousands; the
 longest that is left, reading one object of 400 kB, takes about 20."""

@@ -14,6 +14,8 @@ import pytest
 from tests.adversary.bmc_clients import AUTH, SYSTEM, Bystander, ask, closed, connect, head, idle_turn, read_answer
 from tests.adversary.bmc_host import Host, bmc_host
 
+pytestmark = pytest.mark.slow
+
 TURNS = 12
 """A turn is at most so many times the longest of an idle BMC."""
 V1 = "/redfish/v1"

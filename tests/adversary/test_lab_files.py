@@ -95,6 +95,7 @@ async def test_no_way_of_writing_a_path_leads_to_it_or_out_of_the_folder(server:
     assert await ask(server, "/node.qcow2") == 200, "what is for all is still there"
 
 
+@pytest.mark.slow
 async def test_what_is_asked_for_in_vain_is_not_remembered(server: FileServer) -> None:
     async with aiohttp.ClientSession() as client:
 

@@ -164,11 +164,30 @@ def settings(tmp_path: Path, store: str = "", **more: Any) -> ApiSettings:
     )
 
 
+_STARTED_BEFORE: dict[str, bytes] = {}
+"""By name, the files of an API that was started once and stopped: its objects and its keys."""
+
+
+async def lay_down_a_start(objects: Path, folder: Path) -> None:
+    """What the first start of an API leaves: its definitions, its CA and what that signed, half the work of a start."""
+    if not _STARTED_BEFORE:
+        with tempfile.TemporaryDirectory(prefix="rackless-test-") as scratch:
+            async with ApiServer(settings(Path(scratch))):
+                pass
+            files = [Path(scratch, "objects.db"), *Path(scratch, "pki").iterdir()]
+            _STARTED_BEFORE.update({str(file.relative_to(scratch)): file.read_bytes() for file in files})
+    (folder / "pki").mkdir(mode=0o700)
+    for name, content in _STARTED_BEFORE.items():
+        place = objects if name == "objects.db" else folder / name
+        place.touch(mode=0o600)
+        place.write_bytes(content)
+
+
 @pytest.fixture
 async def api(tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIterator[ApiServer]:
     """An API whose file is in memory where the computer has such a place: the disk is not what these tests are about.
 
-    Parametrized with `etcd` it is on a real etcd.
+    It is not its first start. Parametrized with `etcd` it is on a real etcd, and it is.
     """
     if getattr(request, "param", "sqlite") == "etcd":
         async with ApiServer(settings(tmp_path, "etcd:" + request.getfixturevalue("etcd"))) as running:
@@ -176,6 +195,7 @@ async def api(tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIterator[A
         return
     memory = "/dev/shm" if Path("/dev/shm").is_dir() else None
     with tempfile.TemporaryDirectory(dir=memory, prefix="rackless-test-") as folder:
+        await lay_down_a_start(Path(folder, "objects.db"), tmp_path)
         async with ApiServer(settings(tmp_path, f"sqlite:{folder}/objects.db")) as running:
             yield running
 

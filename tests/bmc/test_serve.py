@@ -17,9 +17,12 @@ from typing import Any
 
 import aiohttp
 import pytest
+from click.testing import CliRunner
 
+from rackless.cli.main import cli
 from rackless.drivers.clock import SystemClock
 from rackless.drivers.fake.hypervisor import FakeHypervisor
+from rackless.errors import RacklessError
 from rackless.events import Bus
 from rackless.operations.serve_bmcs import ServedAddress, ServeSettings, serve_fleet
 from rackless.ports.hypervisor import Disk, Firmware, Nic, Server
@@ -116,12 +119,11 @@ async def test_domains_nobody_made_for_us_have_a_bmc_that_works(served: Served, 
 
 async def test_faults_are_asked_of_it_like_of_a_lab(served: Served, tmp_path: Path) -> None:
     async def fault(*words: str) -> tuple[int, str, str]:
-        process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "rackless", "bmc", "fault", *words, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-            env={**os.environ, "RACKLESS_STATE": str(tmp_path / "state")},
-        )  # fmt: skip
-        out, errors = await process.communicate()
-        return process.returncode or 0, out.decode(), errors.decode()
+        runner = CliRunner(env={"RACKLESS_STATE": str(tmp_path / "state")})
+        done = await asyncio.to_thread(runner.invoke, cli, ["bmc", "fault", *words])
+        if isinstance(done.exception, RacklessError):
+            return done.exception.exit_code, done.stdout, f"{done.exception}; {done.exception.hint}"
+        return done.exit_code, done.stdout, done.stderr
 
     there = served.url.removeprefix("https://")
     reset = f"/Systems/{ID.format(1)}/Actions/ComputerSystem.Reset"

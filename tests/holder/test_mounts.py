@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from rackless.drivers.fake.mounts import FakeMounts
-from rackless.holder.mounts import furnish
+from rackless.holder.mounts import ensure_mounts
 from rackless.lab.accounts import KVM
 from rackless.run.paths import LabPaths, Roots
 
@@ -20,15 +20,15 @@ def paths(tmp_path: Path) -> LabPaths:
     return paths
 
 
-def furnished(paths: LabPaths, mounts: FakeMounts) -> dict[Path, Path]:
+def mounted(paths: LabPaths, mounts: FakeMounts) -> dict[Path, Path]:
     """What is shown, by where."""
-    furnish(mounts, paths, "192.168.111.1", "lab.rackless.test", {paths.disks: Path("/var/lib/disks")})
+    ensure_mounts(mounts, paths, "192.168.111.1", "lab.rackless.test", {paths.disks: Path("/var/lib/disks")})
     return {target: source for source, target in mounts.bound}
 
 
 def test_a_lab_has_its_own_resolver_accounts_and_folders(paths: LabPaths) -> None:
     mounts = FakeMounts()
-    shown = furnished(paths, mounts)
+    shown = mounted(paths, mounts)
     assert mounts.inside, "nothing of it is mounted on the computer"
     assert mounts.read(Path("/etc/resolv.conf")) == "search lab.rackless.test\nnameserver 192.168.111.1\n"
     assert "resolve" not in mounts.read(Path("/etc/nsswitch.conf"))
@@ -45,20 +45,20 @@ def test_a_lab_has_its_own_resolver_accounts_and_folders(paths: LabPaths) -> Non
 def test_a_resolver_that_is_a_link_into_run_leads_to_the_labs_own(paths: LabPaths) -> None:
     stub = Path("/run/systemd/resolve/stub-resolv.conf")
     mounts = FakeMounts(links={Path("/etc/resolv.conf"): stub})
-    shown = furnished(paths, mounts)
+    shown = mounted(paths, mounts)
     assert stub not in shown and mounts.read(stub).endswith("nameserver 192.168.111.1\n")
 
 
 def test_a_computer_without_an_nsswitch_gets_none(paths: LabPaths) -> None:
     mounts = FakeMounts()
     del mounts.files[Path("/etc/nsswitch.conf")]
-    assert Path("/etc/nsswitch.conf") not in furnished(paths, mounts)
+    assert Path("/etc/nsswitch.conf") not in mounted(paths, mounts)
 
 
 def test_an_account_that_is_there_is_not_made_twice(paths: LabPaths) -> None:
     mounts = FakeMounts()
     mounts.files[Path("/etc/group")] += "libvirt-qemu:x:123:\n"
-    furnished(paths, mounts)
+    mounted(paths, mounts)
     assert mounts.read(Path("/etc/group")).count("libvirt-qemu") == 1
 
 
@@ -66,7 +66,7 @@ def test_kvm_is_opened_for_servers_and_stays_closed_with_a_word_where_that_is_fo
     paths: LabPaths, capsys: pytest.CaptureFixture[str]
 ) -> None:
     mounts = FakeMounts(closed={KVM})
-    furnished(paths, mounts)
+    mounted(paths, mounts)
     assert mounts.opened == {KVM} and capsys.readouterr().err == ""
-    furnished(paths, FakeMounts(closed={KVM}, forbidden=True))
+    mounted(paths, FakeMounts(closed={KVM}, forbidden=True))
     assert "stays closed to servers' users" in capsys.readouterr().err

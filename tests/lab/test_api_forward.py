@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from rackless.lab import api_forward as doorstep
+from rackless.lab import api_forward
 from rackless.lab.api_forward import Doorkeeper, open_door, read_port
 from rackless.run.paths import LabPaths, Roots
 
@@ -15,7 +15,7 @@ from rackless.run.paths import LabPaths, Roots
 def paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> LabPaths:
     with socket.socket() as probe:  # ports that are free now, so that labs on this computer are not in the way
         probe.bind(("127.0.0.1", 0))
-        monkeypatch.setattr(doorstep, "PORTS", range(probe.getsockname()[1], probe.getsockname()[1] + 50))
+        monkeypatch.setattr(api_forward, "PORTS", range(probe.getsockname()[1], probe.getsockname()[1] + 50))
     return lab(tmp_path, "one")
 
 

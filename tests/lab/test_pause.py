@@ -5,7 +5,7 @@ from uuid import uuid4
 from rackless.drivers.fake.clock import VirtualClock
 from rackless.drivers.fake.hypervisor import FakeHypervisor
 from rackless.events import Bus
-from rackless.lab.pause import Rest
+from rackless.lab.pause import ServersPause
 from rackless.plan.addressing import plan_lab
 from rackless.ports.hypervisor import Disk, Firmware, Nic, Power, Server
 from rackless.spec.load import parse
@@ -32,8 +32,8 @@ async def powers(hypervisor: FakeHypervisor) -> list[Power]:
 
 async def test_the_bmcs_are_told_what_was_on_when_power_is_back(tmp_path: Path) -> None:
     hypervisor = await lab(tmp_path, "node-1")
-    rest = Rest(tmp_path / "resting", hypervisor, VirtualClock(), Bus())
-    assert await rest.begin(force=True) == ["node-1"]
+    pause = ServersPause(tmp_path / "resting", hypervisor, VirtualClock(), Bus())
+    assert await pause.begin(force=True) == ["node-1"]
     assert await powers(hypervisor) == [Power.OFF] * 3
     told: list[Collection[str]] = []
 
@@ -41,7 +41,7 @@ async def test_the_bmcs_are_told_what_was_on_when_power_is_back(tmp_path: Path) 
         told.append(names)
 
     for _ in range(2):
-        await rest.end(power_returned)
+        await pause.end(power_returned)
     assert told == [["node-1"]], "a rest ends once"
 
 
@@ -49,7 +49,7 @@ async def test_a_system_that_does_not_hear_is_switched_off_in_the_end(tmp_path: 
     hypervisor = await lab(tmp_path, "node-0")
     hypervisor.deaf.add("node-0")
     clock = VirtualClock()
-    rest = Rest(tmp_path / "resting", hypervisor, clock, Bus())
-    await clock.run(rest.begin(force=False))
+    pause = ServersPause(tmp_path / "resting", hypervisor, clock, Bus())
+    await clock.run(pause.begin(force=False))
     assert await powers(hypervisor) == [Power.OFF] * 3
     assert clock.now() >= 60

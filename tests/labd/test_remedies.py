@@ -19,7 +19,7 @@ from tests.diagnosis.test_lab_rules import PLANTED, WELL, asked_by, boot, host_e
 
 
 @dataclass
-class Hands:
+class NotedRepairs:
     """A lab that notes what is done to it."""
 
     seen: LabEvidence = WELL
@@ -66,7 +66,7 @@ class Rounds:
 
 @dataclass
 class Bench:
-    hands: Hands
+    repairs: NotedRepairs
     remedies: LabRemedies
     told: list[Event]
 
@@ -80,8 +80,8 @@ def bench(
     told: list[Event] = []
     bus = Bus()
     bus.subscribe(told.append)
-    hands = Hands(seen, fails=fails)
-    return Bench(hands, LabRemedies(hands, allowed, folder / "remedies.jsonl", Rounds(rounds), bus), told)
+    repairs = NotedRepairs(seen, fails=fails)
+    return Bench(repairs, LabRemedies(repairs, allowed, folder / "remedies.jsonl", Rounds(rounds), bus), told)
 
 
 async def watch(it: Bench) -> None:
@@ -104,7 +104,7 @@ async def test_what_a_person_asks_for_is_done_once_and_written_down(
 ) -> None:
     it = bench(tmp_path, seen)
     outcome = await it.remedies.apply(rule, subject)
-    assert outcome.applied and it.hands.done == [done]
+    assert outcome.applied and it.repairs.done == [done]
     (tried,) = read_tried((tmp_path / "remedies.jsonl").read_text())
     assert (tried.remedy.rule, tried.remedy.subject, tried.by) == (rule, subject, "person")
     began, ended, note = it.told
@@ -113,7 +113,7 @@ async def test_what_a_person_asks_for_is_done_once_and_written_down(
     assert isinstance(note, Note) and note.code == "remedy-applied" and note.values["rule"] == rule
 
     again = await it.remedies.apply(rule, subject)
-    assert not again.applied and "nothing has changed since" in again.why and it.hands.done == [done]
+    assert not again.applied and "nothing has changed since" in again.why and it.repairs.done == [done]
 
 
 async def test_a_lab_helps_itself_only_with_auto(tmp_path: Path) -> None:
@@ -129,7 +129,7 @@ async def test_a_lab_helps_itself_only_with_auto(tmp_path: Path) -> None:
             assert tried.by == "lab"
         else:
             await it.remedies.watch()
-        assert it.hands.done == done
+        assert it.repairs.done == done
 
 
 async def test_after_a_change_it_is_tried_again(tmp_path: Path) -> None:
@@ -140,37 +140,37 @@ async def test_after_a_change_it_is_tried_again(tmp_path: Path) -> None:
 
     it = bench(tmp_path, seen(1))
     assert (await it.remedies.apply("host/agent-silent", "host/worker-0")).applied
-    it.hands.seen = seen(2)
+    it.repairs.seen = seen(2)
     assert (await it.remedies.apply("host/agent-silent", "host/worker-0")).applied
-    assert it.hands.done == ["restart worker-0"] * 2
+    assert it.repairs.done == ["restart worker-0"] * 2
     # a labd that came later reads what was tried
     later = bench(tmp_path, seen(2))
-    assert not (await later.remedies.apply("host/agent-silent", "host/worker-0")).applied and later.hands.done == []
+    assert not (await later.remedies.apply("host/agent-silent", "host/worker-0")).applied and later.repairs.done == []
 
 
 async def test_one_that_failed_is_told_and_not_tried_again_on_the_same(tmp_path: Path) -> None:
     it = bench(tmp_path, PLANTED["host/power"], Remediation.AUTO, fails=True)
     await watch(it)
-    assert it.hands.done == ["retry worker-0"]
+    assert it.repairs.done == ["retry worker-0"]
     assert it.codes() == ["remedy-failed", "remedy-in-vain"]
 
 
 async def test_what_is_no_longer_so_what_has_no_cure_and_what_is_forbidden_is_not_done(tmp_path: Path) -> None:
     it = bench(tmp_path, WELL)
     assert not (await it.remedies.apply("host/power", "host/worker-0")).applied
-    it.hands.seen = PLANTED["host/checksum"]
+    it.repairs.seen = PLANTED["host/checksum"]
     with pytest.raises(InputError, match="nothing can be done"):
         await it.remedies.apply("host/checksum", "host/worker-0")
     off = bench(tmp_path, PLANTED["host/power"], Remediation.OFF)
     with pytest.raises(LabError, match="does nothing about what is wrong"):
         await off.remedies.apply("host/power", "host/worker-0")
-    assert it.hands.done == off.hands.done == []
+    assert it.repairs.done == off.repairs.done == []
 
 
 async def test_nothing_is_done_to_a_lab_that_is_well(tmp_path: Path) -> None:
     it = bench(tmp_path, WELL, Remediation.AUTO)
     await watch(it)
-    assert it.hands.done == [] and it.told == [] and not (tmp_path / "remedies.jsonl").exists()
+    assert it.repairs.done == [] and it.told == [] and not (tmp_path / "remedies.jsonl").exists()
 
 
 def test_lines_that_cannot_be_read_are_passed_over() -> None:

@@ -109,7 +109,7 @@ def test_a_word_that_is_none_of_those_known_is_refused() -> None:
 
 
 def test_a_daemon_of_before_answers_with_bare_lists_and_is_understood() -> None:
-    assert messages.REST.read_answer(["ctrl-0"]).servers == ("ctrl-0",)
+    assert messages.PAUSE.read_answer(["ctrl-0"]).servers == ("ctrl-0",)
     assert messages.CLEAR_FAULTS.read_answer(3).cleared == 3
     assert messages.STOP.read_answer(None) == Nothing()
     assert messages.HEALTH.read_answer({"pid": 7}).build == ""

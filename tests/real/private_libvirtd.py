@@ -53,7 +53,7 @@ def private_libvirtd(folder: Path) -> Iterator[PrivateLibvirtd]:
     # servers outlive libvirtd, and the namespace in which they are must too
     holder = hold("--net", "--mount", "--propagation", "private")
     try:
-        subprocess.run(_inside(holder.pid, "--furnish", folder), check=True, cwd=ROOT)
+        subprocess.run(_inside(holder.pid, "--mount", folder), check=True, cwd=ROOT)
         found = PrivateLibvirtd(folder, str(holder.pid), _launch(folder, str(holder.pid)))
         yield found
         found.stop()
@@ -93,7 +93,7 @@ def _launch(folder: Path, holder: str) -> subprocess.Popen[bytes]:
     raise RuntimeError((folder / "libvirtd.log").read_text())
 
 
-def _furnish(folder: Path) -> None:
+def _mount(folder: Path) -> None:
     for name in _PRIVATE:
         own = folder / "root" / name
         own.mkdir(parents=True)
@@ -112,7 +112,7 @@ def _furnish(folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    if sys.argv[1] == "--furnish":
-        _furnish(Path(sys.argv[2]))
+    if sys.argv[1] == "--mount":
+        _mount(Path(sys.argv[2]))
     else:
         os.execvp("libvirtd", ["libvirtd", "-f", f"{sys.argv[2]}/libvirtd.conf", "-p", f"{sys.argv[2]}/libvirtd.pid"])

@@ -124,7 +124,7 @@ def test_the_control_plane_takes_over_etcd_the_api_and_its_address(
         new = Machine(host, "master-0", MASTER, "eth0", roots[1], stack)
         told = _teller(host)
         _follow(config, old.root)
-        _furnish(new, old, tmp_path)
+        _give_what_a_node_has(new, old, tmp_path)
 
         for name, argv in _programs(config, old.root).items():
             old.start(name, argv)
@@ -210,7 +210,7 @@ def _teller(host: PretendHost) -> Callable[[], str]:
     return told
 
 
-def _furnish(new: Machine, old: Machine, folder: Path) -> None:
+def _give_what_a_node_has(new: Machine, old: Machine, folder: Path) -> None:
     """What a node that has joined has: its config's files, and its certificate."""
     _follow(json.loads((old.root / "opt/openshift/machine-config/master.ign").read_text()), new.root)
     (new.root / "etc/hosts").write_text(f"127.0.0.1 localhost\n{BOOTSTRAP} {NAME}\n")

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from tests.real.conftest import PretendHost, kill
-from tests.real.test_lab_hands import ME
 from tests.real.test_lab_life import describe, wait_for
+from tests.real.test_lab_use import ME
 
 pytestmark = pytest.mark.real
 

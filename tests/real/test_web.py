@@ -20,8 +20,8 @@ from rackless.lab.capture import HEADER
 from rackless.protocol import messages as say
 from rackless.protocol.event_log import EventLog
 from tests.real.conftest import PretendHost, kill
-from tests.real.test_lab_hands import begin
 from tests.real.test_lab_life import describe
+from tests.real.test_lab_use import begin
 from tests.web.browser import AXE, CHROMIUM, Person, chromium, sit_down
 from tests.web.demo import dress, write_story
 from tests.web.demo import host as record

@@ -24,7 +24,7 @@ OWNER, STRANGER = 4242, 4243
 LAB = "name: lab\nservers: {node: {count: 1}, spare: {role: spare, count: 1}}"
 ROOT_ONLY: list[tuple[Exchange[Any, Any], object]] = [
     (say.STOP, Nothing()),
-    (say.REST, say.RestServers(force=True)),
+    (say.PAUSE, say.PauseServers(force=True)),
     (say.REMOVE, say.CarryOutLosses(())),
     (say.STAGE, say.RunStage("lab")),
     (say.BEGIN, say.BeginUp(("lab",))),

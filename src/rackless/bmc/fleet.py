@@ -21,7 +21,7 @@ from rackless.bmc.core.chassis import Chassis
 from rackless.bmc.core.disk import StateDisk
 from rackless.bmc.core.faults import Faults
 from rackless.bmc.core.media import Limits, MediaShelf
-from rackless.bmc.core.observer import Sight
+from rackless.bmc.core.observer import FleetObserver
 from rackless.bmc.core.power import Reset
 from rackless.bmc.core.sockets import Forbids, MakeSocket, Names, no_site, plain
 from rackless.bmc.core.start_limit import Starts
@@ -134,7 +134,7 @@ class Fleet:
         self._known: dict[str, Bmc] = {}
         self._bounds = bounds
         self._doors: Doors | None = None
-        self._sight = Sight(
+        self._observer = FleetObserver(
             hypervisor,
             self._chassis,
             bus,
@@ -158,7 +158,7 @@ class Fleet:
         server = RedfishServer(self._find, routes(), self._bus, faults=self.faults, audit=self._audit)
         self._doors = Doors(HttpServer(server.answer), self._tls, self._bounds)
         try:
-            await self._sight.start()
+            await self._observer.start()
             self._listen()
         except BaseException:
             await self.stop()
@@ -177,12 +177,12 @@ class Fleet:
             self._make(bmc)
         if new:
             with suppress(Unreachable):
-                await self._sight.see(bmc.server for bmc in new)
+                await self._observer.see(bmc.server for bmc in new)
             self._listen()
         return bool(gone or new)
 
     async def stop(self) -> None:
-        await self._sight.stop()
+        await self._observer.stop()
         if self.ipmi is not None:
             await self.ipmi.stop()
         for service in self._services.values():

@@ -25,7 +25,7 @@ class LinuxNamespaces:
     def home(self) -> Home:
         return Home(*(os.stat(f"/proc/self/ns/{kind}").st_ino for kind in ("net", "mnt")))
 
-    def enter(self, pin: Path, furnish: Callable[[Mounts], None]) -> None:
+    def enter(self, pin: Path, make_mounts: Callable[[Mounts], None]) -> None:
         if ns.is_mounted(pin):
             ns.enter(pin, ns.CLONE_NEWNET)
         else:
@@ -33,7 +33,7 @@ class LinuxNamespaces:
             ns.unshare(ns.CLONE_NEWNET)
             ns.bind(Path("/proc/self/ns/net"), pin)
         ns.unshare(ns.CLONE_NEWNS)
-        furnish(LinuxMounts())
+        make_mounts(LinuxMounts())
 
     def visit(self, pin: Path) -> None:
         ns.enter(pin, ns.CLONE_NEWNET)

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 
 from rackless.codec import BadValue, decode, encode
 from rackless.drivers import open_drivers
-from rackless.holder.mounts import furnish
+from rackless.holder.mounts import ensure_mounts
 from rackless.holder.owner import owner_of
 from rackless.lab.api_forward import API_PORT, Doorkeeper, open_door
 from rackless.lab.forwards import FollowLedger, Forwards
@@ -48,13 +48,13 @@ STEADY = 60.0
 def main() -> None:
     os.umask(0o022)
     paths, drivers = LabPaths(Roots.from_environment(), sys.argv[1]), open_drivers()
-    doorstep = enter(paths, drivers)
-    sys.exit(asyncio.run(keep_open(paths, doorstep, drivers)))
+    hypervisor_side = enter(paths, drivers)
+    sys.exit(asyncio.run(keep_open(paths, hypervisor_side, drivers)))
 
 
 @dataclass(frozen=True, slots=True)
-class Doorstep:
-    """What the holder keeps of the host's side."""
+class HypervisorSide:
+    """What the holder keeps of the hypervisor's side."""
 
     doors: Sequence[tuple[socket.socket | None, str]]
     """Ports on the host's loopback, each with the address inside that it leads to."""
@@ -62,7 +62,7 @@ class Doorstep:
     """The host's network, in which more ports are opened on demand."""
 
 
-def enter(paths: LabPaths, drivers: Drivers) -> Doorstep:
+def enter(paths: LabPaths, drivers: Drivers) -> HypervisorSide:
     """Listen on the lab's ports on the host's loopback, enter the lab's namespaces, and write the pid file."""
     plan = plan_lab(LabSpec.model_validate_json(paths.spec.read_text()))
     make = drivers.namespaces.socket
@@ -74,24 +74,24 @@ def enter(paths: LabPaths, drivers: Drivers) -> Doorstep:
     namespaces = drivers.namespaces
     home = namespaces.home()
 
-    def fit_out(mounts: Mounts) -> None:
-        furnish(mounts, paths, str(plan.gateway.ip), plan.domain, shown_folders(plan, paths))
+    def make_mounts(mounts: Mounts) -> None:
+        ensure_mounts(mounts, paths, str(plan.gateway.ip), plan.domain, shown_folders(plan, paths))
         if (mark := render_mark(paths, home, namespaces.home().mnt)) is not None:
             namespaces.write_mark(mark)
 
-    namespaces.enter(paths.netns, fit_out)
+    namespaces.enter(paths.netns, make_mounts)
     write(paths.holder_pid, drivers.processes.identity(drivers.processes.own))
     drivers.processes.adopt_orphans()
-    return Doorstep(doors, outside)
+    return HypervisorSide(doors, outside)
 
 
-async def keep_open(paths: LabPaths, doorstep: Doorstep, drivers: Drivers) -> int:
+async def keep_open(paths: LabPaths, hypervisor_side: HypervisorSide, drivers: Drivers) -> int:
     """Keep labd running, and open the doors to the APIs and what the ledger lists as exposed."""
-    keepers = [Doorkeeper(door, address, API_PORT) for door, address in doorstep.doors if door is not None]
+    keepers = [Doorkeeper(door, address, API_PORT) for door, address in hypervisor_side.doors if door is not None]
     for keeper in keepers:
         keeper.start()
     try:
-        async with _exposed(paths, doorstep.outside, drivers):
+        async with _exposed(paths, hypervisor_side.outside, drivers):
             with _open_to_owner(paths, drivers):
                 return await keep(paths, drivers)
     finally:

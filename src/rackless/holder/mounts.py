@@ -2,7 +2,7 @@
 
 Mounts go from the host into the lab (slave) and never back. `/run` and the three folders of `/var` that libvirt writes to are the
 lab's own, which also hides the host's D-Bus, resolver and libvirt; in them only rackless's own folders are kept. All content lies
-in ordinary directories of the host, so a new mount namespace furnished the same way takes over the servers that still run.
+in ordinary directories of the host, so a new mount namespace with the same mounts takes over the servers that still run.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ ACCOUNTS = {
 """Debian's libvirtd wants this account to exist, even when told to use another; on the host it is not ours to make."""
 
 
-def furnish(mounts: Mounts, paths: LabPaths, gateway: str, domain: str, shown: Mapping[Path, Path]) -> None:
+def ensure_mounts(mounts: Mounts, paths: LabPaths, gateway: str, domain: str, shown: Mapping[Path, Path]) -> None:
     """Make the lab's mounts in the mount namespace of this process; `shown` are folders that QEMU sees."""
     mounts.keep_inside()
     resolver = f"search {domain}\nnameserver {gateway}\n"

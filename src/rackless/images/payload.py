@@ -91,7 +91,7 @@ async def _build(
         "-s", tree, "-p", MOUNT, site,
     )  # fmt: skip
     await _make_database(processes, root, site, venv, work.scratch)
-    await asyncio.to_thread(_furnish, root, tree, venv, deploy)
+    await asyncio.to_thread(_fill_root, root, tree, venv, deploy)
     await _write_image(processes, tree, work.out / IMAGE)
 
 
@@ -116,7 +116,7 @@ async def _make_database(processes: Processes, root: Path, site: Path, venv: Pat
     await python.run(processes, root, "-W", "ignore", "-c", program, within=300)
 
 
-def _furnish(root: Path, tree: Path, venv: Path, deploy: Mapping[str, Path]) -> None:
+def _fill_root(root: Path, tree: Path, venv: Path, deploy: Mapping[str, Path]) -> None:
     binaries = venv / "bin"
     binaries.mkdir()
     (venv / "pyvenv.cfg").write_text("home = /usr/bin\ninclude-system-site-packages = false\n")

@@ -27,7 +27,7 @@ class Mark:
     host: Home
     """Where it was made: the same computer only when both namespaces are the same."""
     mnt: int
-    """The mount namespace that was last furnished for the lab."""
+    """The mount namespace that was last made for the lab."""
 
     def paths(self, cache: Path) -> LabPaths:
         return LabPaths(Roots(self.state, self.run, cache), self.name)

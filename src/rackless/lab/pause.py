@@ -18,7 +18,7 @@ SHUT_DOWN_WITHIN = 60.0
 
 
 @dataclass(frozen=True, slots=True)
-class Rest:
+class ServersPause:
     memory: Path
     hypervisor: Hypervisor
     clock: Clock
@@ -35,7 +35,7 @@ class Rest:
         return running
 
     async def end(self, power_returned: Callable[[Collection[str]], Awaitable[None]]) -> None:
-        """Tell the BMCs that power is back, and which servers were on before; nothing when there was no rest."""
+        """Tell the BMCs that power is back, and which servers were on before; nothing when there was no pause."""
         try:
             names = self.memory.read_text().split()
         except FileNotFoundError:

@@ -72,8 +72,8 @@ def _works(lab: RunningLab, stop: Callable[[], Awaitable[None]]) -> list[Served]
     async def forget_nodes(_: Nothing) -> say.NodeList:
         return say.NodeList(tuple(await lab.hosts.forget_nodes()))
 
-    async def rest(asked: say.RestServers) -> say.ServerList:
-        return say.ServerList(tuple(await lab.rest(force=asked.force)))
+    async def pause(asked: say.PauseServers) -> say.ServerList:
+        return say.ServerList(tuple(await lab.pause(force=asked.force)))
 
     async def remove(asked: say.CarryOutLosses) -> Nothing:
         await lab.remove([Action(loss.subject, Verb(loss.verb), loss.reason) for loss in asked.losses])
@@ -110,7 +110,7 @@ def _works(lab: RunningLab, stop: Callable[[], Awaitable[None]]) -> list[Served]
         say.STAGE.by(stage),
         say.HOST.by(host),
         say.FORGET_NODES.by(forget_nodes),
-        say.REST.by(rest),
+        say.PAUSE.by(pause),
         say.REMOVE.by(remove),
         say.POWER.by(power),
         say.KUBECONFIG.by(kubeconfig),

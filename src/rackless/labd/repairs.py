@@ -1,4 +1,4 @@
-"""What a running lab knows of itself, and can do for itself: the hands of `labd/remedies.py`."""
+"""What a running lab knows of itself and can do for itself: what `labd/remedies.py` looks at and acts through."""
 
 from __future__ import annotations
 

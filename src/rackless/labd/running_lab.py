@@ -26,7 +26,7 @@ from rackless.lab.disk_watch import DiskWatch
 from rackless.lab.files import FileServer
 from rackless.lab.network_watch import NetworkWatch
 from rackless.lab.ntp import TimeServer
-from rackless.lab.pause import Rest
+from rackless.lab.pause import ServersPause
 from rackless.lab.power_memory import PowerMemory
 from rackless.lab.servers import disk_folder, ensure_servers, mounts, retire_server
 from rackless.lab.user_images import UserImages
@@ -137,7 +137,7 @@ class RunningLab:
         self.journal = Journal(paths.journal, paths.goal)
         self.runner = Runner(spec, stages(self), self.journal, bus, base)
         self._busy = asyncio.Lock()
-        hands = LabRepairs(
+        repairs = LabRepairs(
             self.status,
             self._room,
             self.hosts,
@@ -147,7 +147,7 @@ class RunningLab:
             self.api,
             self.network_watch,
         )
-        self.remedies = LabRemedies(hands, spec.remediation, paths.remedies, self.clock, bus)
+        self.remedies = LabRemedies(repairs, spec.remediation, paths.remedies, self.clock, bus)
 
     async def run_stage(self, goal: str) -> None:
         """Carry out the stages of one goal; those before it have been."""
@@ -258,17 +258,17 @@ class RunningLab:
     async def return_power(self) -> None:
         """Switch on what was on before `down`, or before the computer went down; where there are BMCs they do it, by their
         policies and in turn."""
-        await self._rest().end(self.bmcs.power_returned if self.bmcs.running else self.switch_on)
+        await self._pause().end(self.bmcs.power_returned if self.bmcs.running else self.switch_on)
 
-    def _rest(self) -> Rest:
-        return Rest(self.paths.resting, self.hypervisor, self.clock, self.bus)
+    def _pause(self) -> ServersPause:
+        return ServersPause(self.paths.resting, self.hypervisor, self.clock, self.bus)
 
-    async def rest(self, *, force: bool) -> list[str]:
+    async def pause(self, *, force: bool) -> list[str]:
         """For `down`: stop provisioning, write down which servers are on, and switch them off."""
         async with self._busy:
             await self.machines.stop()
             await self.hosts.stop_provisioning()
-            return await self._rest().begin(force=force)
+            return await self._pause().begin(force=force)
 
     async def remove(self, actions: Sequence[Action]) -> None:
         """Carry out the actions that lose something. Ironic deprovisions a host through its BMC, if the lab has come that far."""

@@ -35,7 +35,7 @@ START_WITHIN = 120.0
 """Seconds. labd starts in one or two; on a computer that was itself emulated, and busy, it took 40 to 100."""
 
 
-def host_stages(spec: LabSpec, paths: LabPaths, bus: Bus, drivers: Drivers, furnish: Callable[[], None]) -> Runner:
+def host_stages(spec: LabSpec, paths: LabPaths, bus: Bus, drivers: Drivers, write_needs: Callable[[], None]) -> Runner:
     """What is done from the host's side: the namespaces with the daemon in them, and the uplink. What of it was made is told
     by the ledger."""
 
@@ -43,7 +43,7 @@ def host_stages(spec: LabSpec, paths: LabPaths, bus: Bus, drivers: Drivers, furn
         return await observe_daemon(paths, drivers, spec)
 
     async def daemon(work: Sequence[Action]) -> None:
-        await start_labd(spec, paths, bus, drivers, furnish, "; ".join(action.reason for action in work))
+        await start_labd(spec, paths, bus, drivers, write_needs, "; ".join(action.reason for action in work))
 
     async def uplink(_: Sequence[Action]) -> None:
         await ensure_uplink(spec, paths, bus, drivers)
@@ -74,14 +74,14 @@ async def observe_daemon(paths: LabPaths, drivers: Drivers, wanted: LabSpec | No
 
 
 async def ensure_labd(
-    spec: LabSpec, paths: LabPaths, bus: Bus, drivers: Drivers, furnish: Callable[[], None] = lambda: None
+    spec: LabSpec, paths: LabPaths, bus: Bus, drivers: Drivers, write_needs: Callable[[], None] = lambda: None
 ) -> None:
-    """A daemon of this description and this version runs; `furnish` puts there what it reads when it starts."""
-    await host_stages(spec, paths, bus, drivers, furnish).run(["daemon"])
+    """A daemon of this description and this version runs; `write_needs` puts there what it reads when it starts."""
+    await host_stages(spec, paths, bus, drivers, write_needs).run(["daemon"])
 
 
 async def start_labd(
-    spec: LabSpec, paths: LabPaths, bus: Bus, drivers: Drivers, furnish: Callable[[], None], why: str
+    spec: LabSpec, paths: LabPaths, bus: Bus, drivers: Drivers, write_needs: Callable[[], None], why: str
 ) -> None:
     with bus.step("namespaces and daemon") as step:
         client = ControlClient(paths.socket)
@@ -108,7 +108,7 @@ async def start_labd(
             write(paths.owner, owner)
         paths.capabilities.mkdir(parents=True, exist_ok=True)
         write(paths.spec, spec.model_dump_json(indent=2) + "\n")
-        furnish()
+        write_needs()
         await teardown.end_daemon(paths, drivers)
         await refuse_orphan(paths, drivers)
         log, labd_log = paths.logs / "holder.log", paths.logs / "labd.log"

@@ -67,15 +67,15 @@ async def up(
             supplies = await prepare.prepare_computer(roots, own.bus, drivers, _shared(spec, goal), install=install)
             await _remove(actions, paths, bus, own, drivers)
 
-            def furnish() -> None:
-                _furnish(spec, goal, supplies, paths)
+            def write_needs() -> None:
+                _write_needs(spec, goal, supplies, paths)
 
-            host = host_stages(spec, paths, own.bus, drivers, furnish)
+            host = host_stages(spec, paths, own.bus, drivers, write_needs)
             for stage in stages:
                 with own.bus.step(TITLES[stage]) as step:
                     if stage == "lab":
                         await host.run(stages_of(["lab"]))
-                        furnish()
+                        write_needs()
                     if stage == "hosts":
                         await _offer(images, paths, own.bus)
                     asked = say.RunStage(stage)
@@ -160,7 +160,7 @@ def _journal(paths: LabPaths) -> Journal:
     return Journal(paths.journal, paths.goal)
 
 
-def _furnish(spec: LabSpec, goal: str, supplies: Supplies | None, paths: LabPaths) -> None:
+def _write_needs(spec: LabSpec, goal: str, supplies: Supplies | None, paths: LabPaths) -> None:
     """Write what labd reads when it starts: the goal, the supplies (Ironic, kernel, images) and the passwords."""
     journal = _journal(paths)
     if not paths.journal.exists():
@@ -186,8 +186,8 @@ async def down(name: str, roots: Roots, bus: Bus, *, force: bool = False, driver
                 client = ControlClient(paths.socket)
                 if await client.alive():
                     with own.bus.step("servers") as step:
-                        asked = say.RestServers(force)
-                        resting = await client.work(say.REST, asked, bus, step=step.id, told=own.take())
+                        asked = say.PauseServers(force)
+                        resting = await client.work(say.PAUSE, asked, bus, step=step.id, told=own.take())
                         step.detail = ", ".join(resting.servers) or "all were off"
                 elif not paths.netns.exists():
                     outer.unchanged("it is stopped")

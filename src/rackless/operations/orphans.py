@@ -83,9 +83,9 @@ async def refuse_orphan(paths: LabPaths, drivers: Drivers) -> None:
 async def end_orphan(orphan: Orphan, bus: Bus, drivers: Drivers) -> None:
     namespaces = drivers.namespaces
     with bus.step("orphan", subject=f"lab/{orphan.name}") as step:
-        joined, furnished = await _uplink_is(orphan, drivers), _furnished(orphan, namespaces)
+        joined, mounted = await _uplink_is(orphan, drivers), _mount_namespace(orphan, namespaces)
         for _ in range(20):  # a process may fork while we look
-            living = namespaces.residents(orphan.space.network, furnished)
+            living = namespaces.residents(orphan.space.network, mounted)
             if not living:
                 break
             await asyncio.gather(*(drivers.processes.end(pid, within=0) for pid in living))
@@ -146,7 +146,7 @@ def _lost(paths: LabPaths, network: Network, namespaces: Namespaces) -> str:
     return ""
 
 
-def _furnished(orphan: Orphan, namespaces: Namespaces) -> int | None:
+def _mount_namespace(orphan: Orphan, namespaces: Namespaces) -> int | None:
     """The lab's mount namespace, as its mark says; believed only when a process of the orphan is in it."""
     told = orphan.mark.mnt
     shared = told in (namespaces.mount_namespace(1), namespaces.home().mnt)

@@ -65,9 +65,9 @@ class Entrance(Protocol):
 class Namespaces(Protocol):
     def home(self) -> Home: ...
 
-    def enter(self, pin: Path, furnish: Callable[[Mounts], None]) -> None:
+    def enter(self, pin: Path, make_mounts: Callable[[Mounts], None]) -> None:
         """Put this process into the network namespace pinned there, made and pinned when there is none; then give it a mount
-        namespace of its own, which `furnish` fits out."""
+        namespace of its own, with what `make_mounts` makes."""
         ...
 
     def visit(self, pin: Path) -> None:

@@ -215,7 +215,7 @@ class RunStage:
 
 
 @dataclass(frozen=True, slots=True)
-class RestServers:
+class PauseServers:
     force: bool
 
 
@@ -492,7 +492,8 @@ BEGIN = Exchange("begin", BeginUp, LabSeen, works=True, root=True)
 STAGE = Exchange("stage", RunStage, Nothing, works=True, root=True)
 HOST = Exchange("host", HostWish, HostDone, works=True)
 FORGET_NODES = Exchange("forget-nodes", Nothing, NodeList, works=True, root=True, bare="nodes")
-REST = Exchange("rest", RestServers, ServerList, works=True, root=True, bare="servers")
+PAUSE = Exchange("rest", PauseServers, ServerList, works=True, root=True, bare="servers")
+"""Called `rest` between a command and labd: a command of this version stops a lab whose daemon is of an earlier one."""
 REMOVE = Exchange("remove", CarryOutLosses, Nothing, works=True, root=True)
 POWER = Exchange("power", PressPower, PowerState, works=True)
 INSERT_MEDIA = Exchange("insert-media", InsertMedia, BmcSeen, works=True)

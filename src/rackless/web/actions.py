@@ -19,7 +19,7 @@ from rackless.events import Bus
 from rackless.operations import bmcs as bmc_operations
 from rackless.operations import hosts as host_operations
 from rackless.operations import lab as lab_operations
-from rackless.operations import servers as hands
+from rackless.operations import servers as server_operations
 from rackless.operations.access import find_server
 from rackless.operations.lab_registry import recorded_spec
 from rackless.protocol.messages import BootTarget, ClearFaults, FaultWish, HostVerb, HostWish, PowerAction
@@ -85,7 +85,7 @@ def read_asked(kind: type[T], value: object) -> T:
 
 async def press_power(site: WebSite, lab: str, server: str, asked: PowerAsked) -> Any:
     site.paths(lab)
-    return encode(await hands.power(lab, server, asked.action, site.roots))
+    return encode(await server_operations.power(lab, server, asked.action, site.roots))
 
 
 async def ask_of_host(site: WebSite, lab: str, server: str, asked: VerbAsked) -> Any:
@@ -134,8 +134,8 @@ async def capture_packets(site: WebSite, lab: str, server: str, asked: CaptureAs
     try:
         with tempfile.TemporaryDirectory(prefix="rackless-web-") as scratch:
             target = Path(scratch, "packets.pcap")
-            wanted = hands.CaptureWanted(asked.seconds, asked.network, MOST_CAPTURE_MIB)
-            await hands.capture_apart(lab, server, target, wanted, site.roots, site.drivers)
+            wanted = server_operations.CaptureWanted(asked.seconds, asked.network, MOST_CAPTURE_MIB)
+            await server_operations.capture_apart(lab, server, target, wanted, site.roots, site.drivers)
             return target.read_bytes()
     finally:
         site.captures.discard(lab)
@@ -162,7 +162,7 @@ async def take_picture(site: WebSite, lab: str, server: str) -> bytes:
             return kept[1]
         with tempfile.TemporaryDirectory(prefix="rackless-web-") as scratch:
             target = Path(scratch, "screen.png")
-            await hands.screenshot(lab, server, target, site.roots, site.drivers)
+            await server_operations.screenshot(lab, server, target, site.roots, site.drivers)
             picture = target.read_bytes()
         site.pictures.kept[lab, server] = (time.monotonic(), picture)
         return picture

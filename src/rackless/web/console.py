@@ -11,7 +11,7 @@ from typing import Any
 from aiohttp import WSMsgType, web
 
 from rackless.errors import RacklessError
-from rackless.operations import servers as hands
+from rackless.operations import servers as server_operations
 from rackless.ports.console import Write
 from rackless.protocol.failures import Failure
 from rackless.web.live import HEARTBEAT_SECONDS, send, until_one_ends
@@ -34,7 +34,7 @@ async def sit_down(
     socket = web.WebSocketResponse(heartbeat=HEARTBEAT_SECONDS, max_msg_size=MOST_KEYS)
     await socket.prepare(request)
     try:
-        async with hands.console(lab, server, LINES, site.roots, site.drivers) as seat:
+        async with server_operations.console(lab, server, LINES, site.roots, site.drivers) as seat:
             write = seat.write if typing else None
             await send(socket, json.dumps({"on": seat.on, "typing": write is not None}))
             await until_one_ends(_show(socket, seat.heard), _type(socket, write))
@@ -50,7 +50,7 @@ async def console_view(site: WebSite, lab: str, server: str) -> Mapping[str, Any
     """The terminal as it is now, as lines of text."""
     site.paths(lab)
     terminal = Terminal()
-    async with hands.console(lab, server, LINES, site.roots, site.drivers) as seat:
+    async with server_operations.console(lab, server, LINES, site.roots, site.drivers) as seat:
         with suppress(TimeoutError):
             async with asyncio.timeout(GLANCE_SECONDS):
                 async for text in seat.heard:

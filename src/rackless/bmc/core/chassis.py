@@ -19,7 +19,7 @@ from rackless.bmc.core import bios, updates
 from rackless.bmc.core.faults import Faults, Operation, Trouble
 from rackless.bmc.core.log import Log, LogKind
 from rackless.bmc.core.media import FetchFailed, MediaShelf
-from rackless.bmc.core.power import Buttons, Reset, StartCause
+from rackless.bmc.core.power import Reset, ServerPower, StartCause
 from rackless.bmc.core.readings import Readings, model
 from rackless.bmc.core.start_limit import Starts
 from rackless.bmc.core.state import BmcMemory, InsertedMedia, JsonFile, load_memory
@@ -88,7 +88,7 @@ class Chassis:
         """The address images are asked for from."""
         self._fetching = 0
         self._faults = faults or Faults()
-        self._buttons = Buttons(self, hypervisor, bus, starts=starts, graceful_seconds=graceful_seconds)
+        self._power = ServerPower(self, hypervisor, bus, starts=starts, graceful_seconds=graceful_seconds)
 
     # reading: never asks, never writes
 
@@ -117,16 +117,16 @@ class Chassis:
     @property
     def starting(self) -> bool:
         """It was switched on, and waits for its turn to start."""
-        return self._buttons.starting
+        return self._power.starting
 
     @property
     def cause(self) -> StartCause:
         """Why the server started the last time."""
-        return self._buttons.cause
+        return self._power.cause
 
     @cause.setter
     def cause(self, cause: StartCause) -> None:
-        self._buttons.cause = cause
+        self._power.cause = cause
 
     def readings(self) -> Readings:
         """What its sensors show. A server that waits for its turn to start draws what one that is off does."""
@@ -151,7 +151,7 @@ class Chassis:
             self.off.set()
         else:
             self.off.clear()
-        self._buttons.saw(server)
+        self._power.saw(server)
 
     def lost_sight(self) -> None:
         self._blind = True
@@ -175,7 +175,7 @@ class Chassis:
 
     async def changed(self, change: ServerChange) -> None:
         """Something happened to the server, by whoever's hand."""
-        self._buttons.told(change)
+        self._power.told(change)
         if not self._knows(change):
             await self.look()
         waits = bios.pending(self.memory) or updates.pending(self.memory)
@@ -183,7 +183,7 @@ class Chassis:
             async with self.lock:
                 await self.remember(updates.after_start(bios.after_start(self.memory)))
         if change is ServerChange.REBOOTED:
-            await self._buttons.guest_restarted()
+            await self._power.guest_restarted()
 
     # changing: under the lock
 
@@ -191,7 +191,7 @@ class Chassis:
         async with self.lock:
             self.server()
             if not self._faults.strike(Trouble.STUCK_POWER, self.name, Operation.POWER):
-                await self._buttons.press(what)
+                await self._power.press(what)
 
     async def update(self, change: Callable[[BmcMemory], BmcMemory]) -> None:
         """Change what is remembered. `change` sees the newest, so that parallel changes are all kept."""
@@ -276,13 +276,13 @@ class Chassis:
                 self.log.tell(LogKind.CHANGED, text)
 
     def close(self) -> None:
-        self._buttons.close()
+        self._power.close()
 
     # inside
 
     def _knows(self, change: ServerChange) -> bool:
         """Most changes are of our own making and were seen. Every change is told, so the last one told is the truth."""
-        if self._buttons.pressing and change in (ServerChange.POWERED_ON, ServerChange.POWERED_OFF):
+        if self._power.pressing and change in (ServerChange.POWERED_ON, ServerChange.POWERED_OFF):
             return True  # whoever presses sees to it
         wanted = {ServerChange.POWERED_ON: Power.ON, ServerChange.POWERED_OFF: Power.OFF}.get(change)
         server = self._server

@@ -23,7 +23,7 @@ _FEW = 8
 Seen = Callable[[Chassis, ServerState], None]
 
 
-class Sight:
+class FleetObserver:
     def __init__(
         self,
         hypervisor: Hypervisor,

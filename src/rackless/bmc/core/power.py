@@ -79,7 +79,7 @@ class Housing(Protocol):
     async def remember(self, memory: BmcMemory) -> None: ...
 
 
-class Buttons:
+class ServerPower:
     def __init__(
         self, chassis: Housing, hypervisor: Hypervisor, bus: Bus, *, starts: Starts | None, graceful_seconds: float
     ) -> None:

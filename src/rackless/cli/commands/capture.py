@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from rackless.cli.options import json_option, lab_name, lab_options, print_json
-from rackless.operations import servers as hands
+from rackless.operations import servers as server_operations
 from rackless.operations.this_computer import this_computer
 from rackless.run.paths import Roots
 
@@ -38,8 +38,8 @@ def capture(
     target = output or Path(f"{server}.pcap")
     if seconds is None and not as_json:
         click.echo("recording; Ctrl-C ends it", err=True)
-    wanted = hands.CaptureWanted(seconds, network, most_mib)
-    found = hands.capture(
+    wanted = server_operations.CaptureWanted(seconds, network, most_mib)
+    found = server_operations.capture(
         lab_name(file, name), server, target, wanted, cycle, Roots.from_environment(), this_computer()
     )
     if as_json:

@@ -15,7 +15,7 @@ import click
 
 from rackless.cli.following import last_lines
 from rackless.cli.options import json_option, lab_name, lab_options, print_json
-from rackless.operations import servers as hands
+from rackless.operations import servers as server_operations
 from rackless.operations.this_computer import this_computer
 from rackless.run.paths import Roots
 
@@ -36,11 +36,11 @@ def console(file: Path | None, name: str | None, server: str, lines: int, read_o
     """Watch SERVER's serial console and type at it. Ctrl-] ends it; what it showed is kept in its log."""
     lab, roots = lab_name(file, name), Roots.from_environment()
     if as_json and not this_computer().computer.root():
-        seen = asyncio.run(hands.look_at_console(lab, server, lines, roots))
+        seen = asyncio.run(server_operations.look_at_console(lab, server, lines, roots))
         print_json({"server": server, "log": seen.log, "terminal": seen.terminal, "lines": list(seen.lines)})
         return
     if as_json:
-        log, terminal = asyncio.run(hands.find_terminal(lab, server, roots, this_computer()))
+        log, terminal = asyncio.run(server_operations.find_terminal(lab, server, roots, this_computer()))
         shown = list(last_lines(log, lines))
         print_json({"server": server, "log": str(log), "terminal": terminal, "lines": shown})
         return
@@ -48,7 +48,7 @@ def console(file: Path | None, name: str | None, server: str, lines: int, read_o
 
 
 async def _attend(lab: str, server: str, lines: int, roots: Roots, *, typing: bool) -> None:
-    async with hands.console(lab, server, lines, roots, this_computer()) as seat:
+    async with server_operations.console(lab, server, lines, roots, this_computer()) as seat:
         if not seat.on:
             click.echo(f"{server} is off; this is what its console showed, and will show", err=True)
         if seat.write is None or not typing:

@@ -10,7 +10,7 @@ import click
 
 from rackless.cli.options import json_option, lab_name, lab_options, print_json
 from rackless.codec import encode
-from rackless.operations import servers as hands
+from rackless.operations import servers as server_operations
 from rackless.protocol.messages import PowerAction
 from rackless.run.paths import Roots
 
@@ -31,8 +31,8 @@ def power(file: Path | None, name: str | None, words: tuple[str, ...], everyone:
     servers, action = _understand(words, everyone)
     lab, roots = lab_name(file, name), Roots.from_environment()
     if everyone:
-        servers = hands.server_names(lab, roots)
-    found = asyncio.run(hands.power_all(lab, servers, action, roots))
+        servers = server_operations.server_names(lab, roots)
+    found = asyncio.run(server_operations.power_all(lab, servers, action, roots))
     if as_json:
         print_json(encode(found[0] if len(found) == 1 and not everyone else found))
     else:

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from rackless.cli.options import json_option, lab_name, lab_options, print_json
-from rackless.operations import servers as hands
+from rackless.operations import servers as server_operations
 from rackless.operations.this_computer import this_computer
 from rackless.run.paths import Roots
 
@@ -21,7 +21,7 @@ from rackless.run.paths import Roots
 def screenshot(file: Path | None, name: str | None, server: str, output: Path | None, as_json: bool) -> None:
     """Take a picture of SERVER's screen."""
     found = asyncio.run(
-        hands.screenshot(lab_name(file, name), server, output, Roots.from_environment(), this_computer())
+        server_operations.screenshot(lab_name(file, name), server, output, Roots.from_environment(), this_computer())
     )
     if as_json:
         print_json(found)

