@@ -235,3 +235,22 @@ def test_control_planes_are_those_with_our_image() -> None:
     text = "servers: {{c: {{role: control-plane{}}}, w: {{}}}}"
     assert [s.name for s in plan_lab(parse(text.format(""), "x")).control_planes] == ["c-0"]
     assert plan_lab(parse(text.format(", image: {url: /srv/own.raw}"), "x")).control_planes == ()
+
+
+def test_a_bmc_that_shares_its_address_answers_what_its_server_boots_by_and_nothing_else() -> None:
+    text = """
+servers:
+  a: {count: 1, bmc: SCHEME, members: [{name: x, bmc: {address: ADDRESS, port: 7000, password_file: /dev/null}}]}
+"""
+    for scheme, address, ports in (
+        ("redfish", "192.168.111.1", (7000, None)), ("redfish", "192.168.112.77", (7000, 623)),
+        ("ipmi", "192.168.111.1", (None, 7000)), ("ipmi", "192.168.112.77", (443, 7000)),
+    ):  # fmt: skip
+        (server,) = plan_lab(parse(text.replace("SCHEME", scheme).replace("ADDRESS", address), "x")).servers
+        assert (server.redfish_port, server.ipmi_port) == ports, (scheme, address)
+        assert server.bmc is not None and server.bmc.own_password
+    own = (
+        text.replace("SCHEME", "redfish").replace("ADDRESS", "192.168.112.77").replace(", password_file: /dev/null", "")
+    )
+    (server,) = plan_lab(parse(own, "x")).servers
+    assert server.bmc is not None and not server.bmc.own_password
