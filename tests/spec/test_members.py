@@ -185,3 +185,23 @@ def test_places_that_are_all_said_may_be_in_a_network_without_the_usual_ones() -
     )
     routed = ", bmc: {access: routed, router: 10.0.0.9}"
     assert ("networks.bmc.router", "10.0.0.9 is the address of the server x") in told(text.format(said, routed))
+
+
+HOST = "hosts: {{h: {{bmc: '{}', mac: '{}', password_file: /dev/null}}{}}}"
+BMC = "redfish-virtualmedia://192.0.2.7/redfish/v1/Systems/1"
+
+
+def test_a_host_of_metal_has_no_mac_of_a_member_and_no_bmc_or_mac_of_another_host() -> None:
+    member = f"{{name: x, mac: '{MAC}'}}"
+    assert told(lab(member, "{name: y}", more=HOST.format(BMC, OTHER, ""))) == []
+    assert told(lab(member, more=HOST.format(BMC, MAC, ""))) == [("hosts.h.mac", f"{MAC} is already that of x")]
+    second = f", i: {{bmc: '{BMC}', mac: '{OTHER}', password_file: /dev/null}}"
+    assert told(lab("{name: x}", more=HOST.format(BMC, OTHER, second))) == [
+        ("hosts.i.bmc", f"{BMC} is already that of h"), ("hosts.i.mac", f"{OTHER} is already that of h"),
+    ]  # fmt: skip
+
+
+def test_how_many_control_planes_there_are_is_not_said_where_a_role_cannot_be_read() -> None:
+    text = "servers: {{a: {{role: {}}}, b: {{role: control-plane, count: 2}}}}"
+    assert [path for path, _ in told(text.format("worker"))] == ["servers"]
+    assert [path for path, _ in told(text.format("boss"))] == ["servers.a.role"]
