@@ -12,7 +12,7 @@ from typing import Any, cast
 import pytest
 
 from rackless.bmc.ipmi.suites import SUITES
-from tests.adversary.bmc_clients import Bystander, idle_turn
+from tests.adversary.bmc_clients import Bystander, idle_turn, turn_of
 from tests.adversary.bmc_host import Host, bmc_host
 from tests.bmc.conftest import ADMIN, basic
 from tests.bmc.ipmi.client import Client as IpmiClient
@@ -56,18 +56,21 @@ def http(host: Host, fuzzer: Fuzzer, dice: random.Random, codes: Counter[int]) -
 
 
 def test_a_hundred_thousand_requests_by_redfish() -> None:
-    fuzzer, dice, codes, sizes = Fuzzer(100), random.Random(100), Counter[int](), []
+    codes, sizes = Counter[int](), []
     with bmc_host(2) as host:
         idle = idle_turn(host)
-        for _ in range(REQUESTS // ROUND):
-            http(host, fuzzer, dice, codes)
-            assert Bystander(host).looks(5)
+        for number in range(REQUESTS // ROUND):
+
+            def round_of_requests(number: int = number) -> None:
+                http(host, Fuzzer(100 + number), random.Random(100 + number), codes)
+                assert Bystander(host).looks(5)
+
+            assert turn_of(host, round_of_requests, TURNS * idle) < TURNS * idle
             told = host.tell()
-            assert told.turn < TURNS * idle
             assert [note for note in told.notes if "Error" in note] == []
             sizes.append(told.memory)
-    assert sum(codes.values()) == REQUESTS
-    assert codes[200] > REQUESTS / 20 and codes[400] > REQUESTS / 20
+    assert (done := sum(codes.values())) >= REQUESTS
+    assert codes[200] > done / 20 and codes[400] > done / 20
     assert sizes[-1] - sizes[WARM] < GROWTH, sizes
 
 
@@ -125,15 +128,18 @@ def test_a_hundred_thousand_datagrams_by_ipmi() -> None:
     with bmc_host(2) as host:
         idle = idle_turn(host)
         for number in range(REQUESTS // ROUND):
-            wire = _Recorder(host)
-            try:
-                asyncio.run(_say_everything(wire))
-                wire.flood(list(mutations(wire.log, ROUND, seed=number)))
-            finally:
-                wire.close()
-            assert Bystander(host).looks(5)
+
+            def round_of_datagrams(number: int = number) -> None:
+                wire = _Recorder(host)
+                try:
+                    asyncio.run(_say_everything(wire))
+                    wire.flood(list(mutations(wire.log, ROUND, seed=number)))
+                finally:
+                    wire.close()
+                assert Bystander(host).looks(5)
+
+            assert turn_of(host, round_of_datagrams, TURNS * idle) < TURNS * idle
             told = host.tell()
-            assert told.turn < TURNS * idle
             assert not told.notes
             sizes.append(told.memory)
             again = _Recorder(host)

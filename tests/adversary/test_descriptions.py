@@ -1,4 +1,4 @@
-"""Descriptions that mean far more than they say: a lab.yaml, and what a Secret says of a host's addresses."""
+"""Descriptions that mean far more than they say: a lab.yaml, an install-config, manifests, and a host's addresses in a Secret."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ import pytest
 from rackless.api.edge import yaml_form
 from rackless.api.status import RequestRefused
 from rackless.errors import SpecError
+from rackless.installer.assets.manifests.checking import mistakes
+from rackless.installer.install_config.checking import check
 from rackless.provisioning import config_drive
 from rackless.spec.load import parse
 from rackless.yaml_weight import MOST_DEPTH, TooHeavy, check_depth, load_weighed
@@ -47,6 +49,30 @@ def test_a_lab_that_means_more_than_a_computer_holds_is_refused_in_a_moment(text
 def test_so_is_what_a_secret_says_of_a_hosts_addresses(text: str) -> None:
     with pytest.raises(ValueError, match="networkData in secret it is too much"):
         read_network(text)
+
+
+MANIFEST = "apiVersion: {}\nkind: {}\nmetadata: {{name: a}}\n"
+
+
+@pytest.mark.parametrize("text", [*HEAVY.values(), *DEEP.values()], ids=[*HEAVY, *DEEP])
+@pytest.mark.parametrize("kind", ["metal3.io/v1alpha1 BareMetalHost", "example.org/v1 Anything"])
+def test_so_is_a_manifest_of_a_known_and_of_an_unknown_kind(kind: str, text: str) -> None:
+    began = time.process_time()
+    (found,) = mistakes("openshift/mine.yaml", MANIFEST.format(*kind.split()) + f"spec:\n{indented(text)}")
+    assert "too" in found.message and found.file == "openshift/mine.yaml"
+    assert time.process_time() - began < 2
+
+
+def test_a_manifest_may_say_a_thing_once_and_mean_it_twice() -> None:
+    shared = "spec:\n  a: &a {x: 1}\n  b: *a\n  c: {<<: *a, y: 2}\n"
+    assert list(mistakes("m", MANIFEST.format("example.org/v1", "Anything") + shared)) == []
+
+
+@pytest.mark.parametrize("text", [*HEAVY.values(), *DEEP.values()], ids=[*HEAVY, *DEEP])
+def test_so_is_an_install_config(text: str) -> None:
+    began = time.process_time()
+    assert not check(text).accepted
+    assert time.process_time() - began < 2
 
 
 @pytest.mark.parametrize("text", DEEP.values(), ids=DEEP)
@@ -89,6 +115,10 @@ def test_the_weight_is_of_what_is_meant_and_a_little_too_much_is_too_much() -> N
     with pytest.raises(TooHeavy):
         load_weighed("9" * 101)
     assert load_weighed("9" * 100) == int("9" * 100)
+
+
+def indented(text: str) -> str:
+    return "".join(f"  {line}\n" for line in text.splitlines())
 
 
 def read_network(text: str) -> Any:

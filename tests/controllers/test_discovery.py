@@ -9,13 +9,17 @@ from typing import Any
 
 import pytest
 
+from rackless.controllers import discovery
 from rackless.controllers.discovery import DISCOVERED, MOST, HostDiscovery, macs_of
 from rackless.drivers.fake.provisioner import INVENTORY
 from rackless.drivers.fake.resources import MemoryResources
+from rackless.errors import LabError
+from rackless.events import Note
 from rackless.ports.api import ApiUnreachable
 from rackless.ports.provisioner import Stranger
 from rackless.ports.resources import Record
 from rackless.provisioning.baremetalhost import HARDWARE_DATA, KIND, Operational, State
+from rackless.provisioning.hardware import hardware
 from tests.provisioning.site import Site
 
 BOOT, OTHER = "02:00:00:00:77:01", "02:00:00:00:77:02"
@@ -96,6 +100,64 @@ async def test_what_makes_no_sense_is_dismissed(inventory: dict[str, Any]) -> No
     found = HostDiscovery(site.resources, site.provisioner, site.clock, site.bus)
     assert macs_of(site.provisioner.came[0]) == [] and await found.look() == []
     assert not site.provisioner.came
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {"cpu": {"flags": 5}},
+        {"hostname": "\ud800"},
+        {"disks": [{"name": "x" * 300}] * 10_000},
+        {"memory": {"total": []}},
+    ],
+)
+async def test_whatever_one_tells_of_itself_the_others_are_taken_in(odd: dict[str, Any]) -> None:
+    site = Site()
+    async with discovering(site):
+        site.provisioner.came += [stranger(OTHER, **odd), stranger()]
+        await site.clock.run(site.clock.sleep(60))
+        site.provisioner.came.append(stranger("02:00:00:00:77:03"))
+        await site.clock.run(site.clock.sleep(60))
+    names = [record["metadata"]["name"] for record in await site.resources.list(KIND)]
+    assert names == [f"discovered-02000000770{number}" for number in (1, 2, 3)] and not site.provisioner.came
+
+
+async def test_an_error_that_nobody_expected_is_one_strangers_trouble_and_is_told(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def explode(inventory: Any, mac: str = "") -> dict[str, Any]:
+        if mac == OTHER:
+            raise KeyError("nobody expected this")
+        return hardware(inventory, mac)
+
+    monkeypatch.setattr(discovery, "hardware", explode)
+    site, notes = Site(), list[Note]()
+    site.bus.subscribe(lambda event: notes.append(event) if isinstance(event, Note) else None)
+    async with discovering(site):
+        site.provisioner.came += [stranger(OTHER), stranger()]
+        await site.clock.run(site.clock.sleep(60))
+    assert [record["metadata"]["name"] for record in await site.resources.list(KIND)] == ["discovered-020000007701"]
+    (told,) = [note for note in notes if note.code == "stranger-refused"]
+    assert told.values["mac"] == OTHER and "nobody expected this" in str(told.values["why"])
+    assert not site.provisioner.came, "it is not asked about for ever"
+
+
+async def test_one_whose_record_is_refused_is_tried_again_and_holds_up_nobody() -> None:
+    class Picky(MemoryResources):
+        refuses = True
+
+        async def create(self, record: Record) -> Record:
+            if self.refuses and record["metadata"]["name"].endswith("7702"):
+                raise LabError("the API refuses it")
+            return await super().create(record)
+
+    resources = Picky()
+    site = Site(resources=resources)
+    site.provisioner.came += [stranger(OTHER), stranger()]
+    found = HostDiscovery(site.resources, site.provisioner, site.clock, site.bus)
+    assert await found.look() == ["discovered-020000007701"] and len(site.provisioner.came) == 1
+    resources.refuses = False
+    assert await found.look() == ["discovered-020000007702"] and not site.provisioner.came
 
 
 async def test_there_is_an_end_to_how_many_are_taken_in() -> None:

@@ -236,3 +236,129 @@ def test_what_loses_something_is_known_as_such() -> None:
     ]  # fmt: skip
     gone = actions("", "servers: {ctrl: {role: control-plane, count: 3}}")["server/worker-0"]
     assert gone.verb in DESTRUCTIVE and "its disks go with it" in gone.reason
+
+
+NAT, WITHOUT = "networks: {uplink: nat}", "networks: {uplink: none}"
+AN_UPLINK = Observed(networks=frozenset({"uplink"}))
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "seen", "expected"),
+    [
+        (NAT, NAT, Observed(), (Verb.CREATE, "is not there")),
+        (NAT, NAT, AN_UPLINK, (Verb.KEEP, "is there")),
+        (WITHOUT, WITHOUT, Observed(), None),
+        (WITHOUT, WITHOUT, AN_UPLINK, (Verb.CHANGE, "is no longer wanted, and taken away")),
+        (WITHOUT, NAT, Observed(), (Verb.CREATE, "is not there")),
+        (NAT, NAT, AN_UPLINK | Observed(differing={"network/uplink": "its rules were flushed"}),
+         (Verb.CHANGE, "its rules were flushed")),
+        (NAT, NAT + "\nservers: {a: {memory: 2GiB}}", AN_UPLINK, (Verb.KEEP, "is there")),
+        (NAT, "networks: {uplink: {mode: nat, reach: [192.0.2.0/24]}}", AN_UPLINK,
+         (Verb.CHANGE, "networks.uplink.reach changed from (none) to 192.0.2.0/24")),
+    ],
+)  # fmt: skip
+def test_an_uplink_is_made_kept_changed_or_taken_away(
+    before: str, after: str, seen: Observed, expected: tuple[Verb, str] | None
+) -> None:
+    found = plan_actions(parse(after, "b"), running(parse(before, "a")) | seen, ("lab",))
+    told = [(action.verb, action.reason) for action in found if action.subject == "network/uplink"]
+    assert told == ([expected] if expected else [])
+
+
+def test_two_looks_at_a_lab_add_up() -> None:
+    spec = LabSpec()
+    first = Observed(
+        servers={"a": "on"}, networks=frozenset({"bmc"}), stages=frozenset({"lab"}), differing={"x": "1"},
+        resting=frozenset({"a"}), grown=frozenset({"g"}),
+    )  # fmt: skip
+    second = Observed(
+        spec, True, {"b": "off"}, frozenset({"cluster"}), frozenset({"bmc"}), {"y": "2"}, frozenset({"b"}), "is old",
+        frozenset({"h"}),
+    )  # fmt: skip
+    whole = Observed(
+        spec, True, {"a": "on", "b": "off"}, frozenset({"bmc", "cluster"}), frozenset({"lab", "bmc"}), {"x": "1", "y": "2"},
+        frozenset({"a", "b"}), "is old", frozenset({"g", "h"}),
+    )  # fmt: skip
+    assert first | second == second | first == whole
+    assert (Observed(differing={"x": "before"}) | Observed(differing={"x": "now"})).differing == {"x": "now"}
+
+
+def test_what_was_found_wanting_is_made_right_with_its_reason() -> None:
+    names = ("network/baremetal", "network/bmc", "service/time", "server/ctrl-0", "stage/bmc")
+    seen = running(LabSpec()) | Observed(differing={name: f"{name} is broken" for name in names})
+    found = {action.subject: action for action in plan_actions(LabSpec(), seen, STAGES)}
+    assert {subject for subject, action in found.items() if action.verb is not Verb.KEEP} == set(names)
+    assert found["network/baremetal"] == Action("network/baremetal", Verb.CHANGE, "network/baremetal is broken")
+    assert found["network/bmc"] == Action("network/bmc", Verb.CHANGE, "network/bmc is broken (direct)")
+    assert found["service/time"] == Action("service/time", Verb.START, "service/time is broken")
+    assert found["server/ctrl-0"] == Action("server/ctrl-0", Verb.CHANGE, "server/ctrl-0 is broken")
+    assert found["stage/bmc"] == Action("stage/bmc", Verb.START, "4 BMCs: stage/bmc is broken")
+
+
+def test_a_daemon_that_cannot_stay_takes_along_what_it_keeps_running() -> None:
+    goals = ("lab", "bmc", "engine", "hosts", "cluster")
+    stages = Observed(stages=frozenset({*goals, "nodes"}))
+    seen = running(LabSpec()) | stages | Observed(outdated="it is of version 1")
+    found = {action.subject: action for action in plan_actions(LabSpec(), seen, goals)}
+    assert found["lab/lab"] == Action("lab/lab", Verb.RESTART, "it is of version 1")
+    assert found["service/libvirtd"] == Action("service/libvirtd", Verb.START, "is started with the daemon")
+    assert found["network/bmc"].verb is Verb.CHANGE
+    verbs = {goal: found[f"stage/{goal}"].verb for goal in ("bmc", "engine", "hosts", "cluster", "nodes")}
+    assert verbs == {
+        "bmc": Verb.START, "engine": Verb.START, "hosts": Verb.KEEP, "cluster": Verb.KEEP, "nodes": Verb.KEEP,
+    }  # fmt: skip
+    assert found["stage/nodes"].reason == "nodes join: is there"
+
+
+def test_servers_that_come_or_are_made_anew_have_to_go_through_every_goal() -> None:
+    goals = ("lab", "bmc", "hosts", "cluster")
+    reached = Observed(stages=frozenset({*goals, "nodes"}))
+
+    def later(after: str) -> dict[str, tuple[Verb, str]]:
+        found = plan_actions(parse(after, "b"), running(LabSpec(), "on") | reached, goals)
+        return {action.subject: (action.verb, action.reason) for action in found if action.subject.startswith("stage/")}
+
+    assert later("")["stage/hosts"] == (Verb.KEEP, "hosts: is there")
+    more = later("servers: {ctrl: {role: control-plane, count: 3}, worker: {count: 2}}")
+    assert more["stage/hosts"] == (Verb.START, "hosts: worker-1 not yet")
+    assert more["stage/nodes"] == (Verb.START, "nodes join: worker-1 not yet")
+    anew = later("servers: {ctrl: {role: control-plane, count: 3, tpm: true}, worker: {}}")
+    assert anew["stage/cluster"] == (Verb.START, "cluster: ctrl-0, ctrl-1, ctrl-2 not yet")
+    larger = later("servers: {ctrl: {role: control-plane, count: 3}, worker: {memory: 2GiB}}")
+    assert larger["stage/hosts"] == (Verb.KEEP, "hosts: is there"), "it is only started again"
+
+
+def test_without_control_planes_of_ours_no_node_is_waited_for() -> None:
+    for text, waits in (("", True), ("servers: {a: {}}", False)):
+        subjects = [action.subject for action in plan_actions(parse(text, "x"), Observed(), ("cluster",))]
+        assert ("stage/nodes" in subjects) is waits
+
+
+def test_servers_that_were_on_are_switched_on_again_while_they_are_described() -> None:
+    seen = running(LabSpec()) | Observed(resting=frozenset({"worker-0", "gone-0", "ctrl-1"}))
+    found = [action for action in plan_actions(LabSpec(), seen, STAGES) if action.subject.startswith("power/")]
+    assert found == [
+        Action(f"power/{name}", Verb.START, "was on when the lab was stopped") for name in ("ctrl-1", "worker-0")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "why"),
+    [
+        ("", "elastic: {max: 2}", "servers.worker.elastic changed from (default) to (given)"),
+        ("elastic: {max: 2}", "elastic: {max: 3}", "servers.worker.elastic.max changed from 2 to 3"),
+    ],
+)
+def test_places_for_servers_on_demand_change_the_network_that_names_them(before: str, after: str, why: str) -> None:
+    text = "servers: {ctrl: {role: control-plane, count: 3}, worker: {%s}}"
+    changed = actions(text % before, text % after)["network/cluster"]
+    assert changed == Action("network/cluster", Verb.CHANGE, f"{why}; running servers go on")
+
+
+def test_a_server_made_on_demand_is_kept_where_it_was_made_and_its_group_is_still_elastic() -> None:
+    text = "servers: {ctrl: {role: control-plane, count: 3}, worker: {elastic: {max: 3}}}"
+    spec = parse(text, "x")
+    names = [server.name for server in plan_lab(spec).elastic]
+    seen = running(spec) | Observed(servers={names[0]: "on"}, grown=frozenset({names[0]}))
+    found = {action.subject: action.verb for action in plan_actions(spec, seen, STAGES)}
+    assert found[f"server/{names[0]}"] is Verb.KEEP and f"server/{names[1]}" not in found

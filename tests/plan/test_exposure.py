@@ -53,6 +53,15 @@ def test_where_the_apis_and_the_ingress_are(plan: LabPlan) -> None:
     assert [(p.address, p.tcp) for p in places(plan, "apps")] == [(str(plan.ingress_vip), port) for port in (443, 80)]
 
 
+def test_a_place_says_what_it_is_and_by_which_name_its_certificate_is_good(plan: LabPlan) -> None:
+    told = [(p.what, p.name, p.host) for what in ("ssh", "api", "cluster", "apps") for p in places(plan, what)]
+    assert told == [
+        ("ssh", "ctrl-0", f"ctrl-0.{plan.domain}"), ("ssh", "node-0", f"node-0.{plan.domain}"), ("api", "api", ""),
+        ("cluster", "cluster", f"api.{plan.domain}"), ("apps", "https", f"*.apps.{plan.domain}"),
+        ("apps", "http", f"*.apps.{plan.domain}"),
+    ]  # fmt: skip
+
+
 def test_names_for_hosts_files_and_for_dnsmasq(plan: LabPlan) -> None:
     made = [one for what in ("bmc", "apps", "api") for one in forwards(places(plan, what), "192.0.2.1", None, ())]
     assert hosts_lines(made) == [f"192.0.2.1 {name}-bmc.{plan.domain}" for name in ("ctrl-0", "node-0")]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from ipaddress import IPv4Address, IPv4Network, ip_interface
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import pytest
 
 from rackless.plan.addressing import derive_bootstrap_mac, plan_lab
 from rackless.plan.changes import find_changes
-from rackless.plan.model import interface, local_mac, with_prefix
+from rackless.plan.model import PlannedBmc, interface, local_mac, with_prefix
 from rackless.ports.fabric import Bridge, HandedRoutes, Pool, Reservation, Route, Tag, Veth, Vlan
 from rackless.ports.hypervisor import Firmware
 from rackless.spec.change import Change
@@ -174,3 +175,82 @@ def test_a_changed_field_is_told_with_what_it_means(before: str, after: str, tol
     (found,) = find_changes(parse(before, "a"), parse(after, "b"))
     assert (str(found), found.change) == (told, change)
     assert find_changes(parse(before, "a"), parse(before, "a")) == []
+
+
+IPMI, VIRTUAL_MEDIA = BmcScheme.IPMI, BmcScheme.REDFISH_VIRTUALMEDIA
+
+
+@pytest.mark.parametrize(
+    ("scheme", "bmc", "origin", "redfish", "url"),
+    [
+        (VIRTUAL_MEDIA, None, "https://{}", "https://{}/redfish/v1/Systems/1", "redfish-virtualmedia://{}/redfish/v1/Systems/1"),
+        (IPMI, None, "https://{}", "https://{}/redfish/v1/Systems/1", "ipmi://{}"),
+        (VIRTUAL_MEDIA, PlannedBmc(8000, http=True, system="me"), "http://{}:8000", "http://{}:8000/redfish/v1/Systems/me",
+         "redfish-virtualmedia+http://{}:8000/redfish/v1/Systems/me"),
+        (VIRTUAL_MEDIA, PlannedBmc(80, http=True), "http://{}", "http://{}/redfish/v1/Systems/1",
+         "redfish-virtualmedia+http://{}/redfish/v1/Systems/1"),
+        (VIRTUAL_MEDIA, PlannedBmc(443, alone=False), "https://{}", "https://{}/redfish/v1/Systems/1",
+         "redfish-virtualmedia://{}/redfish/v1/Systems/1"),
+        (VIRTUAL_MEDIA, PlannedBmc(80), "https://{}:80", "https://{}:80/redfish/v1/Systems/1",
+         "redfish-virtualmedia://{}:80/redfish/v1/Systems/1"),
+        (IPMI, PlannedBmc(623), "https://{}", "https://{}/redfish/v1/Systems/1", "ipmi://{}"),
+        (IPMI, PlannedBmc(6230, alone=False), "ipmi://{}:6230", None, "ipmi://{}:6230"),
+        (IPMI, PlannedBmc(623, alone=False), "ipmi://{}", None, "ipmi://{}"),
+    ],
+)  # fmt: skip
+def test_a_bmc_is_written_for_metal3_for_a_client_of_redfish_and_for_a_person(
+    scheme: BmcScheme, bmc: PlannedBmc | None, origin: str, redfish: str | None, url: str
+) -> None:
+    server = replace(PLAIN.servers[0], bmc_scheme=scheme, bmc=bmc)
+    where = str(server.bmc_address)
+    assert (server.bmc_origin, server.bmc_url) == (origin.format(where), url.format(where))
+    assert server.redfish_url == (redfish.format(where) if redfish else None)
+
+
+def test_a_bmc_of_a_server_that_boots_by_ipmi_may_be_written_for_redfish() -> None:
+    server = replace(PLAIN.servers[0], bmc_scheme=IPMI)
+    where = str(server.bmc_address)
+    assert server.bmc_url_as("redfish+https") == f"redfish+https://{where}/redfish/v1/Systems/1"
+    assert replace(server, bmc_scheme=VIRTUAL_MEDIA).bmc_url_as("ipmi") == f"ipmi://{where}"
+
+
+def test_what_a_bmc_is_unless_a_site_says_otherwise() -> None:
+    bmc = PlannedBmc(8000)
+    assert (bmc.http, bmc.system, bmc.username, bmc.own_password, bmc.alone) == (False, "1", "admin", False, True)
+
+
+def test_elastic_servers_are_places_and_those_that_were_made_are_servers() -> None:
+    plan = plan_lab(parse("servers: {a: {}, b: {elastic: {max: 2}, count: 0}}", "x"))
+    fixed, elastic = [s.name for s in plan.servers], [s.name for s in plan.elastic]
+    assert (fixed, len(elastic)) == (["a-0"], 2)
+    assert [s.name for s in plan.places] == [*fixed, *elastic]
+    grown = plan.grown({elastic[1], "nobody"})
+    assert [s.name for s in grown.servers] == ["a-0", elastic[1]]
+    assert [s.name for s in grown.places] == [*fixed, *elastic]
+    assert grown.grown(()).servers == plan.servers
+    assert grown.server(elastic[1]) == plan.elastic[1] and grown.server("nobody") is None
+
+
+def test_control_planes_are_those_with_our_image() -> None:
+    text = "servers: {{c: {{role: control-plane{}}}, w: {{}}}}"
+    assert [s.name for s in plan_lab(parse(text.format(""), "x")).control_planes] == ["c-0"]
+    assert plan_lab(parse(text.format(", image: {url: /srv/own.raw}"), "x")).control_planes == ()
+
+
+def test_a_bmc_that_shares_its_address_answers_what_its_server_boots_by_and_nothing_else() -> None:
+    text = """
+servers:
+  a: {count: 1, bmc: SCHEME, members: [{name: x, bmc: {address: ADDRESS, port: 7000, password_file: /dev/null}}]}
+"""
+    for scheme, address, ports in (
+        ("redfish", "192.168.111.1", (7000, None)), ("redfish", "192.168.112.77", (7000, 623)),
+        ("ipmi", "192.168.111.1", (None, 7000)), ("ipmi", "192.168.112.77", (443, 7000)),
+    ):  # fmt: skip
+        (server,) = plan_lab(parse(text.replace("SCHEME", scheme).replace("ADDRESS", address), "x")).servers
+        assert (server.redfish_port, server.ipmi_port) == ports, (scheme, address)
+        assert server.bmc is not None and server.bmc.own_password
+    own = (
+        text.replace("SCHEME", "redfish").replace("ADDRESS", "192.168.112.77").replace(", password_file: /dev/null", "")
+    )
+    (server,) = plan_lab(parse(own, "x")).servers
+    assert server.bmc is not None and not server.bmc.own_password

@@ -95,13 +95,28 @@ def test_hardware_is_told_in_metal3s_words() -> None:
         {"cpu": "many", "memory": None, "interfaces": "eth0", "disks": [1, None, {"size": "big", "name": ["x"]}]},
         {"memory": {"physical_mb": -5, "total": float("inf")}, "cpu": {"flags": [1, {}], "count": "1e400"}},
         {"hostname": "x" * 10_000, "system_vendor": {"firmware": []}},
+        {"cpu": {"flags": 5}},
+        {"cpu": {"flags": "sse2"}, "hostname": "half a character: \ud800"},
+        {"cpu": {"flags": {"a": 1}, "model_name": ["x"]}, "interfaces": {"a": 1}, "disks": 7},
     ],
 )
 def test_an_inventory_of_nonsense_is_hardware_without_it(inventory: dict[str, Any]) -> None:
     found = hardware(inventory)
-    assert found["ramMebibytes"] == 0 and found["cpu"]["count"] == 0
+    assert found["ramMebibytes"] == 0 and found["cpu"]["count"] == 0 and found["cpu"]["flags"] == []
     assert len(found["hostname"]) <= 256
-    json.dumps(found)
+    json.dumps(found, ensure_ascii=False).encode()
+
+
+def test_an_inventory_is_kept_as_far_as_an_annotation_may_be_long() -> None:
+    long = "x" * 10_000
+    nics = [{"name": long, "mac_address": "02:00:00:00:00:01", "vendor": long, "ipv6_address": long}] * 10_000
+    disks = [dict.fromkeys(("name", "by_path", "vendor", "model", "serial", "hctl", "wwn"), long)] * 10_000
+    found = hardware(
+        {"cpu": {"flags": [f"{number}{long}" for number in range(10_000)]}, "interfaces": nics, "disks": disks}
+    )
+    assert (len(found["nics"]), len(found["storage"]), len(found["cpu"]["flags"])) == (64, 64, 512)
+    assert len(json.dumps(found)) < 256 << 10
+    assert len(hardware({"interfaces": nics[:64]})["nics"]) == 64
 
 
 def test_records_fit_metal3s_own_definition() -> None:

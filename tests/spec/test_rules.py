@@ -11,7 +11,9 @@ from pydantic import TypeAdapter, ValidationError
 
 from rackless.errors import SpecError
 from rackless.spec import units
+from rackless.spec.change import Change
 from rackless.spec.check import RESERVED_NAMES, find_problems, numbers
+from rackless.spec.explain import fields, plain
 from rackless.spec.images import checksum_type, guessed_format, is_path
 from rackless.spec.lab import LabSpec, Profile, Role, ServerGroup
 from rackless.spec.load import load, parse
@@ -398,3 +400,59 @@ def test_servers_on_demand_need_places_and_names_too() -> None:
     assert told("servers: {a: {elastic: {max: 12}}, a-1: {count: 2}}") == [], "a-1-0 is not a-10"
     taken = told("servers: {a: {elastic: {max: 3}}}\nnetworks: {cluster: {api_vip: 192.168.111.22}}")
     assert taken == [("networks.cluster.api_vip", "192.168.111.22 is the address of the server a-2")]
+
+
+def test_strangers_are_discovered_where_the_labs_own_ironic_lets_them_boot() -> None:
+    network = "networks: {{provisioning: {{mode: {}, discover: {}}}}}"
+    assert told(network.format("managed", "url")) == []
+    path = "networks.provisioning.discover"
+    assert told(network.format("unmanaged", "url")) == [
+        (path, "nobody could boot from a network whose mode is unmanaged")
+    ]
+    assert told(network.format("unmanaged", "off")) == []
+    foreign = "\nprovisioner: {url: 'https://192.0.2.1:6385'}"
+    assert (path, "servers are discovered by the lab's own Ironic, and provisioner names another") in told(
+        network.format("managed", "url") + foreign
+    )
+
+
+def test_an_install_has_a_control_plane_virtual_media_and_an_ironic_of_its_own() -> None:
+    install = "cluster: {{method: {}}}\nservers: {{a: {{role: {}, bmc: {}}}}}{}"
+    media, foreign = "redfish-virtualmedia", "\nprovisioner: {url: 'https://192.0.2.1:6385'}"
+    assert told(install.format("ipi", "control-plane", media, "")) == []
+    assert told(install.format("ipi", "worker", media, "")) == [("servers", "an install needs a control plane")]
+    assert told(install.format("ipi", "control-plane", media, foreign)) == [
+        ("provisioner", "an install brings its own Ironic")
+    ]
+    assert told(install.format("ipi", "control-plane", "redfish", "")) == [
+        ("servers.a.bmc", "the bootstrap of an install provisions by virtual media only, and not by redfish")
+    ]
+    assert told(install.format("direct", "worker", "redfish", "")) == []
+
+
+def test_what_an_install_needs_is_not_said_where_the_method_cannot_be_read() -> None:
+    assert [path for path, _ in told("cluster: {method: sideways}\nservers: {a: {bmc: redfish}}")] == ["cluster.method"]
+
+
+def test_what_rests_on_how_many_there_are_is_not_said_where_that_cannot_be_read() -> None:
+    two = "servers: {{a: {{role: control-plane, count: {}}}}}"
+    assert [path for path, _ in told(two.format(2))] == ["servers"]
+    assert [path for path, _ in told(two.format("many"))] == ["servers.a.count"]
+    span = "networks: {cluster: {cidr: nonsense, bootstrap: {range: 10.0.0.1-10.0.0.2}}}"
+    assert [path for path, _ in told(span)] == ["networks.cluster.cidr"]
+
+
+def test_memory_is_not_given_twice_unless_that_is_said() -> None:
+    assert not LabSpec().memory_overcommit and parse("memory_overcommit: true", "x").memory_overcommit
+
+
+def test_fields_are_told_with_their_defaults_and_models_with_those_of_their_fields() -> None:
+    known = {field.path: field for field in fields()}
+    assert known["servers.NAME.memory"].default == "1GiB" and known["servers.NAME.disk"].default == "8GiB"
+    assert known["memory_overcommit"].default == "false" and known["disk.cache"].default == "unsafe"
+    assert known["servers.NAME.vcpus"].default == "1" and known["name"].default == "lab"
+    assert known["networks.cluster.api_vip"].default == "" == known["networks"].default == known["disk"].default
+    assert known["networks.cluster.routes[].to"].default == ""
+    assert known["name"].change is Change.REFUSED and known["disk.cache"].change is Change.RESTART
+    assert all(field.meaning for field in known.values())
+    assert plain("servers.NAME.members[].bmc.port") == "servers.members.bmc.port"

@@ -50,6 +50,11 @@ def test_what_cannot_be_reached_is_told_with_its_place(text: str, where: str, sa
     assert said in caught.value.problems[0].message
 
 
+def test_what_was_read_once_may_be_given_as_it_is() -> None:
+    found = uplink("{reach: ['10.1.0.0/16:443', 'host:5000']}")
+    assert UplinkSpec(mode=Uplink.NAT, reach=found.reach) == found
+
+
 def test_a_lab_written_down_is_read_again_also_one_from_before_there_was_reach() -> None:
     spec = parse("networks: {uplink: {reach: ['host:5000']}}", "lab.yaml")
     assert LabSpec.model_validate_json(spec.model_dump_json()) == spec

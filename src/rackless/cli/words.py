@@ -32,6 +32,8 @@ NOTES = {
     "folder-left": "{folder} is left: look at it, and remove it by hand if nothing in it is wanted",
     "hardware-not-taken-over": "{host}: what is known of its hardware is not taken over: {why}",
     "host-discovered": "a server that nobody has described booted here: {host} is an unmanaged host now",
+    "watch-failed": "{what}: something that nobody expected ({why}); it is tried again",
+    "stranger-refused": "a server that nobody has described booted here, {mac}, and what it tells of itself cannot be read ({why})",
     "host-failed": "{host}: {kind}: {why}",
     "host-let-go": "{host} is let go as it is: {why}",
     "ipmi-failed": "IPMI at {server}: {request}: {why}",

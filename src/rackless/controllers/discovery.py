@@ -56,7 +56,12 @@ class HostDiscovery:
         for stranger in came:
             macs = macs_of(stranger)
             if macs and not known & set(macs) and waiting + len(made) < MOST:
-                made.append(await self._take_in(stranger, macs))
+                try:
+                    made.append(await self._take_in(stranger, macs))
+                except (RacklessError, Conflict):
+                    continue  # it is tried again at the next look; the others need not wait for it
+                except Exception as error:  # what nobody expected of a server is that server's trouble
+                    self.bus.tell("stranger-refused", mac=macs[0], why=f"{type(error).__name__}: {error}")
                 known |= set(macs)
             await self.discovery.dismiss(stranger)
         return made

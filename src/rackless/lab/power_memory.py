@@ -65,7 +65,10 @@ class PowerMemory:
         async for event in self.hypervisor.events():
             if event.change is ServerChange.POWERED_ON:
                 self._on.add(event.name)
-                self._write()
+                try:
+                    self._write()
+                except OSError:
+                    self._look_later()
             elif event.change in (ServerChange.POWERED_OFF, ServerChange.UNDEFINED):
                 self._look_later()
 
@@ -76,9 +79,16 @@ class PowerMemory:
 
     async def _look(self) -> None:
         await self.clock.sleep(SETTLED)
-        with suppress(Unreachable):
-            self._on = {state.name for state in await self.hypervisor.servers() if state.power is Power.ON}
-            self._write()
+        while True:
+            try:
+                self._on = {state.name for state in await self.hypervisor.servers() if state.power is Power.ON}
+                self._write()
+            except Unreachable:
+                return  # whoever follows notices, and looks again
+            except OSError:  # no room: there will be some
+                await self.clock.sleep(AGAIN)
+            else:
+                return
 
     def _write(self) -> None:
         write(self.memory, "\n".join(sorted(self._on)))

@@ -34,6 +34,7 @@ from rackless.run.paths import LabPaths
 from rackless.run.supervise import KeptProcesses
 from rackless.run.supplies import Supplies, load_supplies
 from rackless.run.waiting import until
+from rackless.run.watching import go_on
 from rackless.spec.discover import Discover
 from rackless.spec.images import ImageSpec
 from rackless.spec.lab import Role
@@ -176,7 +177,8 @@ class LabHosts:
             self._controller = asyncio.create_task(runtime.run(), name="hosts")
             if self._plan.discover is not Discover.OFF and self.network_boot is not None:
                 discovery = HostDiscovery(self._controlled, self._provisioner, self._clock, self._bus)
-                self._discovering = asyncio.create_task(discovery.run(), name="discovery")
+                watch = go_on(discovery.run, "looking for servers that nobody has described", self._bus, self._clock)
+                self._discovering = asyncio.create_task(watch, name="discovery")
 
     async def stop_provisioning(self) -> None:
         running = [task for task in (self._controller, self._discovering) if task is not None]

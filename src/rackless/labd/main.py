@@ -22,6 +22,7 @@ from rackless.protocol.server import ControlServer
 from rackless.run.connections import allow_many_files
 from rackless.run.files import write
 from rackless.run.paths import LabPaths, Roots
+from rackless.run.watching import go_on
 from rackless.spec.lab import LabSpec
 
 
@@ -55,7 +56,11 @@ async def serve(paths: LabPaths, drivers: Drivers) -> None:
     )
     await control.start()
     folders = FolderWatch(paths, control.listen, lab.clock, bus, drivers.computer.kernel_log())
-    watches = (_restore(lab, bus), lab.disk_watch.watch(), folders.watch())
+    watches = (
+        _restore(lab, bus),
+        go_on(lab.disk_watch.watch, "looking for room on the disk", bus, lab.clock),
+        go_on(folders.watch, "looking after the lab's folders", bus, lab.clock),
+    )
     besides = [asyncio.create_task(watch) for watch in watches]
     await stopping.wait()
     for task in besides:

@@ -66,6 +66,7 @@ from rackless.run.stage import Stage
 from rackless.run.supervise import Keeper, KeptProcesses
 from rackless.run.supplies import load_supplies
 from rackless.run.waiting import until
+from rackless.run.watching import go_on
 from rackless.spec.images import ImageFormat, is_path
 from rackless.spec.lab import LabSpec
 from rackless.trust.bmc_passwords import secret_of
@@ -181,10 +182,14 @@ class RunningLab:
             self.paths.resting.unlink()
         self.power_memory.wake()
         if not self._watching:
+            watches = {
+                "remembering which servers are on": self.power_memory.watch,
+                "looking after DHCP and DNS": self.network_watch.watch,
+                "looking for what can be mended": self.remedies.watch,
+            }
             self._watching = [
-                asyncio.create_task(self.power_memory.watch(), name="power memory"),
-                asyncio.create_task(self.network_watch.watch(), name="networks"),
-                asyncio.create_task(self.remedies.watch(), name="remedies"),
+                asyncio.create_task(go_on(watch, what, self.bus, self.clock), name=what)
+                for what, watch in watches.items()
             ]
 
     def _room(self) -> int:

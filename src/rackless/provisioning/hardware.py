@@ -11,6 +11,9 @@ from typing import Any
 
 _MIB = 1024 * 1024
 _MOST = 2**63 - 1
+_MOST_PARTS = 64
+"""NICs and disks. All of it is kept in an annotation, too, and those have 256 KiB together."""
+_MOST_FLAGS = 512
 _MAC = re.compile(r"[0-9a-f]{2}(:[0-9a-f]{2}){5}", re.ASCII)
 
 
@@ -26,7 +29,7 @@ def hardware(inventory: Mapping[str, Any], boot_mac: str = "") -> dict[str, Any]
             "count": _number(cpu, "count"),
             "model": _text(cpu, "model_name"),
             "clockMegahertz": _number(cpu, "frequency"),
-            "flags": sorted(str(flag) for flag in cpu.get("flags") or () if isinstance(flag, str)),
+            "flags": _flags(cpu),
         },
         "ramMebibytes": _number(memory, "physical_mb") or _number(memory, "total") // _MIB,
         "nics": [_nic(nic, boot_mac) for nic in _parts(inventory, "interfaces")],
@@ -82,12 +85,26 @@ def _part(value: Mapping[str, Any], name: str) -> Mapping[str, Any]:
 
 def _parts(value: Mapping[str, Any], name: str) -> Iterator[Mapping[str, Any]]:
     found = value.get(name)
-    return (part for part in found if isinstance(part, Mapping)) if isinstance(found, list) else iter(())
+    return (part for part in found[:_MOST_PARTS] if isinstance(part, Mapping)) if isinstance(found, list) else iter(())
+
+
+def _flags(cpu: Mapping[str, Any]) -> list[str]:
+    found = cpu.get("flags")
+    return (
+        sorted(_clean(flag, 32) for flag in found[:_MOST_FLAGS] if isinstance(flag, str))
+        if isinstance(found, list)
+        else []
+    )
 
 
 def _text(value: Mapping[str, Any], name: str) -> str:
     found = value.get(name)
-    return str(found).strip()[:256] if isinstance(found, str | int | float) else ""
+    return _clean(str(found), 256) if isinstance(found, str | int | float) else ""
+
+
+def _clean(text: str, most: int) -> str:
+    """JSON may hold halves of characters, which no API takes."""
+    return text.strip()[:most].encode(errors="replace").decode()
 
 
 def _number(value: Mapping[str, Any], name: str) -> int:

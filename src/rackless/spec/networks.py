@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from enum import StrEnum
 from ipaddress import IPv4Network
+from typing import Any
+
+from pydantic import field_validator
 
 from rackless.spec.change import Change, setting
 from rackless.spec.discover import Discover
@@ -114,6 +117,12 @@ class ProvisioningNetwork(Value):
         Change.RECREATE,
         default=Discover.OFF,
     )
+
+    @field_validator("discover", mode="before")
+    @classmethod
+    def _read_off(cls, given: Any) -> Any:
+        """YAML reads a bare `off` as false."""
+        return Discover.OFF if given is False else given
 
 
 class BmcNetwork(Value):

@@ -10,8 +10,10 @@ import pytest
 
 from rackless.drivers.libvirt import domain_xml, network_xml
 from rackless.errors import HypervisorError
+from rackless.lab.servers import hardware
 from rackless.plan.addressing import plan_lab
 from rackless.ports.hypervisor import BootDevice, Disk, Firmware, Nic, Server
+from rackless.run.paths import LabPaths, Roots
 from rackless.spec.lab import LabSpec
 from rackless.spec.load import parse
 
@@ -48,6 +50,15 @@ def test_an_emulated_uefi_server() -> None:
 
 def test_an_accelerated_bios_server() -> None:
     golden("server-kvm-bios.xml", domain_xml.render(server(Firmware.BIOS), KVM))
+
+
+@pytest.mark.parametrize(("text", "cache"), [("", "unsafe"), ("disk: {cache: safe}", "writeback")])
+def test_what_a_guests_sync_is_worth_is_as_the_lab_says(text: str, cache: str) -> None:
+    """`writeback` hands syncs through to the host's disk, `unsafe` drops them."""
+    plan = plan_lab(parse(f"servers: {{a: {{disk: 8GiB, extra_disks: [1GiB]}}}}\n{text}", "x"))
+    paths = LabPaths(Roots(Path("/state"), Path("/run"), Path("/cache")), plan.name)
+    domain = ET.fromstring(domain_xml.render(hardware(plan.servers[0], plan, paths), TCG))
+    assert [driver.get("cache") for driver in domain.iterfind("devices/disk[@device='disk']/driver")] == [cache] * 2
 
 
 def test_the_cluster_network_of_the_default_lab() -> None:

@@ -167,7 +167,7 @@ def test_without_an_image_the_deploy_ramdisk_brings_the_system() -> None:
         (lambda text: text.replace("kind: BareMetalHost", "kind: ''"), "kind is missing"),
         (lambda text: text + "\n\t- broken", "not readable as YAML"),
         (lambda text: "- a list", "no object"),
-        (lambda text: "a: &a [*a]\n", "nested too deeply"),
+        (lambda text: "a: &a [*a]\n", "contains itself"),
         (lambda text: "x: " + "[" * 5000 + "]" * 5000, "nested too deeply"),
     ],
 )

@@ -17,6 +17,7 @@ from rackless.api.schema.structural import Node as SchemaNode
 from rackless.api.schema.structural import WalkReport, compile_schema
 from rackless.installer.assets.asset import Mistake
 from rackless.installer.assets.manifests.definitions import DEFINITIONS
+from rackless.yaml_weight import TooHeavy, weigh
 
 _DEEP = 100
 
@@ -35,6 +36,8 @@ def mistakes(path: str, text: str) -> Iterator[Mistake]:
         mark = error.problem_mark or error.context_mark
         said = " ".join(part for part in (error.problem, error.context) if part)
         yield Mistake(path, mark.line + 1 if mark else 1, f"not readable as YAML: {said}")
+    except TooHeavy as error:
+        yield Mistake(path, 1, f"it stands for too much: {error}", "write it without aliases and merge keys")
     except (yaml.YAMLError, ValueError) as error:
         yield Mistake(path, 1, f"not readable as YAML: {str(error).splitlines()[0]}")
     except (_TooDeep, RecursionError):
@@ -61,7 +64,7 @@ def _object(path: str, root: yaml.Node) -> Iterator[Mistake]:
     if not isinstance(root, yaml.MappingNode):
         yield Mistake(path, root.start_mark.line + 1, "this is no object", "write apiVersion, kind and metadata.name")
         return
-    _measure(root)
+    weigh(root)  # before values are made of it: merge keys are written out then
     for wanted in ("apiVersion", "kind", "metadata.name"):
         found = _find(root, wanted.split("."))
         if not isinstance(found, yaml.ScalarNode) or not found.value:
@@ -97,19 +100,6 @@ def _measure_text(text: str) -> None:
             depth -= 1
         if depth > _DEEP:
             raise _TooDeep
-
-
-def _measure(node: yaml.Node, around: tuple[int, ...] = (), seen: set[int] | None = None) -> None:
-    """An alias that holds itself has no end, either. What is shared is looked at once."""
-    seen = set() if seen is None else seen
-    if id(node) in around:
-        raise _TooDeep
-    if id(node) in seen or isinstance(node, yaml.ScalarNode):
-        return
-    seen.add(id(node))
-    children = [child for _, child in node.value] if isinstance(node, yaml.MappingNode) else node.value
-    for child in children:
-        _measure(child, (*around, id(node)), seen)
 
 
 def _find(root: yaml.Node, steps: list[str]) -> yaml.Node | None:
