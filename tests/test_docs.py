@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 import pytest
 
+from rackless.api.definitions.hosts import HOST, HOSTS
 from rackless.cli.main import COMMANDS, cli
 from rackless.cli.reference import reference as commands_reference
 from rackless.diagnosis.reference import reference as rules_reference
@@ -85,3 +86,14 @@ def test_every_dependency_has_its_reason_written_down() -> None:
     page = (ROOT / "docs/explanation/dependencies.md").read_text().lower()
     names = [re.split(r"[><=\[; ]", wanted)[0] for wanted in project["dependencies"]]
     assert [name for name in names if name.lower() not in page] == []
+
+
+def test_the_page_of_hosts_has_every_field_of_the_definition() -> None:
+    page = (ROOT / "docs/reference/hosts.md").read_text()
+    schema = HOST["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]
+    spec, status = schema["spec"]["properties"], schema["status"]["properties"]
+    wanted = {f"`{name}" for name in {**spec, **status}}
+    wanted |= {f"`bmc.{name}`" for name in spec["bmc"]["properties"]}
+    wanted |= {f"`image.{name}`" for name in spec["image"]["properties"]}
+    wanted |= {f"| {each['spec']['names']['kind']} |" for each in HOSTS if each is not HOST}
+    assert {name for name in wanted if name not in page} == set()

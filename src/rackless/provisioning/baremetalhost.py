@@ -36,6 +36,15 @@ BY_HAND = "rackless.test/by-hand"
 """A person has said what this host runs: `up` leaves that alone."""
 
 
+PROFILES: Mapping[str, Mapping[str, Any]] = {
+    "libvirt": {"deviceName": "/dev/vda"},
+    "openstack": {"deviceName": "/dev/vdb"},
+    "dell": {"hctl": "0:0:0:0"},
+    "dell-raid": {"hctl": "0:2:0:0"},
+}
+"""The root disk by `hardwareProfile`, where no hints say it; with others the engine chooses."""
+
+
 class State(StrEnum):
     """Where a host is on its way; Metal3's words."""
 
@@ -260,7 +269,7 @@ def _read_spec(spec: Record) -> Spec:
         verify_certificate=not bmc.get("disableCertificateVerification", False),
         boot_mac=(spec.get("bootMACAddress") or "").lower(),
         boot_mode=spec.get("bootMode") or "UEFI",
-        root_device=dict(spec.get("rootDeviceHints") or {}),
+        root_device=dict(spec.get("rootDeviceHints") or PROFILES.get(spec.get("hardwareProfile") or "") or {}),
         image=_read_system(spec),
         user_data_name=(spec.get("userData") or {}).get("name") or "",
         meta_data_name=(spec.get("metaData") or {}).get("name") or "",
