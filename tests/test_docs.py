@@ -12,6 +12,8 @@ from rackless.cli.main import COMMANDS, cli
 from rackless.cli.reference import reference as commands_reference
 from rackless.diagnosis.reference import reference as rules_reference
 from rackless.errors import FINDINGS, RacklessError
+from rackless.provisioning.baremetalhost import State
+from rackless.provisioning.drawing import redraw
 from rackless.spec.explain import fields, reference
 from rackless.spec.load import parse
 
@@ -32,6 +34,13 @@ def test_the_reference_of_commands_is_current_and_has_every_option() -> None:
 
 def test_the_reference_of_why_is_current() -> None:
     assert (ROOT / "docs/reference/why.md").read_text() == rules_reference(), "run scripts/docs"
+
+
+def test_the_states_of_a_host_are_drawn_as_the_table_has_them() -> None:
+    page = (ROOT / "docs/reference/hosts.md").read_text()
+    assert redraw(page) == page, "run scripts/docs"
+    for state in State:
+        assert state.value in page
 
 
 def _family(kind: type[RacklessError]) -> list[type[RacklessError]]:

@@ -51,7 +51,7 @@ from rackless.provisioning.data_image import KIND as DATA_IMAGE
 from rackless.provisioning.data_image import holds_up
 from rackless.provisioning.firmware import SETTINGS, to_give
 from rackless.provisioning.progress import Progress
-from rackless.provisioning.settle import BackOff, settle
+from rackless.provisioning.settle import BackOff, camel, settle, stamped
 from rackless.provisioning.states import (
     DEADLINES,
     OTHERWISE,
@@ -207,7 +207,7 @@ class HostController:
             await self._resources.delete(HARDWARE_DATA, host.name, namespace=self.cache.resources.namespace)
             told = Happened("Deleted", "it was detached: what runs there runs on")
             return Result(change={"metadata": {"finalizers": kept}}, events=(told,))
-        status = replace(host.status, operational=Operational.OK, last_updated=self.now())
+        status = stamped(replace(host.status, operational=Operational.OK), self.now())
         told = Happened("Attached", "the provisioner learns of it again")
         return Result(0.0, status=status_record(status, host.spec.credentials_name), events=(told,))
 
@@ -379,9 +379,9 @@ def _rests(host: Host) -> bool:
 
 def _events(before: Status, after: Status, outcome: Stay | Move | Failed) -> tuple[Happened, ...]:
     if isinstance(outcome, Failed):
-        return (Happened(_camel(outcome.kind.value), outcome.message, "Warning"),)
+        return (Happened(camel(outcome.kind.value), outcome.message, "Warning"),)
     if after.state is not before.state:
-        return (Happened(_camel(after.state.value), f"from {before.state.value or 'new'} to {after.state.value}"),)
+        return (Happened(camel(after.state.value), f"from {before.state.value or 'new'} to {after.state.value}"),)
     return ()
 
 
@@ -393,10 +393,6 @@ def _unused(host: Host, outcome: Stay | Move | Failed, access: tuple[HostAccess,
         return ()
     why = f"secret {host.spec.agent_network_name} has nmstate, which the deploy ramdisk does not read: it asks DHCP"
     return (Happened("NetworkDataNotUsed", why, "Warning"),)
-
-
-def _camel(words: str) -> str:
-    return "".join(word.capitalize() for word in words.split())
 
 
 def _of_its_name(before: Record | None, after: Record | None) -> Iterable[Key]:

@@ -108,6 +108,16 @@ class Span:
 
 
 @dataclass(frozen=True, slots=True)
+class Condition:
+    """One of Metal3's words for how a host stands, for `kubectl wait` and for programs."""
+
+    type: str
+    true: bool
+    reason: str
+    since: str
+
+
+@dataclass(frozen=True, slots=True)
 class Status:
     state: State = State.NONE
     operational: Operational = Operational.NONE
@@ -125,6 +135,7 @@ class Status:
     good_credentials: str = ""
     """The version of the credentials with which the BMC was last reached."""
     last_updated: str = ""
+    conditions: tuple[Condition, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -302,6 +313,15 @@ def _read_status(status: Record) -> Status:
         },
         good_credentials=(status.get("goodCredentials") or {}).get("credentialsVersion") or "",
         last_updated=status.get("lastUpdated") or "",
+        conditions=tuple(
+            Condition(
+                each.get("type") or "",
+                each.get("status") == "True",
+                each.get("reason") or "",
+                each.get("lastTransitionTime") or "",
+            )
+            for each in status.get("conditions") or ()
+        ),
     )
 
 
@@ -319,6 +339,7 @@ def status_record(status: Status, credentials_name: str = "") -> Record:
         },
     }  # fmt: skip
     optional: Record = {
+        "conditions": [_condition_record(each, status) for each in status.conditions] or None,
         "errorType": status.error_type.value if status.error_type else None,
         "hardware": dict(status.hardware) if status.hardware is not None else None,
         "lastUpdated": status.last_updated or None,
@@ -337,6 +358,16 @@ def status_record(status: Status, credentials_name: str = "") -> Record:
     if status.boot_mode:
         record["provisioning"]["bootMode"] = status.boot_mode
     return record
+
+
+def _condition_record(condition: Condition, status: Status) -> Record:
+    return {
+        "type": condition.type,
+        "status": "True" if condition.true else "False",
+        "reason": condition.reason,
+        "message": "" if condition.true else status.error_message[:1024],
+        "lastTransitionTime": condition.since,
+    }
 
 
 def _read_system(part: Record) -> Image | None:
