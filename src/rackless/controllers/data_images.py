@@ -6,7 +6,7 @@ The host controller leaves a host off until its image is in its drive, or could 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +38,8 @@ class DataImageController:
     """Images that are tried once more, after they could not be had."""
 
     def __post_init__(self) -> None:
-        self.wakes = (own(self.cache, _asks_other), Wake(self.hosts, _of_host))
+        # an API without this kind has hosts all the same
+        self.wakes = (replace(own(self.cache, _asks_other), needed=False), Wake(self.hosts, _of_host))
         self._reader = CachedReader(self.cache.resources, self.secrets)
 
     async def reconcile(self, key: Key, record: Record | None) -> Result:

@@ -7,7 +7,7 @@ It goes when its object goes. A BMC that cannot be asked any more, because its h
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -38,10 +38,11 @@ class SubscriptionController:
     wakes: Sequence[Wake] = field(init=False)
 
     def __post_init__(self) -> None:
+        # an API without this kind has hosts all the same
         self.cache.index(BY_HOST, _host_named)
         self.cache.index(BY_SECRET, _secret_named)
         self.wakes = (
-            own(self.cache, _is_to_go),
+            replace(own(self.cache, _is_to_go), needed=False),
             Wake(self.hosts, self._of_host),
             Wake(self.secrets, self._of_secret),
         )

@@ -8,7 +8,7 @@ they are looked at when a host comes out of that, and not in between.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +50,8 @@ class FirmwareController:
     """UIDs of hosts whose BMC shows no settings."""
 
     def __post_init__(self) -> None:
-        self.wakes = (own(self.cache, _asks_other), Wake(self.hosts, _came_out))
+        # an API without this kind has hosts all the same
+        self.wakes = (replace(own(self.cache, _asks_other), needed=False), Wake(self.hosts, _came_out))
         self._reader = CachedReader(self.cache.resources, self.secrets)
 
     async def reconcile(self, key: Key, record: Record | None) -> Result:

@@ -125,6 +125,24 @@ async def test_nobody_asks_for_the_settings_of_a_host_that_wants_none(
     assert api.asked == ["PUT provision provide"]
 
 
+@pytest.mark.parametrize(
+    ("state", "driver", "interface", "told"),
+    [
+        ("manageable", "redfish", "no-bios", True),
+        ("available", "redfish", "no-bios", True),
+        ("active", "redfish", "no-bios", False),
+        ("available", "redfish", "redfish", False),
+        ("available", "ipmi", "no-bios", False),
+    ],
+)
+async def test_a_node_of_an_earlier_version_is_told_how_to_reach_its_firmware(
+    api: IronicStandIn, ironic: IronicProvisioner, state: str, driver: str, interface: str, told: bool
+) -> None:
+    api.put(provision_state=state, driver=driver, bios_interface=interface, **KNOWN)
+    assert isinstance(await ironic.register(HOST), Done)
+    assert api.asked == (["PATCH bios_interface vendor_interface"] if told else [])
+
+
 async def test_an_image_is_put_in_and_taken_out(api: IronicStandIn, ironic: IronicProvisioner) -> None:
     api.put(provision_state="active", **KNOWN)
     assert isinstance(await ironic.media(HOST, ISO), Again)

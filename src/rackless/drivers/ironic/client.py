@@ -28,7 +28,7 @@ Json = dict[str, Any]
 _NODE_FIELDS = (
     "uuid", "name", "driver", "driver_info", "boot_interface", "deploy_interface", "extra", "automated_clean", "network_data",
     "provision_state", "target_provision_state", "power_state", "target_power_state", "deploy_step", "clean_step",
-    "instance_uuid", "instance_info", "last_error", "maintenance", "maintenance_reason", "fault", "reservation",
+    "instance_uuid", "instance_info", "last_error", "maintenance", "maintenance_reason", "fault", "reservation", "bios_interface",
 )  # fmt: skip
 """What we read of a node. For a whole one Ironic also looks up its conductor, traits, allocation and links, each time."""
 

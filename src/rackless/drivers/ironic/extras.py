@@ -22,6 +22,12 @@ _MEDIA = "media"
 """In `extra`: the image that we put into the drive."""
 
 
+def outdated(node: Json) -> bool:
+    """Whether an earlier version made this node, which showed nobody its settings, and it can be told otherwise now."""
+    changeable = node["provision_state"] in ("enroll", "manageable", "available")
+    return changeable and node["driver"] == "redfish" and node.get("bios_interface") == "no-bios"
+
+
 def settings_of(found: list[Json]) -> dict[str, dict[str, Any]]:
     """By name: the value as text, and what the BMC's registry says of it."""
     return {

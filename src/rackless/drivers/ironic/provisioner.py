@@ -17,7 +17,15 @@ from typing import Any, Concatenate, ParamSpec, Self
 
 from rackless.drivers.ironic.bmc_address import BadAddress, Driver, find_driver, require_bootable
 from rackless.drivers.ironic.client import Busy, IronicClient, IronicRefused, IronicUnreachable, Json
-from rackless.drivers.ironic.extras import about_media, configure, have_media, settings_of, subscribe, unsubscribe
+from rackless.drivers.ironic.extras import (
+    about_media,
+    configure,
+    have_media,
+    outdated,
+    settings_of,
+    subscribe,
+    unsubscribe,
+)
 from rackless.drivers.ironic.instance import config_drive, deploy_interface, deploy_steps, holds, instance_info
 from rackless.drivers.ironic.node import (
     LATER,
@@ -124,6 +132,8 @@ class IronicProvisioner:
         if node is None:
             return await self._enroll(host)
         changed = await self._update(host, node)
+        if self._guest is None and outdated(node):
+            await self._ironic.patch_node(node["uuid"], {"bios_interface": "redfish", "vendor_interface": "redfish"})
         if node["maintenance"]:
             return await self._maintained(node)
         match node["provision_state"]:
