@@ -7,10 +7,13 @@ from pathlib import Path
 import click
 import pytest
 
+from rackless.api.definitions.hosts import HOST, HOSTS
 from rackless.cli.main import COMMANDS, cli
 from rackless.cli.reference import reference as commands_reference
 from rackless.diagnosis.reference import reference as rules_reference
 from rackless.errors import FINDINGS, RacklessError
+from rackless.provisioning.baremetalhost import State
+from rackless.provisioning.drawing import redraw
 from rackless.spec.explain import fields, reference
 from rackless.spec.load import parse
 
@@ -31,6 +34,13 @@ def test_the_reference_of_commands_is_current_and_has_every_option() -> None:
 
 def test_the_reference_of_why_is_current() -> None:
     assert (ROOT / "docs/reference/why.md").read_text() == rules_reference(), "run scripts/docs"
+
+
+def test_the_states_of_a_host_are_drawn_as_the_table_has_them() -> None:
+    page = (ROOT / "docs/reference/hosts.md").read_text()
+    assert redraw(page) == page, "run scripts/docs"
+    for state in State:
+        assert state.value in page
 
 
 def _family(kind: type[RacklessError]) -> list[type[RacklessError]]:
@@ -85,3 +95,14 @@ def test_every_dependency_has_its_reason_written_down() -> None:
     page = (ROOT / "docs/explanation/dependencies.md").read_text().lower()
     names = [re.split(r"[><=\[; ]", wanted)[0] for wanted in project["dependencies"]]
     assert [name for name in names if name.lower() not in page] == []
+
+
+def test_the_page_of_hosts_has_every_field_of_the_definition() -> None:
+    page = (ROOT / "docs/reference/hosts.md").read_text()
+    schema = HOST["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]
+    spec, status = schema["spec"]["properties"], schema["status"]["properties"]
+    wanted = {f"`{name}" for name in {**spec, **status}}
+    wanted |= {f"`bmc.{name}`" for name in spec["bmc"]["properties"]}
+    wanted |= {f"`image.{name}`" for name in spec["image"]["properties"]}
+    wanted |= {f"| {each['spec']['names']['kind']} |" for each in HOSTS if each is not HOST}
+    assert {name for name in wanted if name not in page} == set()

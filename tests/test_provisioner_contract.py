@@ -17,6 +17,7 @@ from rackless.ports.provisioner import (
     ConfigDrive,
     Done,
     ErrorKind,
+    EventReceiver,
     Failed,
     HostAccess,
     Image,
@@ -38,6 +39,7 @@ ROADS = {
     "active": ("deploying", "active", "deploy failed"),
     "deleted": ("deleting", "available", ""),
     "adopt": ("adopting", "active", "adopt failed"),
+    "clean": ("cleaning", "manageable", "clean failed"),
 }
 """What Ironic goes through for each verb: on the way, there, and where it gets stuck."""
 
@@ -51,7 +53,8 @@ class LivingIronic(IronicStandIn):
     _ahead: dict[str, Any] = field(default_factory=dict)
 
     async def _provision(self, request: web.Request) -> web.Response:
-        verb = (await request.json())["target"]
+        body = await request.json()
+        verb = body["target"]
         way, there, stuck = ROADS[verb]
         assert self.node is not None
         self.node |= {"provision_state": way, "last_error": None}
@@ -59,6 +62,10 @@ class LivingIronic(IronicStandIn):
         if verb in self.failing:
             self.failing.discard(verb)
             self._ahead = {"provision_state": stuck, "last_error": "it was told to fail"}
+        elif verb == "clean":
+            given = {each["name"]: each["value"] for each in body["clean_steps"][0]["args"]["settings"]}
+            self.bios = [{**each, "value": given.get(each["name"], each["value"])} for each in self.bios]
+            self._ahead |= {"power_state": "power on"}
         elif verb == "inspect":
             self.inventory = dict(INVENTORY)
         elif verb == "deleted":
@@ -68,6 +75,14 @@ class LivingIronic(IronicStandIn):
     async def _power(self, request: web.Request) -> web.Response:
         self._ahead = {"power_state": (await request.json())["target"].removeprefix("soft ")}
         return web.Response(status=202)
+
+    async def _insert(self, request: web.Request) -> web.Response:
+        self.drive = (await request.json())["image_url"]
+        return web.Response(status=204)
+
+    async def _eject(self, request: web.Request) -> web.Response:
+        self.drive = None
+        return web.Response(status=204)
 
     async def _get_node(self, request: web.Request) -> web.Response:
         found = await super()._get_node(request)
@@ -114,11 +129,11 @@ class Site:
 async def site(request: pytest.FixtureRequest) -> AsyncIterator[Site]:
     if request.param == "fake":
         clock = StepClock()
-        fake = FakeProvisioner(clock)
-        words = {"inspect": "inspect", "provide": "prepare", "active": "provision"}
+        fake = FakeProvisioner(clock, bios={"Turbo": {"value": "On", "attribute_type": "String"}})
+        words = {"inspect": "inspect", "provide": "prepare", "active": "provision", "clean": "configure"}
         yield Site(fake, lambda verb: fake.faults.append(Fault(words[verb], HOST.name)), fake.forget, clock)
         return
-    api = LivingIronic()
+    api = LivingIronic(bios=[{"name": "Turbo", "value": "On", "attribute_type": "String"}])
     async with api.serving() as url, IronicProvisioner(url, "admin", "secret", None) as ironic:
         yield Site(ironic, api.failing.add, api.forget)
 
@@ -193,3 +208,39 @@ async def test_a_host_that_has_its_system_is_adopted_without_writing_it(site: Si
     assert isinstance(await site.finish(lambda: engine.adopt(HOST, IMAGE)), Done)
     assert isinstance(await engine.adopt(HOST, IMAGE), Done)
     assert isinstance(await site.finish(lambda: engine.deprovision(HOST)), Done)
+
+
+async def test_a_firmware_is_given_settings_and_tells_them(site: Site) -> None:
+    engine = site.provisioner
+    await site.finish(lambda: engine.register(HOST))
+    assert await engine.firmware(HOST) == Done({"Turbo": {"value": "On", "attribute_type": "String"}})
+    site.fail("clean")
+    failed = await site.finish(lambda: engine.prepare(HOST, {"Turbo": "Off"}))
+    assert failed == Failed(ErrorKind.PREPARATION, "it was told to fail")
+    assert isinstance(await engine.prepare(HOST, {"Turbo": "Off"}, restart=True), Again)
+    assert isinstance(await site.finish(lambda: engine.prepare(HOST, {"Turbo": "Off"})), Done)
+    assert isinstance(await engine.prepare(HOST, {"Turbo": "Off"}), Done), "what is so stays so"
+    assert await engine.firmware(HOST) == Done({"Turbo": {"value": "Off", "attribute_type": "String"}})
+
+
+async def test_an_image_is_in_the_drive_of_a_provisioned_host_and_out_of_it(site: Site) -> None:
+    engine, url = site.provisioner, "http://192.0.2.1/data.iso"
+    await site.finish(lambda: engine.register(HOST))
+    await site.finish(lambda: engine.adopt(HOST, IMAGE))
+    for wanted in (url, url, "http://192.0.2.1/other.iso", None, None):
+        assert await site.finish(lambda wanted=wanted: engine.media(HOST, wanted)) == Done()  # type: ignore[misc]
+
+
+async def test_a_bmc_is_subscribed_to_and_no_longer(site: Site) -> None:
+    engine = site.provisioner
+    await site.finish(lambda: engine.register(HOST))
+    made = await site.finish(lambda: engine.subscribe(HOST, EventReceiver("http://192.0.2.1/events")))
+    assert isinstance(made, Done) and made.detail["id"]
+    for _ in range(2):
+        assert isinstance(await site.finish(lambda: engine.unsubscribe(HOST, made.detail["id"])), Done)
+
+
+async def test_who_asks_beside_the_way_of_a_host_that_is_not_known_waits(site: Site) -> None:
+    engine = site.provisioner
+    for answer in (await engine.firmware(HOST), await engine.media(HOST, None), await engine.unsubscribe(HOST, "1")):
+        assert isinstance(answer, Again) and answer.busy

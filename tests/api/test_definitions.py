@@ -106,12 +106,27 @@ def _host(name: str = "w0", **spec: Any) -> Json:
         ({"inspectionMode": "fast"}, "spec.inspectionMode"),
         ({"disablePowerOff": True}, "spec.disablePowerOff"),
         ({"networkInterfaces": [{"name": "eth0"}]}, "spec.networkInterfaces"),
+        ({"taints": [{"key": "a", "effect": "NoSchedule"}]}, "spec.taints"),
+        ({"architecture": "aarch64"}, "spec.architecture"),
+        ({"hardwareProfile": "toaster"}, "spec.hardwareProfile"),
+        ({"image": {"url": "oci://example.com/i"}}, "spec.image.url"),
+        ({"image": {"url": "http://x/i", "checksum": "a", "ociAuthSecretName": "x"}}, "spec.image.ociAuthSecretName"),
+        ({"image": {"url": "http://x/i.vmdk", "checksum": "a", "format": "vmdk"}}, "spec.image.format"),
     ],
 )  # fmt: skip
 async def test_a_host_that_metal3_would_refuse_is_refused(client: Client, spec: Json, field: str) -> None:
     code, answer = await client.call("POST", HOSTS_PATH, _host(**spec))
     assert code == 422
     assert field in {cause["field"] for cause in answer["details"]["causes"]}
+
+
+async def test_a_host_is_not_rebooted_by_force(client: Client) -> None:
+    record = _host()
+    record["metadata"]["annotations"] = {"reboot.metal3.io": '{"mode": "hard", "force": true}'}
+    code, answer = await client.call("POST", HOSTS_PATH, record)
+    assert code == 422 and "force" in answer["message"]
+    record["metadata"]["annotations"] = {"reboot.metal3.io": '{"mode": "hard", "force": false}'}
+    assert (await client.call("POST", HOSTS_PATH, record))[0] == 201
 
 
 async def test_what_may_not_change_on_a_host_does_not(client: Client) -> None:
@@ -136,11 +151,9 @@ _BESIDE = HOSTS_PATH.rpartition("/")[0]
 @pytest.mark.parametrize(
     ("kind", "plural", "spec"),
     [
-        ("HostFirmwareSettings", "hostfirmwaresettings", {"settings": {"ProcTurboMode": "Disabled"}}),
         ("HostFirmwareComponents", "hostfirmwarecomponents", {"updates": [{"component": "bmc", "url": "http://x"}]}),
         ("HostUpdatePolicy", "hostupdatepolicies", {"firmwareSettings": "onReboot"}),
-        ("DataImage", "dataimages", {"url": "http://192.0.2.1/x.iso"}),
-        ("BMCEventSubscription", "bmceventsubscriptions", {"hostName": "w0", "destination": "http://192.0.2.1"}),
+        ("PreprovisioningImage", "preprovisioningimages", {"acceptFormats": ["iso"]}),
     ],
 )
 async def test_what_nobody_here_acts_on_is_refused_with_a_reason(
@@ -151,16 +164,48 @@ async def test_what_nobody_here_acts_on_is_refused_with_a_reason(
     assert code == 422 and " here" in answer["message"]
 
 
-async def test_firmware_settings_that_ask_for_nothing_are_kept(client: Client) -> None:
-    record = {
-        "apiVersion": "metal3.io/v1alpha1",
-        "kind": "HostFirmwareSettings",
-        "metadata": {"name": "w0"},
-        "spec": {"settings": {}},
-    }
-    await client.create(f"{_BESIDE}/hostfirmwaresettings", record)
-    path = f"{_BESIDE}/hostfirmwaresettings/w0"
+@pytest.mark.parametrize(
+    ("kind", "plural", "spec", "why"),
+    [
+        ("DataImage", "dataimages", {"url": "nfs://192.0.2.1/x.iso"}, "must be an http or https URL"),
+        ("BMCEventSubscription", "bmceventsubscriptions", {"destination": "http://x/"}, "hostName cannot be empty"),
+        ("BMCEventSubscription", "bmceventsubscriptions", {"hostName": "w0"}, "destination cannot be empty"),
+        ("BMCEventSubscription", "bmceventsubscriptions", {"hostName": "w0", "destination": "x"}, "an http or https"),
+        (
+            "BMCEventSubscription",
+            "bmceventsubscriptions",
+            {"hostName": "w0", "destination": "http://192.0.2.1"},
+            "must have a trailing slash",
+        ),
+        (
+            "BMCEventSubscription",
+            "bmceventsubscriptions",
+            {"hostName": "w0", "destination": "http://x/", "httpHeadersRef": {"name": "x", "namespace": "other"}},
+            "must be the namespace of the subscription",
+        ),
+    ],
+)
+async def test_what_cannot_be_done_beside_a_host_is_refused(
+    client: Client, kind: str, plural: str, spec: Json, why: str
+) -> None:
+    record = {"apiVersion": "metal3.io/v1alpha1", "kind": kind, "metadata": {"name": "w0"}, "spec": spec}
+    code, answer = await client.call("POST", f"{_BESIDE}/{plural}", record)
+    assert code == 422 and why in answer["message"]
+
+
+async def test_what_stands_beside_a_host_is_taken_and_a_subscription_is_not_changed(client: Client) -> None:
+    told = {"hostName": "w0", "destination": "http://192.0.2.1/events"}
+    for kind, plural, spec in (
+        ("HostFirmwareSettings", "hostfirmwaresettings", {"settings": {"ProcTurboMode": "Disabled", "Cores": 2}}),
+        ("DataImage", "dataimages", {"url": "http://192.0.2.1/x.iso"}),
+        ("BMCEventSubscription", "bmceventsubscriptions", told),
+    ):
+        record = {"apiVersion": "metal3.io/v1alpha1", "kind": kind, "metadata": {"name": "w0"}, "spec": spec}
+        await client.create(f"{_BESIDE}/{plural}", record)
+    path = f"{_BESIDE}/bmceventsubscriptions/w0"
     code, _ = await client.merge(path, {"metadata": {"labels": {"a": "b"}}})
     assert code == 200
-    code, answer = await client.merge(path, {"spec": {"settings": {"BootMode": "Uefi"}}})
-    assert code == 422 and "Bios/Settings" in answer["message"]
+    code, _ = await client.merge(f"{path}/status", {"status": {"subscriptionID": "1"}})
+    assert code == 200
+    code, answer = await client.merge(path, {"spec": {"context": "other"}})
+    assert code == 422 and "please recreate it" in answer["message"]

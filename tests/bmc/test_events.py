@@ -6,12 +6,17 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 import aiohttp
 import pytest
 
 from rackless.bmc.core.sockets import not_of_a_lab
+from rackless.bmc.core.state import JsonFile
+from rackless.bmc.redfish.subscriptions import Subscriptions, Wish
+from rackless.events import Bus
 from tests.bmc.conftest import ADMIN, OPERATOR, VIEWER, Files, MakeRack, Rack, basic
 from tests.bmc.test_services import SUBSCRIPTIONS, SYSTEM, V1, Receiver
 
@@ -215,3 +220,23 @@ async def test_headers_are_bounded(rack: Rack) -> None:
     for headers in ([{f"X-{number}": "x"} for number in range(17)], [{"X": "y" * 1024}]):
         wish = {"Destination": "http://events.invalid/", "Protocol": "Redfish", "HttpHeaders": headers}
         assert (await rack.ask("POST", SUBSCRIPTIONS, wish))[0] == 400
+
+
+async def test_a_subscription_keeps_its_id_when_the_bmc_starts_again(tmp_path: Path) -> None:
+    file = JsonFile(tmp_path / "subscriptions.json")
+    first = Subscriptions(file, Bus())
+    made = [(await first.add(Wish(f"http://192.0.2.1/{number}"))).id for number in range(3)]
+    await first.remove(made[0])
+    again = Subscriptions(file, Bus())
+    assert {id: one.wish.destination for id, one in again.by_id.items()} == {
+        made[1]: "http://192.0.2.1/1",
+        made[2]: "http://192.0.2.1/2",
+    }
+    assert (await again.add(Wish("http://192.0.2.1/3"))).id not in made[1:]
+
+
+async def test_subscriptions_that_were_kept_without_their_ids_are_there(tmp_path: Path) -> None:
+    file = JsonFile(tmp_path / "subscriptions.json")
+    old = asdict(Wish("http://192.0.2.1/"))
+    await file.save({"subscriptions": [old, old]})
+    assert list(Subscriptions(file, Bus()).by_id) == ["1", "2"]

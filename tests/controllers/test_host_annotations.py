@@ -119,3 +119,37 @@ async def test_the_older_way_to_leave_inspection_out() -> None:
     async with site.controlled():
         await site.until_state("ctrl-0", state=State.AVAILABLE)
     assert "inspect" not in site.work("ctrl-0")
+
+
+async def test_a_host_that_is_worked_on_is_detached_by_force() -> None:
+    site = Site()
+    await site.add("a")
+    async with site.controlled():
+        await site.until("a", lambda host: host.status.state is State.INSPECTING)
+        await site.annotate("a", {DETACHED: '{"force": true}'})
+        await site.until("a", lambda host: host.status.operational is Operational.DETACHED)
+    assert "a" not in site.provisioner.hosts
+
+
+async def test_a_status_is_not_taken_by_a_host_that_has_one() -> None:
+    site = Site()
+    await site.add("a", image=None)
+    async with site.controlled():
+        await site.until_state("a", state=State.AVAILABLE)
+        await site.annotate("a", {STATUS: '{"provisioning": {"state": "provisioned", "ID": "x"}}'})
+        host = await site.until("a", lambda host: STATUS not in host.annotations)
+    assert host.status.state is State.AVAILABLE
+
+
+async def test_hardware_that_is_no_json_is_told_and_what_was_looked_at_is_kept() -> None:
+    site = Site()
+    await site.add("a", image=None)
+    await site.annotate("a", {HARDWARE: "[1"})
+    async with site.controlled():
+        await site.until("a", lambda host: HARDWARE not in host.annotations)
+        await site.until_state("a", state=State.AVAILABLE)
+        found = (await site.host("a")).status.hardware
+        await site.annotate("a", {HARDWARE: '{"hostname": "other"}'})
+        host = await site.until("a", lambda host: HARDWARE not in host.annotations)
+    assert host.status.hardware == found
+    assert "InvalidAnnotationValue" in {event["reason"] for event in await site.resources.list("Event")}

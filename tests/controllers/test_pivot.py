@@ -23,7 +23,7 @@ from rackless.drivers.fake.resources import MemoryResources
 from rackless.errors import InputError, LabError
 from rackless.ports.provisioner import HostAccess, Result
 from rackless.ports.resources import Record, Resources
-from rackless.provisioning.baremetalhost import PAUSED, baremetalhost
+from rackless.provisioning.baremetalhost import PAUSED, baremetalhost, secret
 from tests.controllers.machine_site import MachineSite, machine_set
 
 WORK = {"inspect", "prepare", "provision", "deprovision", "power"}
@@ -207,6 +207,31 @@ async def test_everything_goes_and_nothing_is_touched(pair: Pair) -> None:
     assert len(adopted) == 2
     found = await journal.load(pair.here.resources)
     assert found and found.phase is MovePhase.MOVED and await journal.elsewhere(pair.here.resources) == found.to
+
+
+async def test_what_stands_beside_hosts_goes_along_with_the_secrets_it_names(pair: Pair) -> None:
+    here, there = pair.here.resources, pair.there.resources
+    await here.apply(secret("headers", {"X-Token": "word"}))
+    host = (await here.list("BareMetalHost"))[0]["metadata"]["name"]
+    wanted = {
+        "HostFirmwareSettings": {"settings": {"ProcTurboMode": "Disabled"}},
+        "DataImage": {"url": "http://192.0.2.1/x.iso"},
+        "BMCEventSubscription": {
+            "hostName": host,
+            "destination": "http://192.0.2.1/",
+            "httpHeadersRef": {"name": "headers"},
+        },
+    }
+    for kind, spec in wanted.items():
+        await here.apply({"apiVersion": "metal3.io/v1alpha1", "kind": kind, "metadata": {"name": host}, "spec": spec})
+    async with pair.running():
+        done = await pair.move()
+        await pair.here.wait(130)
+    for kind, spec in wanted.items():
+        found = await there.get(kind, host)
+        assert found and found["spec"] == spec and done.counts[kind] == 1
+        assert await here.get(kind, host) is None
+    assert await there.get("Secret", "headers") is not None
 
 
 async def test_and_back_again(pair: Pair) -> None:

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import base64
+import os
 import stat
+import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from rackless.node.api import Answer, Api, Away
 from rackless.node.facts import DiskRoom
+from rackless.node.main import age, metrics
 from tests.node.cluster import DAY, LEASES, NODES, World, facts
 
 
@@ -22,6 +27,51 @@ def test_a_node_with_nothing_but_a_token_is_ready_within_seconds(world: World) -
     world.run(3)
     assert world.cluster.ready("worker-0") == "True"
     assert f"{LEASES}/worker-0" in world.cluster.objects
+
+
+def test_how_long_it_took_until_a_node_was_ready_is_an_event_once_for_each_start(world: World) -> None:
+    def told() -> list[str]:
+        path = "/api/v1/namespaces/default/events/"
+        return [each["message"] for name, each in world.cluster.objects.items() if name.startswith(path)]
+
+    world.cluster.away = "it starts"
+    world.run(4)
+    world.cluster.away = ""
+    world.run(90)
+    assert world.agent.ready_after is not None and 4 <= world.agent.ready_after < 10
+    assert told() == [f"ready {world.agent.ready_after:.1f} s after its agent was started"]
+    assert "rackless_node_ready_after_seconds" in metrics(world.agent)
+    world.pass_time(1)
+    world.start()
+    assert world.agent.ready_after is None and "ready_after" not in metrics(world.agent)
+    world.run(30)
+    assert len(told()) == 2 and "ready 0.0 s" in told()[1]
+
+
+def test_a_node_is_ready_also_when_nobody_takes_its_event(world: World) -> None:
+    opened = world.cluster.open
+
+    class Deaf:
+        def __init__(self, inner: Api) -> None:
+            self.inner = inner
+
+        def request(self, method: str, path: str, *rest: Any) -> Answer:
+            if path.endswith("/events"):
+                raise Away("cut off")
+            return self.inner.request(method, path, *rest)
+
+        def close(self) -> None: ...
+
+    world.agent.open = lambda settings, pair: Deaf(opened(settings, pair))
+    world.run(30)
+    assert world.cluster.ready("worker-0") == "True" and world.agent.ready
+
+
+def test_a_process_knows_how_old_it_is(tmp_path: Path) -> None:
+    began = int((time.clock_gettime(time.CLOCK_BOOTTIME) - 50) * os.sysconf("SC_CLK_TCK"))
+    (tmp_path / "stat").write_text(f"7 (a (name)) S {' '.join(['0'] * 18)} {began} 0 0")
+    assert 49 < age(tmp_path / "stat") < 500
+    assert age() > 0
 
 
 def test_ready_is_written_with_the_nodes_own_certificate_and_the_token_only_asks_for_one(world: World) -> None:

@@ -5,6 +5,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import aiohttp
 import pytest
 
 from rackless import events
@@ -272,3 +273,18 @@ async def test_a_file_is_sent_as_bytes_by_who_has_opened_it(tmp_path: Path) -> N
     async with control(tmp_path, events.Bus()) as client:
         with pytest.raises(LabError, match="does not know what offer is"):
             await client.offer(io.BytesIO(content), "qcow2")
+
+
+async def test_whoever_may_talk_to_labd_can_ask_how_it_goes(tmp_path: Path) -> None:
+    socket = tmp_path / "labd.sock"
+    server = ControlServer(socket, events.Bus(), log=tmp_path / "log", serves=[], metrics=lambda: "up 1\n")
+    await server.start()
+    try:
+        async with aiohttp.ClientSession(connector=aiohttp.UnixConnector(str(socket))) as session:
+            async with session.get("http://labd/healthz") as answer:
+                assert (answer.status, await answer.text()) == (200, "ok")
+            async with session.get("http://labd/metrics") as answer:
+                assert (answer.status, await answer.text()) == (200, "up 1\n")
+                assert answer.headers["Content-Type"].startswith("text/plain; version=0.0.4")
+    finally:
+        await server.stop()

@@ -160,3 +160,16 @@ def problems(schema: dict[str, Any], value: Any, path: str) -> Any:
     if isinstance(value, list):
         for number, part in enumerate(value):
             yield from problems(schema["items"], part, f"{path}[{number}]")
+
+
+def test_the_profile_names_the_root_disk_unless_hints_do() -> None:
+    record: dict[str, Any] = {
+        "metadata": {"name": "a", "uid": "u", "resourceVersion": "1", "generation": 1},
+        "spec": {"online": True, "hardwareProfile": "libvirt"},
+    }
+    assert read(record).spec.root_device == {"deviceName": "/dev/vda"}
+    record["spec"]["rootDeviceHints"] = {"model": "QEMU"}
+    assert read(record).spec.root_device == {"model": "QEMU"}
+    for profile in ("unknown", "empty", ""):
+        record["spec"] = {"online": True, "hardwareProfile": profile}
+        assert read(record).spec.root_device == {}

@@ -3,8 +3,8 @@ from dataclasses import replace
 import pytest
 
 from rackless.ports.provisioner import ErrorKind, Failed
-from rackless.provisioning.baremetalhost import Operational, Span, State, Status
-from rackless.provisioning.settle import BackOff, settle
+from rackless.provisioning.baremetalhost import Operational, Span, State, Status, status_record
+from rackless.provisioning.settle import BackOff, camel, conditions, settle
 from rackless.provisioning.states import STEPS, WHEN_DELETED, Move, Stay
 
 ILL = Status(
@@ -73,3 +73,47 @@ def test_a_failure_counts_and_waits() -> None:
 def test_the_time_of_an_operation_is_written_down_under_metal3s_name(state: State, name: str | None) -> None:
     status, _ = settle(Status(), Move(state), "now", BackOff(), lambda: 0.0)
     assert status.history == ({name: Span("now")} if name else {})
+
+
+SAYS = {
+    # state, operational, error: which of Manageable, Progressing, AvailableForProvisioning, Provisioned, Ready are true
+    (State.UNMANAGED, Operational.DISCOVERED, None): "",
+    (State.REGISTERING, Operational.OK, None): "P",
+    (State.REGISTERING, Operational.ERROR, ErrorKind.REGISTRATION): "",
+    (State.INSPECTING, Operational.OK, None): "MP",
+    (State.PREPARING, Operational.ERROR, ErrorKind.PREPARATION): "M",
+    (State.AVAILABLE, Operational.OK, None): "MA",
+    (State.AVAILABLE, Operational.ERROR, ErrorKind.REGISTRATION): "",
+    (State.PROVISIONING, Operational.OK, None): "MP",
+    (State.PROVISIONED, Operational.OK, None): "MVR",
+    (State.PROVISIONED, Operational.ERROR, ErrorKind.POWER): "MV",
+    (State.PROVISIONED, Operational.DETACHED, None): "MV",
+    (State.EXTERNALLY_PROVISIONED, Operational.OK, None): "MVR",
+    (State.DEPROVISIONING, Operational.OK, None): "MP",
+    (State.POWERING_OFF, Operational.OK, None): "MP",
+    (State.DELETING, Operational.OK, None): "MP",
+}
+LETTERS = {"Manageable": "M", "Progressing": "P", "AvailableForProvisioning": "A", "Provisioned": "V", "Ready": "R"}
+
+
+@pytest.mark.parametrize(("at", "says"), SAYS.items(), ids=lambda each: str(each) if isinstance(each, str) else each[0])
+def test_conditions_follow_from_where_a_host_is(at: tuple[State, Operational, ErrorKind | None], says: str) -> None:
+    state, operational, error = at
+    found = conditions(Status(state=state, operational=operational, error_type=error), "now")
+    assert "".join(LETTERS[each.type] for each in found if each.true) == says
+    assert {each.reason for each in found} == {camel(error.value if error else state.value)}
+
+
+def test_a_condition_keeps_its_time_while_it_says_the_same_and_stands_in_the_record() -> None:
+    status, _ = settle(Status(state=State.PREPARING), Move(State.AVAILABLE), "first", BackOff(), lambda: 0.0)
+    failed, _ = settle(status, Failed(ErrorKind.POWER, "no"), "second", BackOff(), lambda: 0.0)
+    since = {each.type: each.since for each in failed.conditions}
+    assert (since["Manageable"], since["AvailableForProvisioning"]) == ("first", "second")
+    record = {each["type"]: each for each in status_record(failed)["conditions"]}
+    assert record["AvailableForProvisioning"] == {
+        "type": "AvailableForProvisioning",
+        "status": "False",
+        "reason": "PowerManagementError",
+        "message": "no",
+        "lastTransitionTime": "second",
+    }

@@ -13,7 +13,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from rackless.controllers.data_images import DataImageController
+from rackless.controllers.event_subscriptions import KIND as SUBSCRIPTION
+from rackless.controllers.event_subscriptions import SubscriptionController
 from rackless.controllers.host_annotations import brought_along, detach, waits_with_its_end, wants_detached
+from rackless.controllers.host_firmware import FirmwareController
 from rackless.controllers.runtime.cache import Cache, CachedReader
 from rackless.controllers.runtime.controller import Happened, Result, Wake, own
 from rackless.controllers.runtime.recorder import wall_clock
@@ -21,7 +25,7 @@ from rackless.controllers.runtime.runtime import Runtime
 from rackless.errors import RacklessError
 from rackless.events import Bus
 from rackless.ports.clock import Clock
-from rackless.ports.provisioner import Again, Done, ErrorKind, Failed, HostAccess, Provisioner
+from rackless.ports.provisioner import NO_SETTINGS, Again, Done, ErrorKind, Failed, HostAccess, Provisioner
 from rackless.ports.resources import Conflict, Key, Record, Resources, key_of
 from rackless.provisioning.baremetalhost import (
     CLEAN,
@@ -43,8 +47,11 @@ from rackless.provisioning.baremetalhost import (
     status_record,
 )
 from rackless.provisioning.credentials import Incomplete, host_access
+from rackless.provisioning.data_image import KIND as DATA_IMAGE
+from rackless.provisioning.data_image import holds_up
+from rackless.provisioning.firmware import SETTINGS, to_give
 from rackless.provisioning.progress import Progress
-from rackless.provisioning.settle import BackOff, settle
+from rackless.provisioning.settle import BackOff, camel, settle, stamped
 from rackless.provisioning.states import (
     DEADLINES,
     OTHERWISE,
@@ -85,6 +92,8 @@ class _Known:
     """With this access the provisioner has confirmed the host."""
     waiting: tuple[State, ErrorKind, float] | None = None
     """What is waited for, and since when."""
+    given: str = ""
+    """The wish for settings of its firmware that was last fulfilled, until its record says so itself."""
 
 
 @dataclass
@@ -105,13 +114,22 @@ class HostController:
     back_off: BackOff = field(default_factory=BackOff)
     now: Callable[[], str] = wall_clock
     chance: Callable[[], float] = random.random
+    firmware: Cache | None = None
+    images: Cache | None = None
+    """HostFirmwareSettings and DataImages; without, nobody looks after those."""
     name: str = "baremetal-host"
     wakes: Sequence[Wake] = field(init=False)
     _hosts: dict[Key, _Known] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.cache.index(SECRETS, secrets_of)
-        self.wakes = (own(self.cache, _wants_other), Wake(self.secrets, self._naming))
+        beside = [cache for cache in (self.firmware, self.images) if cache is not None]
+        self.wakes = (
+            own(self.cache, _wants_other),
+            Wake(self.secrets, self._naming),
+            # an API without these kinds has hosts all the same
+            *(Wake(cache, _of_its_name, needed=False) for cache in beside),
+        )
         self._reader = CachedReader(self.cache.resources, self.secrets)
 
     @property
@@ -146,7 +164,7 @@ class HostController:
             known.progress.at(host.status.state)
         if RETRY in host.annotations:
             return _forgiven(host)
-        outcome, version = await self._decide(host, known)
+        outcome, version = await self._decide(host, key, known)
         if isinstance(outcome, Gone):
             await self._resources.delete(HARDWARE_DATA, host.name, namespace=key.namespace)
             kept = [name for name in host.finalizers if name != FINALIZER]
@@ -158,7 +176,7 @@ class HostController:
         further = replace(host, status=status)
         if isinstance(outcome, Move) and _rests(further):
             # how it stands there is part of the same write, unless that leads elsewhere
-            second, version = await self._decide(further, known)
+            second, version = await self._decide(further, key, known)
             if isinstance(second, Stay | Failed):
                 status, after = await self._settled(further, record, second, version, known)
                 events += _events(further.status, status, second)
@@ -170,9 +188,9 @@ class HostController:
             events=(*events, *_unused(host, outcome, known.access)),
         )
 
-    async def _decide(self, host: Host, known: _Known) -> tuple[Outcome, str]:
+    async def _decide(self, host: Host, key: Key, known: _Known) -> tuple[Outcome, str]:
         """One step, and what it means when it took too long, or keeps failing."""
-        outcome, version = await self._step(host, known)
+        outcome, version = await self._step(host, key, known)
         outcome = escape(host, self._in_time(host, known, outcome))
         if isinstance(outcome, Failed) and (seen := self.evidence(host.name)):
             outcome = Failed(outcome.kind, f"{outcome.message}\n{seen}")
@@ -189,7 +207,7 @@ class HostController:
             await self._resources.delete(HARDWARE_DATA, host.name, namespace=self.cache.resources.namespace)
             told = Happened("Deleted", "it was detached: what runs there runs on")
             return Result(change={"metadata": {"finalizers": kept}}, events=(told,))
-        status = replace(host.status, operational=Operational.OK, last_updated=self.now())
+        status = stamped(replace(host.status, operational=Operational.OK), self.now())
         told = Happened("Attached", "the provisioner learns of it again")
         return Result(0.0, status=status_record(status, host.spec.credentials_name), events=(told,))
 
@@ -238,7 +256,7 @@ class HostController:
         last = f", which was last at: {outcome.doing}" if outcome.doing else ""
         return Failed(outcome.waits, f"{limit / 60:.0f} minutes were not enough for the engine{last}")
 
-    async def _step(self, host: Host, known: _Known) -> tuple[Outcome, str]:
+    async def _step(self, host: Host, key: Key, known: _Known) -> tuple[Outcome, str]:
         state = host.status.state
         if host.deleting and state in WHEN_DELETED:
             return Move(WHEN_DELETED[state]), ""
@@ -248,7 +266,8 @@ class HostController:
             if host.status.error_message == str(incomplete):
                 return Stay(None, cleared=False), ""
             return incomplete.failed, ""
-        turn = Turn(host, access[0], self.provisioner, self._reader)
+        wish, settings = self._settings(key, known)
+        turn = Turn(host, access[0], self.provisioner, self._reader, settings, self._held(key))
         if state not in UNREGISTERED and known.access != access:
             unregistered = await self._registered(turn)
             if unregistered is not None:
@@ -259,7 +278,21 @@ class HostController:
             known.access = None  # the provisioner may have lost it: confirm before the next try
         elif state is State.REGISTERING and isinstance(outcome, Move):
             known.access = access
+        elif state is State.PREPARING and isinstance(outcome, Move):
+            known.given = wish
         return outcome, access[1] if known.access else ""
+
+    def _settings(self, key: Key, known: _Known) -> tuple[str, Mapping[str, str]]:
+        """What its firmware is to be given. Its record says so until somebody has looked, also when it was given."""
+        record = self.firmware.get(key._replace(kind=SETTINGS)) if self.firmware is not None else None
+        wish, settings = to_give(record)
+        if wish and wish == known.given:
+            return wish, NO_SETTINGS
+        known.given = ""
+        return wish, settings
+
+    def _held(self, key: Key) -> bool:
+        return self.images is not None and holds_up(self.images.get(key._replace(kind=DATA_IMAGE)))
 
     async def _registered(self, turn: Turn) -> Outcome | None:
         """None when the provisioner knows the host, with this access; after a restart of either it may not."""
@@ -302,13 +335,22 @@ class HostController:
 
 
 def host_controller(runtime: Runtime, resources: Resources, provisioner: Provisioner, **more: Any) -> HostController:
-    """The controller of the BareMetalHosts of this connection, in a runtime that is run afterwards."""
+    """The controllers of the BareMetalHosts of this connection, and of what stands beside them, in a runtime to be run."""
+    hosts, secrets = runtime.cache(resources, KIND), runtime.cache(resources, "Secret")
+    firmware, images = runtime.cache(resources, SETTINGS), runtime.cache(resources, DATA_IMAGE)
+    beside = {name: more[name] for name in ("bmc_ca", "now") if name in more}
+    runtime.add(FirmwareController(firmware, hosts, secrets, provisioner, **beside))
+    runtime.add(DataImageController(images, hosts, secrets, provisioner, **beside))
+    subscriptions = runtime.cache(resources, SUBSCRIPTION)
+    runtime.add(SubscriptionController(subscriptions, hosts, secrets, provisioner, more.get("bmc_ca")))
     controller = HostController(
-        runtime.cache(resources, KIND),
-        runtime.cache(resources, "Secret"),
+        hosts,
+        secrets,
         provisioner,
         runtime.clock,
         runtime.bus,
+        firmware=firmware,
+        images=images,
         **more,
     )
     runtime.add(controller)
@@ -337,9 +379,9 @@ def _rests(host: Host) -> bool:
 
 def _events(before: Status, after: Status, outcome: Stay | Move | Failed) -> tuple[Happened, ...]:
     if isinstance(outcome, Failed):
-        return (Happened(_camel(outcome.kind.value), outcome.message, "Warning"),)
+        return (Happened(camel(outcome.kind.value), outcome.message, "Warning"),)
     if after.state is not before.state:
-        return (Happened(_camel(after.state.value), f"from {before.state.value or 'new'} to {after.state.value}"),)
+        return (Happened(camel(after.state.value), f"from {before.state.value or 'new'} to {after.state.value}"),)
     return ()
 
 
@@ -353,8 +395,10 @@ def _unused(host: Host, outcome: Stay | Move | Failed, access: tuple[HostAccess,
     return (Happened("NetworkDataNotUsed", why, "Warning"),)
 
 
-def _camel(words: str) -> str:
-    return "".join(word.capitalize() for word in words.split())
+def _of_its_name(before: Record | None, after: Record | None) -> Iterable[Key]:
+    """The host that something beside it is called after."""
+    metadata = (after or before or {})["metadata"]
+    yield Key(KIND, metadata.get("namespace") or "", metadata["name"])
 
 
 def _wants_other(before: Record, after: Record) -> bool:

@@ -16,6 +16,7 @@ from rackless.controllers.runtime.controller import Happened, Result
 from rackless.ports.provisioner import Done, HostAccess, Provisioner
 from rackless.ports.resources import Record
 from rackless.provisioning.baremetalhost import BadRecord, Host, Operational, State, read, status_record
+from rackless.provisioning.settle import stamped
 
 STATUS = "baremetalhost.metal3.io/status"
 HARDWARE = "inspect.metal3.io/hardwaredetails"
@@ -90,10 +91,10 @@ async def detach(host: Host, access: HostAccess, provisioner: Provisioner, now: 
         error_type=None,
         error_message="",
         error_count=0,
-        last_updated=now,
     )
     told = Happened("Detached", "the provisioner has forgotten it; what runs there runs on")
-    return Result(DETACHED_POLL, status=status_record(status, host.spec.credentials_name), events=(told,))
+    record = status_record(stamped(status, now), host.spec.credentials_name)
+    return Result(DETACHED_POLL, status=record, events=(told,))
 
 
 def waits_with_its_end(host: Host) -> bool:

@@ -95,6 +95,8 @@ class LabHosts:
         self._controlled: ApiConnection | None = None
         self._controller: asyncio.Task[None] | None = None
         self._discovering: asyncio.Task[None] | None = None
+        self.runtime: Runtime | None = None
+        """While somebody looks after them."""
 
     def replan(self, plan: LabPlan) -> None:
         """Servers were made or taken away on demand."""
@@ -175,6 +177,7 @@ class LabHosts:
                 runtime, self._controlled, self._provisioner, bmc_ca=ca, evidence=self._evidence, lost=self._lost
             )
             self._controller = asyncio.create_task(runtime.run(), name="hosts")
+            self.runtime = runtime
             if self._plan.discover is not Discover.OFF and self.network_boot is not None:
                 discovery = HostDiscovery(self._controlled, self._provisioner, self._clock, self._bus)
                 watch = go_on(discovery.run, "looking for servers that nobody has described", self._bus, self._clock)
@@ -185,7 +188,7 @@ class LabHosts:
         for task in running:
             task.cancel()
         await asyncio.gather(*running, return_exceptions=True)
-        self._controller = self._discovering = None
+        self._controller = self._discovering = self.runtime = None
         if self._controlled is not None:
             await self._controlled.close()
             self._controlled = None

@@ -64,6 +64,8 @@ class LabMachines:
         self._servers = servers
         self._open: list[ApiConnection] = []
         self._running: asyncio.Task[None] | None = None
+        self.runtime: Runtime | None = None
+        """While somebody looks after them."""
 
     def replan(self, plan: LabPlan, cluster: Cluster) -> None:
         """Servers were made or taken away on demand."""
@@ -197,12 +199,13 @@ class LabMachines:
         if self._plan.elastic:
             growth_controller(runtime, own, self._servers)
         self._running = asyncio.create_task(runtime.run(), name="machines")
+        self.runtime = runtime
 
     async def stop(self) -> None:
         if self._running is not None:
             self._running.cancel()
             await asyncio.gather(self._running, return_exceptions=True)
-            self._running = None
+            self._running = self.runtime = None
         for connection in self._open:
             await connection.close()
         self._open = []

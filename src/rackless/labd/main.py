@@ -53,6 +53,7 @@ async def serve(paths: LabPaths, drivers: Drivers) -> None:
         console=lab.console,
         take=lab.take_file,
         events_log=told,
+        metrics=lab.metrics,
     )
     await control.start()
     folders = FolderWatch(paths, control.listen, lab.clock, bus, drivers.computer.kernel_log())

@@ -13,6 +13,7 @@ from ipaddress import ip_address
 from rackless.bmc.core.power import Reset
 from rackless.cluster.reference.keys import Keys
 from rackless.cluster.reference.recipe import Cluster
+from rackless.controllers.metrics import page
 from rackless.controllers.pivot.journal import elsewhere
 from rackless.diagnosis.blackouts import Blackouts
 from rackless.diagnosis.evidence import BootChain, read_agent, read_complaint, read_console, read_kernel, read_lease
@@ -194,6 +195,10 @@ class RunningLab:
 
     def _room(self) -> int:
         return self.drivers.computer.free_bytes(disk_folder(self.plan, self.paths))
+
+    def metrics(self) -> str:
+        """What the controllers here count, in Prometheus' text format."""
+        return page(*(runtime for runtime in (self.hosts.runtime, self.machines.runtime) if runtime is not None))
 
     async def stop(self) -> None:
         """End what we keep running; the servers run on."""

@@ -66,8 +66,9 @@ class Agent:
         open: OpenApi = open_api,
         clock: AgentClock | None = None,
         make_key: MakeKey = keypair.make,
+        age: float = 0.0,
     ) -> None:
-        """In `folder` keys and certificates are kept."""
+        """In `folder` keys and certificates are kept; `age` is for how many seconds this process has been running."""
         self.settings, self.folder, self.look, self.say, self.open = settings, folder, look, say, open
         self.clock = clock or AgentClock()
         name = settings.name
@@ -85,6 +86,9 @@ class Agent:
         self._new = False
         """We have just joined for the first time."""
         self.renewals = 0
+        self._started = self.clock.steady() - age
+        self.ready_after: float | None = None
+        """Seconds from the start of this process until its node was ready for the first time."""
         self._last_word = ""
 
     @property
@@ -197,6 +201,18 @@ class Agent:
         self._report(there)
         if first:
             self._tell("ready")
+        if self.ready_after is None:
+            self.ready_after = self.clock.steady() - self._started
+            self._record(self.ready_after)
+
+    def _record(self, seconds: float) -> None:
+        """For who wants to know how long it took; a node is ready also when nobody can be told."""
+        uid = str(((self._node or {}).get("metadata") or {}).get("uid", ""))
+        event = status.ready_event(self.settings.name, uid, self.clock.wall(), seconds)
+        try:
+            self._reach().request("POST", "/api/v1/namespaces/default/events", event)
+        except Away:
+            self.close()
 
     def _register(self) -> Answer | None:
         """Who has just got a first certificate has no Node yet; None when there is one all the same."""

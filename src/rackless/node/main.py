@@ -46,7 +46,7 @@ def run() -> None:
     def look() -> Facts:
         return facts.look(addresses.choose(addresses.observe(), told.host), system_uuid=system_uuid)
 
-    agent = Agent(told, Path(os.environ.get("STATE_DIRECTORY", STATE)), look, _say)
+    agent = Agent(told, Path(os.environ.get("STATE_DIRECTORY", STATE)), look, _say, age=age())
     health = AgentHealth(told.ca, status.PORT, lambda path: answer(agent, path))
     serving = None
     while True:
@@ -58,6 +58,12 @@ def run() -> None:
             except OSError as error:
                 _say(f"port {status.PORT} is not served: {error}")
         health.wait(wait)
+
+
+def age(stat: Path = Path("/proc/self/stat")) -> float:
+    """For how many seconds this process has been running, with what it took to start Python."""
+    began = int(stat.read_text().rpartition(")")[2].split()[19]) / os.sysconf("SC_CLK_TCK")
+    return max(0.0, time.clock_gettime(time.CLOCK_BOOTTIME) - began)
 
 
 def await_name(system: Callable[[], os.uname_result], sleep: Callable[[float], None]) -> None:
@@ -85,6 +91,9 @@ def metrics(agent: Agent) -> str:
     lines.append("# TYPE rackless_node_lease_renewals_total counter")
     lines.append(f"rackless_node_lease_renewals_total {agent.renewals}")
     lines.append("# TYPE rackless_node_certificate_expiration_seconds gauge")
+    if agent.ready_after is not None:
+        lines.insert(2, "# TYPE rackless_node_ready_after_seconds gauge")
+        lines.insert(3, f"rackless_node_ready_after_seconds {agent.ready_after:.3f}")
     for name, pair in pairs.items():
         if pair is not None:
             lines.append(f'rackless_node_certificate_expiration_seconds{{certificate="{name}"}} {pair.until}')

@@ -54,6 +54,24 @@ def node(name: str, taints: Sequence[Mapping[str, str]]) -> Json:
     }
 
 
+def ready_event(name: str, uid: str, now: float, seconds: float) -> Json:
+    """How long it took from the agent's start until its node was ready, for `kubectl get events`."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {"name": f"{name}.{int(now * 1000):x}", "namespace": "default"},
+        "involvedObject": {"apiVersion": "v1", "kind": "Node", "name": name, "uid": uid},
+        "type": "Normal",
+        "reason": "NodeReady",
+        "message": f"ready {seconds:.1f} s after its agent was started",
+        "source": {"component": "rackless-node", "host": name},
+        "reportingComponent": "rackless-node",
+        "firstTimestamp": moment(now),
+        "lastTimestamp": moment(now),
+        "count": 1,
+    }
+
+
 def status(name: str, facts: Facts, now: float, before: Json, *, serving: bool) -> Json:
     """All that is said of a node; `before` is its status as it stands, for when a condition has changed last."""
     disk, memory = facts.disk.whole, facts.memory.whole

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Protocol
 
 
@@ -50,6 +51,8 @@ class Failed:
 
 
 Result = Done | Again | Failed
+
+NO_SETTINGS: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +103,15 @@ class ConfigDrive:
     network_data: Mapping[str, Any] | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class EventReceiver:
+    """Where a BMC sends its events, and what it tells there besides."""
+
+    destination: str
+    context: str = ""
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+
 class Provisioner(Protocol):
     """`restart` begins anew where the call before has failed, or where an old result should not count."""
 
@@ -111,8 +123,13 @@ class Provisioner(Protocol):
         """Boot the agent and read the hardware; `Done.detail` is the inventory."""
         ...
 
-    async def prepare(self, host: HostAccess, *, restart: bool = False) -> Result:
-        """Clean, so that the host can be given away; with `restart` also one that is clean already."""
+    async def prepare(
+        self, host: HostAccess, settings: Mapping[str, str] = NO_SETTINGS, *, restart: bool = False
+    ) -> Result:
+        """Give the firmware these settings where it has others, and clean, so that the host can be given away.
+
+        With `restart` also one that is clean already is cleaned.
+        """
         ...
 
     async def provision(self, host: HostAccess, image: Image, config: ConfigDrive, *, restart: bool = False) -> Result:
@@ -133,6 +150,27 @@ class Provisioner(Protocol):
 
     async def delete(self, host: HostAccess) -> Result:
         """Forget the host; the server is not touched."""
+        ...
+
+    async def firmware(self, host: HostAccess) -> Result:
+        """The settings of its firmware, as they were when the engine last looked: when it registered or prepared the host.
+
+        `Done.detail` has by name a `value` as text, and what the BMC says that it may be: `attribute_type`,
+        `allowable_values`, `lower_bound`, `upper_bound`, `min_length`, `max_length`, `read_only`, `unique`. None at all for a
+        BMC that shows no settings.
+        """
+        ...
+
+    async def media(self, host: HostAccess, url: str | None, *, restart: bool = False) -> Result:
+        """Have this image in the host's virtual CD drive, or nothing; for a host that is provisioned."""
+        ...
+
+    async def subscribe(self, host: HostAccess, receiver: EventReceiver) -> Result:
+        """Have the BMC send its events there, from now on; `Done.detail` has the `id` that the BMC gave the subscription."""
+        ...
+
+    async def unsubscribe(self, host: HostAccess, id: str) -> Result:
+        """End a subscription; Done also when the BMC does not have it."""
         ...
 
 

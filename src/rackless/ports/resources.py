@@ -33,6 +33,10 @@ KINDS: Mapping[str, Kind] = MappingProxyType(
     {
         "BareMetalHost": Kind("metal3.io/v1alpha1", "baremetalhosts"),
         "HardwareData": Kind("metal3.io/v1alpha1", "hardwaredata"),
+        "HostFirmwareSettings": Kind("metal3.io/v1alpha1", "hostfirmwaresettings"),
+        "FirmwareSchema": Kind("metal3.io/v1alpha1", "firmwareschemas"),
+        "DataImage": Kind("metal3.io/v1alpha1", "dataimages"),
+        "BMCEventSubscription": Kind("metal3.io/v1alpha1", "bmceventsubscriptions"),
         "Machine": Kind("machine.openshift.io/v1beta1", "machines"),
         "MachineSet": Kind("machine.openshift.io/v1beta1", "machinesets"),
         "MachineHealthCheck": Kind("machine.openshift.io/v1beta1", "machinehealthchecks"),

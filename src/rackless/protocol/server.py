@@ -58,6 +58,7 @@ _AT_ONCE = 200
 """Events that are read before others have their turn."""
 _MASTER = web.RequestKey("master", bool)
 """On a request: whether who asks may ask everything."""
+_METRICS = "text/plain; version=0.0.4; charset=utf-8"
 _log = logging.getLogger(__name__)
 
 
@@ -86,7 +87,10 @@ class ControlServer:
         events_log: EventLog | None = None,
         owner: int = 0,
         take: TakeFile | None = None,
+        metrics: Callable[[], str] = lambda: "",
     ) -> None:
+        """`metrics` is a page in Prometheus' text format."""
+        self._metrics_page = metrics
         self._socket = socket
         self._log_path = log
         self._owner = owner
@@ -101,6 +105,8 @@ class ControlServer:
     async def start(self) -> None:
         app = web.Application(client_max_size=_MOST_BYTES, middlewares=[self._admit])
         app.router.add_get("/events", self._events)
+        app.router.add_get("/healthz", self._health)
+        app.router.add_get("/metrics", self._metrics)
         app.router.add_get("/{name}", self._look)
         app.router.add_post("/{name}", self._work)
         app.router.add_post("/console/{server}/{lines:[0-9]{1,6}}", self._console)
@@ -131,6 +137,13 @@ class ControlServer:
         if request[_MASTER] or (self._owner and asker == self._owner):
             return await handler(request)
         return _failed(HypervisorError("only root and the lab's owner may talk to it", hint="use sudo"), 403)
+
+    async def _health(self, request: web.Request) -> web.Response:
+        """Whoever gets this answer knows that the loop goes round, which is all that can be wrong and still answer."""
+        return web.Response(text="ok")
+
+    async def _metrics(self, request: web.Request) -> web.Response:
+        return web.Response(text=self._metrics_page(), headers={"Content-Type": _METRICS})
 
     async def stop(self) -> None:
         for stream in self._streams:

@@ -36,6 +36,15 @@ BY_HAND = "rackless.test/by-hand"
 """A person has said what this host runs: `up` leaves that alone."""
 
 
+PROFILES: Mapping[str, Mapping[str, Any]] = {
+    "libvirt": {"deviceName": "/dev/vda"},
+    "openstack": {"deviceName": "/dev/vdb"},
+    "dell": {"hctl": "0:0:0:0"},
+    "dell-raid": {"hctl": "0:2:0:0"},
+}
+"""The root disk by `hardwareProfile`, where no hints say it; with others the engine chooses."""
+
+
 class State(StrEnum):
     """Where a host is on its way; Metal3's words."""
 
@@ -99,6 +108,16 @@ class Span:
 
 
 @dataclass(frozen=True, slots=True)
+class Condition:
+    """One of Metal3's words for how a host stands, for `kubectl wait` and for programs."""
+
+    type: str
+    true: bool
+    reason: str
+    since: str
+
+
+@dataclass(frozen=True, slots=True)
 class Status:
     state: State = State.NONE
     operational: Operational = Operational.NONE
@@ -116,6 +135,7 @@ class Status:
     good_credentials: str = ""
     """The version of the credentials with which the BMC was last reached."""
     last_updated: str = ""
+    conditions: tuple[Condition, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,7 +280,7 @@ def _read_spec(spec: Record) -> Spec:
         verify_certificate=not bmc.get("disableCertificateVerification", False),
         boot_mac=(spec.get("bootMACAddress") or "").lower(),
         boot_mode=spec.get("bootMode") or "UEFI",
-        root_device=dict(spec.get("rootDeviceHints") or {}),
+        root_device=dict(spec.get("rootDeviceHints") or PROFILES.get(spec.get("hardwareProfile") or "") or {}),
         image=_read_system(spec),
         user_data_name=(spec.get("userData") or {}).get("name") or "",
         meta_data_name=(spec.get("metaData") or {}).get("name") or "",
@@ -293,6 +313,15 @@ def _read_status(status: Record) -> Status:
         },
         good_credentials=(status.get("goodCredentials") or {}).get("credentialsVersion") or "",
         last_updated=status.get("lastUpdated") or "",
+        conditions=tuple(
+            Condition(
+                each.get("type") or "",
+                each.get("status") == "True",
+                each.get("reason") or "",
+                each.get("lastTransitionTime") or "",
+            )
+            for each in status.get("conditions") or ()
+        ),
     )
 
 
@@ -310,6 +339,7 @@ def status_record(status: Status, credentials_name: str = "") -> Record:
         },
     }  # fmt: skip
     optional: Record = {
+        "conditions": [_condition_record(each, status) for each in status.conditions] or None,
         "errorType": status.error_type.value if status.error_type else None,
         "hardware": dict(status.hardware) if status.hardware is not None else None,
         "lastUpdated": status.last_updated or None,
@@ -328,6 +358,16 @@ def status_record(status: Status, credentials_name: str = "") -> Record:
     if status.boot_mode:
         record["provisioning"]["bootMode"] = status.boot_mode
     return record
+
+
+def _condition_record(condition: Condition, status: Status) -> Record:
+    return {
+        "type": condition.type,
+        "status": "True" if condition.true else "False",
+        "reason": condition.reason,
+        "message": "" if condition.true else status.error_message[:1024],
+        "lastTransitionTime": condition.since,
+    }
 
 
 def _read_system(part: Record) -> Image | None:

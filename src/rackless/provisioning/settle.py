@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-from rackless.ports.provisioner import Failed
-from rackless.provisioning.baremetalhost import Operational, Span, State, Status
+from rackless.ports.provisioner import ErrorKind, Failed
+from rackless.provisioning.baremetalhost import Condition, Operational, Span, State, Status
 from rackless.provisioning.states import Move, Stay
 
 OPERATIONS: Mapping[State, str] = {
@@ -74,4 +74,41 @@ def _history(status: Status, to: State, now: str) -> dict[str, Span]:
 
 
 def _stamped(before: Status, after: Status, now: str) -> Status:
-    return after if after == before else replace(after, last_updated=now)
+    return after if after == before else stamped(after, now)
+
+
+def stamped(status: Status, now: str) -> Status:
+    """A status that has changed, with the time of that, and what it means in conditions."""
+    return replace(status, last_updated=now, conditions=conditions(status, now))
+
+
+_KNOWN = tuple(state for state in State if state not in (State.NONE, State.UNMANAGED, State.REGISTERING))
+_WORKING = (*OPERATIONS, State.PREPARING, State.POWERING_OFF, State.DELETING)
+_INSTALLED = (State.PROVISIONED, State.EXTERNALLY_PROVISIONED)
+
+
+def conditions(status: Status, now: str) -> tuple[Condition, ...]:
+    """How a host stands, in Metal3's words. A time is kept for as long as its condition says the same.
+
+    What Metal3 calls Healthy is what a BMC says of its server's health: nobody asks that here, so it is not said.
+    """
+    state, wrong = status.state, status.operational in (Operational.ERROR, Operational.DETACHED)
+    said = {
+        "Manageable": state in _KNOWN and status.error_type is not ErrorKind.REGISTRATION,
+        "Progressing": state in _WORKING and not wrong,
+        "AvailableForProvisioning": state is State.AVAILABLE and not wrong,
+        "Provisioned": state in _INSTALLED,
+        "Ready": state in _INSTALLED and not wrong,
+    }
+    before = {each.type: each for each in status.conditions}
+    reason = camel(status.error_type.value if status.error_type else status.state.value) or "New"
+    found = []
+    for type_, true in said.items():
+        was = before.get(type_)
+        since = was.since if was is not None and was.true == true else now
+        found.append(Condition(type_, true, reason, since))
+    return tuple(found)
+
+
+def camel(words: str) -> str:
+    return "".join(word.capitalize() for word in words.split())

@@ -4,7 +4,7 @@
     registering → inspecting → preparing → available → provisioning → provisioned → deprovisioning
                                               ↑                └─ failed ─────────────────→ │
                                               └────────────────────────────────────────────┘
-    available → inspecting, preparing (on demand), externally provisioned → provisioned
+    available → inspecting, preparing (on demand, or for settings of its firmware), externally provisioned → provisioned
     when deleted: … → deprovisioning → powering off before delete → deleting → gone
 
 A step reads records and calls the provisioner; it writes nothing. `settle` turns its outcome into a status and a time
@@ -17,13 +17,23 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from rackless.ports.provisioner import Again, Done, ErrorKind, Failed, HostAccess, Provisioner, Result
+from rackless.ports.provisioner import (
+    NO_SETTINGS,
+    Again,
+    Done,
+    ErrorKind,
+    Failed,
+    HostAccess,
+    Provisioner,
+    Result,
+)
 from rackless.ports.resources import Reader
 from rackless.provisioning.baremetalhost import CLEAN, INSPECT, REBOOT, Host, State
 from rackless.provisioning.config_drive import config_drive
 from rackless.provisioning.hardware import hardware
 
 POWER_POLL = 60.0
+HELD_POLL = 5.0
 ESCAPE_AFTER = 3
 """How often taking a host down may fail before it is let go anyway."""
 MAX_PROVISIONING_FAILURES = 5
@@ -81,6 +91,10 @@ class Turn:
     access: HostAccess
     provisioner: Provisioner
     resources: Reader
+    settings: Mapping[str, str] = field(default_factory=lambda: NO_SETTINGS)
+    """What its firmware is to be given, and has not."""
+    held: bool = False
+    """Whether something is done to it while it is off: it is not switched on meanwhile."""
 
     def failed_before(self, kind: ErrorKind) -> bool:
         return self.host.status.error_type == kind
@@ -116,7 +130,8 @@ async def inspect(turn: Turn) -> Outcome:
 
 
 async def prepare(turn: Turn) -> Outcome:
-    result = await turn.provisioner.prepare(turn.access, restart=turn.failed_before(ErrorKind.PREPARATION))
+    again = turn.failed_before(ErrorKind.PREPARATION)
+    result = await turn.provisioner.prepare(turn.access, turn.settings, restart=again)
     return Move(State.AVAILABLE) if isinstance(result, Done) else _pending(result, ErrorKind.PREPARATION)
 
 
@@ -128,6 +143,8 @@ async def available(turn: Turn) -> Outcome:
         return await _anew(turn, INSPECT, ErrorKind.INSPECTION, turn.provisioner.inspect, State.INSPECTING)
     if CLEAN in turn.host.annotations:
         return await _anew(turn, CLEAN, ErrorKind.PREPARATION, turn.provisioner.prepare, State.PREPARING)
+    if turn.settings:
+        return Move(State.PREPARING)
     if spec.online and spec.image is not None:
         return Move(State.PROVISIONING, {"image": spec.image, "boot_mode": spec.boot_mode})
     return await _power(turn, hard=True)  # an agent may still run there, which does not listen to a power button
@@ -257,6 +274,8 @@ async def _anew(turn: Turn, wish: str, kind: ErrorKind, begin: Callable[..., Awa
 async def _power(turn: Turn, *, hard: bool = False) -> Outcome:
     reboots = [name for name in turn.host.annotations if name.partition("/")[0] == REBOOT]
     want = turn.host.spec.online and not reboots
+    if want and turn.held and not turn.host.status.powered_on:
+        return Stay(HELD_POLL, "its data image is changed while it is off", waits=ErrorKind.POWER)
     hard = hard or any('"hard"' in turn.host.annotations[name] for name in reboots)
     result = await turn.provisioner.power(turn.access, want, hard=hard, restart=turn.failed_before(ErrorKind.POWER))
     if not isinstance(result, Done):

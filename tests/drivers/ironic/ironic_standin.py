@@ -29,6 +29,7 @@ NODE: dict[str, Any] = {
     "automated_clean": True,
     "deploy_step": {},
     "clean_step": {},
+    "reservation": None,
 }
 
 
@@ -48,6 +49,10 @@ class IronicStandIn:
     account: tuple[str, str] | None = None
     """Who may come in; None lets everybody."""
     drivers: tuple[str, ...] = ("redfish",)
+    bios: list[dict[str, Any]] = field(default_factory=list)
+    drive: str | None = None
+    """What is in the virtual CD drive."""
+    subscriptions: list[str] = field(default_factory=list)
 
     def put(self, **fields: Any) -> None:
         self.node = {**NODE, **(self.node or {}), **fields}
@@ -91,7 +96,14 @@ class IronicStandIn:
         body = await request.json()
         self._note("PATCH " + " ".join(change["path"].strip("/") for change in body), body)
         for change in body:
-            self.node[change["path"].strip("/")] = change.get("value")
+            place, path = self.node, change["path"].strip("/")
+            if "/" in path:
+                field_, _, path = path.partition("/")
+                place = self.node[field_] = dict(self.node[field_])
+            if change["op"] == "remove" and place is not self.node:
+                del place[path]
+            else:
+                place[path] = change.get("value")
         return web.json_response(self.node)
 
     async def _provision(self, request: web.Request) -> web.Response:
@@ -117,6 +129,35 @@ class IronicStandIn:
         if self.history is None:
             return web.json_response({"error_message": "none"}, status=404)
         return web.json_response({"history": self.history})
+
+    async def _bios(self, request: web.Request) -> web.Response:
+        assert request.query["detail"] == "true"
+        return web.json_response({"bios": self.bios})
+
+    async def _drives(self, request: web.Request) -> web.Response:
+        cd = {"media_types": ["CD", "DVD"], "inserted": self.drive is not None, "image": self.drive}
+        return web.json_response(
+            [cd, {"media_types": ["USBStick"], "inserted": True, "image": "http://192.0.2.9/stick"}]
+        )
+
+    async def _insert(self, request: web.Request) -> web.Response:
+        body = await request.json()
+        self._note("POST vmedia", body)
+        return web.Response(status=204)
+
+    async def _eject(self, request: web.Request) -> web.Response:
+        self._note(f"DELETE vmedia {request.query['device_types']}", None)
+        return web.Response(status=204)
+
+    async def _passthru(self, request: web.Request) -> web.Response:
+        body, method = await request.json(), request.query["method"]
+        self._note(f"{request.method} {method}", body)
+        if method == "create_subscription":
+            self.subscriptions.append(body["Destination"])
+            return web.json_response({"Id": str(len(self.subscriptions)), "Destination": body["Destination"]})
+        if int(body["id"]) > len(self.subscriptions):
+            return web.json_response({"error_message": "Redfish exception occurred"}, status=404)
+        return web.Response(status=200)
 
     async def _validate(self, request: web.Request) -> web.Response:
         return web.json_response(self.validation)
@@ -149,6 +190,12 @@ class IronicStandIn:
             web.get(f"{node}/inventory", self._inventory),
             web.get(f"{node}/history", self._history),
             web.get(f"{node}/validate", self._validate),
+            web.get(f"{node}/bios", self._bios),
+            web.get(f"{node}/vmedia", self._drives),
+            web.post(f"{node}/vmedia", self._insert),
+            web.delete(f"{node}/vmedia", self._eject),
+            web.post(f"{node}/vendor_passthru", self._passthru),
+            web.delete(f"{node}/vendor_passthru", self._passthru),
             web.put(f"{node}/states/provision", self._provision),
             web.put(f"{node}/states/power", self._power),
             web.put(f"{node}/maintenance", self._maintenance),

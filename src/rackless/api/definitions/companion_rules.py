@@ -1,14 +1,16 @@
-"""Objects beside a host that nobody here acts on: refused with what to do instead, never kept and ignored.
+"""What is refused of the objects beside a host beyond their schemas.
 
-What is there already may be changed and deleted, as long as it does not ask for more.
+Kinds that nobody here acts on are refused with what to do instead, never kept and ignored; what is there already may be changed
+and deleted, as long as it does not ask for more.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from urllib.parse import urlsplit
 
 from rackless.api.kinds.kind import Writing
-from rackless.api.status import Cause, Json, forbidden_field
+from rackless.api.status import Cause, Json, forbidden_field, invalid_value
 
 Rule = Callable[[Writing], list[Cause]]
 
@@ -34,17 +36,51 @@ def _asked(record: Json | None, field: str) -> object:
     return spec.get(field) if field else spec
 
 
-COMPANIONS = {
-    "hostfirmwaresettings.metal3.io": _refuse(
-        "settings", "firmware settings are not applied here: PATCH Bios/Settings at the host's BMC by Redfish"
-    ),
+def _data_image(writing: Writing) -> list[Cause]:
+    """An image is fetched by the engine and put into the drive of the host of the same name."""
+    url = str(((writing.new.get("spec") or {}).get("url")) or "")
+    if writing.subresource or urlsplit(url).scheme in ("http", "https"):
+        return []
+    return [invalid_value("spec.url", url, "must be an http or https URL")]
+
+
+def _subscription(writing: Writing) -> list[Cause]:
+    """What a BMC was told once is not told otherwise: whoever wants something else makes another subscription."""
+    spec = writing.new.get("spec") or {}
+    if writing.subresource:
+        return []
+    if writing.old is not None and (writing.old.get("spec") or {}) != spec:
+        return [forbidden_field("spec", "subscriptions cannot be updated, please recreate it")]
+    found = [
+        invalid_value(f"spec.{field}", "", f"{field} cannot be empty")
+        for field in ("hostName", "destination")
+        if not spec.get(field)
+    ]
+    destination = str(spec.get("destination") or "")
+    parts = urlsplit(destination)
+    if destination and (parts.scheme not in ("http", "https") or not parts.netloc):
+        found.append(invalid_value("spec.destination", destination, "must be an http or https URL"))
+    elif destination and not parts.path:
+        found.append(
+            invalid_value("spec.destination", destination, "hostname-only destination must have a trailing slash")
+        )
+    namespace = (spec.get("httpHeadersRef") or {}).get("namespace")
+    if namespace not in (None, "", writing.new["metadata"].get("namespace", "")):
+        found.append(
+            invalid_value("spec.httpHeadersRef.namespace", namespace, "must be the namespace of the subscription")
+        )
+    return found
+
+
+COMPANIONS: dict[str, Rule] = {
     "hostfirmwarecomponents.metal3.io": _refuse("updates", "firmware is not flashed here: servers of a lab have none"),
     "hostupdatepolicies.metal3.io": _refuse(
-        "", "firmware is not changed here, so there is no time for it to be changed"
+        "", "firmware settings are given here when a host is prepared, and at no other time"
     ),
-    "dataimages.metal3.io": _refuse("", "images are not attached here: use InsertMedia at the host's BMC by Redfish"),
-    "bmceventsubscriptions.metal3.io": _refuse(
-        "", "BMCs are not subscribed to here: POST to EventService/Subscriptions at the host's BMC by Redfish"
+    "preprovisioningimages.metal3.io": _refuse(
+        "", "no ramdisk is built for one host here: addresses go by the host's preprovisioningNetworkDataName"
     ),
+    "dataimages.metal3.io": _data_image,
+    "bmceventsubscriptions.metal3.io": _subscription,
 }
 """By definition."""

@@ -24,6 +24,7 @@ _SCHEMES = {
     "idrac-virtualmedia": (False, True),
     "redfish-uefihttp": (False, True),
 }
+PROFILES = ("", "default", "unknown", "empty", "libvirt", "dell", "dell-raid", "openstack")
 _HOST = re.compile(r"(?=.{1,253}$)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*", re.IGNORECASE)
 _DETACHED = "baremetalhost.metal3.io/detached"
 _INSPECT = "inspect.metal3.io"
@@ -63,9 +64,29 @@ def _unheeded(writing: Writing) -> list[Cause]:
         found.append(forbidden_field("spec.networkInterfaces", "switches are not configured here"))
     if spec.get("inspectionMode") == "fast" and before.get("inspectionMode") != "fast":
         found.append(forbidden_field("spec.inspectionMode", "hosts are inspected by the agent: use agent, or disabled"))
+    if spec.get("taints") and spec["taints"] != before.get("taints"):
+        found.append(
+            forbidden_field("spec.taints", "hosts have none here: write them into the Machine, its Node gets those")
+        )
+    if (architecture := spec.get("architecture")) not in (None, "", "x86_64", before.get("architecture")):
+        found.append(invalid_value("spec.architecture", architecture, "hosts are x86_64 here: the deploy ramdisk is"))
+    if (profile := spec.get("hardwareProfile") or "") not in (*PROFILES, before.get("hardwareProfile")):
+        found.append(invalid_value("spec.hardwareProfile", profile, f"must be one of {', '.join(PROFILES[1:])}"))
+    found += _unheeded_image(spec.get("image") or {}, before.get("image") or {})
     if spec.get("disablePowerOff") and not before.get("disablePowerOff"):
         why = "hosts are switched off here: to boot its agent from virtual media, Ironic switches every host off first"
         found.append(forbidden_field("spec.disablePowerOff", why))
+    return found
+
+
+def _unheeded_image(image: Json, before: Json) -> list[Cause]:
+    found = []
+    if urlsplit(image.get("url") or "").scheme == "oci" and image.get("url") != before.get("url"):
+        found.append(forbidden_field("spec.image.url", "images are not fetched from registries here: use an http URL"))
+    if image.get("ociAuthSecretName") and not before.get("ociAuthSecretName"):
+        found.append(forbidden_field("spec.image.ociAuthSecretName", "images are not fetched from registries here"))
+    if image.get("format") in ("vdi", "vmdk") and image.get("format") != before.get("format"):
+        found.append(forbidden_field("spec.image.format", "Ironic writes no such images here: make it qcow2 or raw"))
     return found
 
 
@@ -221,7 +242,7 @@ def _annotations(annotations: Json, spec: Json) -> list[Cause]:
     )
     for name in annotations:
         if name == "reboot.metal3.io" or name.startswith("reboot.metal3.io/"):
-            found += _json(annotations, name, {"mode": ("hard", "soft", ""), "force": (True, False)})
+            found += _json(annotations, name, {"mode": ("hard", "soft", ""), "force": (False,)})
     inspect = annotations.get(_INSPECT)
     if inspect not in (None, "", "disabled"):
         found.append(invalid_value(f"metadata.annotations[{_INSPECT}]", inspect, "must be empty or disabled"))

@@ -81,16 +81,20 @@ class Subscriptions:
         self._forbids = forbids
         self._names = names or Names()
         self._events = itertools.count(1)
-        self._ids = itertools.count(1)
+        self._next = 1
         try:
             for wish in (file.load() or {}).get("subscriptions", []):
                 lists = {"prefixes": tuple(wish["prefixes"]), "types": tuple(wish.get("types", ()))}
-                self._open(Wish(**{**wish, **lists}))
-        except (TypeError, KeyError):
+                id = int(wish.pop("id", 0))  # earlier versions did not keep it
+                self._open(Wish(**{**wish, **lists}), id)
+        except (AttributeError, TypeError, KeyError, ValueError):
             file.set_aside()
 
-    def _open(self, wish: Wish) -> Subscription:
-        one = Subscription(str(next(self._ids)), wish)
+    def _open(self, wish: Wish, id: int = 0) -> Subscription:
+        """With the id it had, or one that none has had."""
+        id = id or self._next
+        self._next = max(self._next, id + 1)
+        one = Subscription(str(id), wish)
         self.by_id[one.id] = one
         return one
 
@@ -225,7 +229,8 @@ class Subscriptions:
             return False
 
     async def _save(self) -> None:
-        wishes = [asdict(one.wish) for one in self.by_id.values() if one.wish.destination is not None]
+        kept = [one for one in self.by_id.values() if one.wish.destination is not None]
+        wishes = [{"id": one.id, **asdict(one.wish)} for one in kept]
         await self._file.save({"subscriptions": wishes})
 
 

@@ -10,15 +10,20 @@ import copy
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from rackless.controllers.event_subscriptions import KIND as SUBSCRIPTION
 from rackless.controllers.machines.records import KIND as MACHINE
 from rackless.controllers.machines.records import PROVIDER, SET
 from rackless.ports.resources import Record
 from rackless.provisioning.baremetalhost import HARDWARE_DATA, secrets_of
 from rackless.provisioning.baremetalhost import KIND as HOST
+from rackless.provisioning.data_image import KIND as DATA_IMAGE
+from rackless.provisioning.firmware import SETTINGS as FIRMWARE
 
 HEALTH = "MachineHealthCheck"
 SECRET = "Secret"
-ORDER = (SECRET, HOST, HARDWARE_DATA, SET, MACHINE, HEALTH)
+BESIDE = (FIRMWARE, DATA_IMAGE, SUBSCRIPTION)
+"""Beside hosts; an API may not have these kinds."""
+ORDER = (SECRET, HOST, HARDWARE_DATA, *BESIDE, SET, MACHINE, HEALTH)
 """Owners before what they own, and what is named before who names it."""
 PAUSED_KINDS = (HEALTH, SET, MACHINE, HOST)
 """Kinds that somebody acts on, in the order in which they are paused: whoever makes others first."""
@@ -30,10 +35,12 @@ Uids = Mapping[tuple[str, str], str]
 
 
 def secrets_named(hosts: Iterable[Record], others: Iterable[Record], namespace: str) -> list[str]:
-    """The Secrets of this namespace that hosts, Machines and sets name."""
+    """The Secrets of this namespace that hosts, subscriptions, Machines and sets name."""
     found = {name for host in hosts for name in secrets_of(host)}
     for record in others:
         spec = record.get("spec") or {}
+        if headers := (spec.get("httpHeadersRef") or {}).get("name"):
+            found.add(f"{namespace}/{headers}")
         template = ((spec.get("template") or {}).get("spec") or {}) if record["kind"] == SET else spec
         value = (template.get("providerSpec") or {}).get("value") or {}
         reference = value.get("userData") or {}

@@ -16,7 +16,7 @@ from rackless.controllers.host_annotations import DETACHED
 from rackless.controllers.machines.records import KIND as MACHINE
 from rackless.controllers.pausing import pause_of
 from rackless.controllers.pivot import journal as journals
-from rackless.controllers.pivot.copying import MOVE, ORDER, PAUSED_KINDS, SECRET, copy_of, same, secrets_named
+from rackless.controllers.pivot.copying import BESIDE, MOVE, ORDER, PAUSED_KINDS, SECRET, copy_of, same, secrets_named
 from rackless.controllers.pivot.journal import CAN_BE_UNDONE, MoveJournal, MovePhase
 from rackless.errors import InputError, LabError
 from rackless.ports.clock import Clock
@@ -131,8 +131,8 @@ class Pivot:
             )
 
     async def _everything(self) -> dict[str, list[Record]]:
-        found = {kind: await self.source.list(kind) for kind in ORDER if kind != SECRET}
-        others = [record for kind in PAUSED_KINDS if kind != HOST for record in found[kind]]
+        found = {kind: await _list(self.source, kind) for kind in ORDER if kind != SECRET}
+        others = [record for kind in (*PAUSED_KINDS, *BESIDE) if kind != HOST for record in found[kind]]
         names = secrets_named(found[HOST], others, self.source.namespace)
         secrets = [await self.source.get(SECRET, name) for name in names]
         return {SECRET: [record for record in secrets if record is not None], **found}
@@ -205,7 +205,16 @@ class Pivot:
                 await _annotate(resources, record, {MOVE: None, **({pause_of(kind): None} if ours else {})})
 
     async def _marked(self, resources: Resources, kind: str, journal: MoveJournal) -> list[Record]:
-        return [each for each in await resources.list(kind) if _annotations(each).get(MOVE) == journal.id]
+        return [each for each in await _list(resources, kind) if _annotations(each).get(MOVE) == journal.id]
+
+
+async def _list(resources: Resources, kind: str) -> list[Record]:
+    try:
+        return await resources.list(kind)
+    except Refused:
+        if kind in BESIDE:
+            return []
+        raise
 
 
 def _busy(hosts: Iterable[Record], machines: Iterable[Record]) -> list[str]:

@@ -11,16 +11,30 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rackless.ports.clock import Clock
-from rackless.ports.provisioner import Again, ConfigDrive, Done, ErrorKind, Failed, HostAccess, Image, Result, Stranger
+from rackless.ports.provisioner import (
+    NO_SETTINGS,
+    Again,
+    ConfigDrive,
+    Done,
+    ErrorKind,
+    EventReceiver,
+    Failed,
+    HostAccess,
+    Image,
+    Result,
+    Stranger,
+)
 
 SECONDS: Mapping[str, float] = {
     "register": 1,
     "inspect": 30,
+    "configure": 20,
     "prepare": 8,
     "provision": 45,
     "adopt": 2,
     "deprovision": 40,
     "power": 2,
+    "media": 3,
     "delete": 0,
 }
 """How long things take on a quiet machine without KVM."""
@@ -37,11 +51,13 @@ INVENTORY: Mapping[str, Any] = {
 _KINDS = {
     "register": ErrorKind.REGISTRATION,
     "inspect": ErrorKind.INSPECTION,
+    "configure": ErrorKind.PREPARATION,
     "prepare": ErrorKind.PREPARATION,
     "provision": ErrorKind.PROVISIONING,
     "adopt": ErrorKind.ADOPTION,
     "deprovision": ErrorKind.PROVISIONING,
     "power": ErrorKind.POWER,
+    "media": ErrorKind.POWER,
     "delete": ErrorKind.REGISTRATION,
 }
 _BY_AGENT = ("inspect", "prepare", "provision", "deprovision")
@@ -71,6 +87,10 @@ class _KnownHost:
     image: Image | None = None
     config: ConfigDrive | None = None
     powered_on: bool = False
+    settings: dict[str, str] = field(default_factory=dict)
+    """Of its firmware, where they were given other values than it came with."""
+    media: str | None = None
+    subscriptions: dict[str, EventReceiver] = field(default_factory=dict)
 
 
 @dataclass
@@ -92,6 +112,12 @@ class FakeProvisioner:
     """How often it has forgotten everything."""
     hard: list[str] = field(default_factory=list)
     """Hosts that were switched without asking their system, in order."""
+    bios: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """What every host's BMC shows of its firmware, as `firmware` tells it; nothing, as with IPMI, unless a test says so."""
+    refusal: str = ""
+    """Why BMCs do not take a subscription, or do not end one."""
+    subscribed: list[str] = field(default_factory=list)
+    """The ids of all subscriptions there ever were."""
 
     async def register(self, host: HostAccess, *, restart: bool = False) -> Result:
         if self._is_busy():
@@ -104,7 +130,15 @@ class FakeProvisioner:
         self._undo(host, "inspect", restart)
         return self._step(host, "inspect", restart) or Done(self.inventory)
 
-    async def prepare(self, host: HostAccess, *, restart: bool = False) -> Result:
+    async def prepare(
+        self, host: HostAccess, settings: Mapping[str, str] = NO_SETTINGS, *, restart: bool = False
+    ) -> Result:
+        engine = self.hosts.get(host.name)
+        if engine and any(self._setting(engine, name) != value for name, value in settings.items()):
+            if (result := self._step(host, "configure", restart)) is not None:
+                return result
+            engine.settings |= settings
+            engine.done -= {"configure", "prepare"}
         self._undo(host, "prepare", restart)
         return self._step(host, "prepare", restart) or Done()
 
@@ -140,6 +174,8 @@ class FakeProvisioner:
         engine = self.hosts.get(host.name)
         if engine and engine.powered_on == on and engine.work != "power":
             return Done({"powered_on": on})
+        if engine and engine.work == "media" and self.clock.now() < engine.until:
+            return Again(1.0, busy=True)
         result = self._step(host, "power", restart)
         if result is None and hard:
             self.hard.append(host.name)
@@ -155,6 +191,46 @@ class FakeProvisioner:
         self.hosts.pop(host.name, None)
         return Done()
 
+    async def firmware(self, host: HostAccess) -> Result:
+        engine = self.hosts.get(host.name)
+        if self._is_busy() or engine is None:
+            return Again(1.0, busy=True)
+        return Done({name: {**told, "value": self._setting(engine, name)} for name, told in self.bios.items()})
+
+    async def media(self, host: HostAccess, url: str | None, *, restart: bool = False) -> Result:
+        engine = self.hosts.get(host.name)
+        if engine is None:
+            return Again(1.0, busy=True)
+        if engine.media == url:
+            return Done()
+        if engine.work != "media" and self.clock.now() < engine.until:
+            return Again(1.0, busy=True)
+        if (result := self._step(host, "media", restart)) is not None:
+            return result
+        engine.media, engine.work = url, ""
+        engine.done.discard("media")
+        return Done()
+
+    async def subscribe(self, host: HostAccess, receiver: EventReceiver) -> Result:
+        engine = self.hosts.get(host.name)
+        if self._is_busy() or engine is None:
+            return Again(1.0, busy=True)
+        if self.refusal:
+            return Failed(ErrorKind.REGISTRATION, self.refusal)
+        id = str(len(self.subscribed) + 1)
+        self.subscribed.append(id)
+        engine.subscriptions[id] = receiver
+        return Done({"id": id})
+
+    async def unsubscribe(self, host: HostAccess, id: str) -> Result:
+        engine = self.hosts.get(host.name)
+        if self._is_busy() or engine is None:
+            return Again(1.0, busy=True)
+        if self.refusal:
+            return Failed(ErrorKind.REGISTRATION, self.refusal)
+        engine.subscriptions.pop(id, None)
+        return Done()
+
     async def strangers(self) -> list[Stranger]:
         return list(self.came)
 
@@ -168,6 +244,9 @@ class FakeProvisioner:
 
     def _id(self, host: HostAccess) -> str:
         return f"node-{host.uid}" + (f"-{self.lives}" if self.lives else "")
+
+    def _setting(self, engine: _KnownHost, name: str) -> str:
+        return engine.settings.get(name, str(self.bios.get(name, {}).get("value", "")))
 
     def _undo(self, host: HostAccess, work: str, restart: bool) -> None:
         """What is asked for anew is not done yet, unless it is under way."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -13,7 +14,16 @@ from rackless.errors import CommandFailed
 from rackless.ports.hypervisor import NoSuchServer, Power, Unreachable
 from rackless.ports.ironic import ForeignAccess, Guest, IronicSite
 from rackless.ports.process import Child, Processes
-from rackless.ports.provisioner import Again, ConfigDrive, Done, HostAccess, Image, Result
+from rackless.ports.provisioner import (
+    NO_SETTINGS,
+    Again,
+    ConfigDrive,
+    Done,
+    EventReceiver,
+    HostAccess,
+    Image,
+    Result,
+)
 
 DATABASE = "ironic.sqlite"
 STARTS_WITHIN = 3.0
@@ -40,9 +50,11 @@ class LabProvisioner(FakeProvisioner):
             host, await self._away("inspect", host) or await super().inspect(host, restart=restart)
         )
 
-    async def prepare(self, host: HostAccess, *, restart: bool = False) -> Result:
+    async def prepare(
+        self, host: HostAccess, settings: Mapping[str, str] = NO_SETTINGS, *, restart: bool = False
+    ) -> Result:
         return await self._booted(
-            host, await self._away("prepare", host) or await super().prepare(host, restart=restart)
+            host, await self._away("prepare", host) or await super().prepare(host, settings, restart=restart)
         )
 
     async def provision(self, host: HostAccess, image: Image, config: ConfigDrive, *, restart: bool = False) -> Result:
@@ -75,6 +87,18 @@ class LabProvisioner(FakeProvisioner):
 
     async def delete(self, host: HostAccess) -> Result:
         return await self._away("delete", host) or await super().delete(host)
+
+    async def firmware(self, host: HostAccess) -> Result:
+        return await self._away("firmware", host) or await super().firmware(host)
+
+    async def media(self, host: HostAccess, url: str | None, *, restart: bool = False) -> Result:
+        return await self._away("media", host) or await super().media(host, url, restart=restart)
+
+    async def subscribe(self, host: HostAccess, receiver: EventReceiver) -> Result:
+        return await self._away("subscribe", host) or await super().subscribe(host, receiver)
+
+    async def unsubscribe(self, host: HostAccess, id: str) -> Result:
+        return await self._away("unsubscribe", host) or await super().unsubscribe(host, id)
 
     async def close(self) -> None: ...
 

@@ -2,7 +2,8 @@
 
 Busy         409, 503: the node is locked or no worker is free; ask again
 Unreachable  no answer, or an answer that makes no sense: Ironic is starting, gone or broken
-└─ Untrusted somebody answered whose certificate is not signed by whom we trust
+├─ Untrusted somebody answered whose certificate is not signed by whom we trust
+└─ Failed    Ironic answered that it failed, or that the BMC did
 Refused      Ironic understood and will not do it; the message is Ironic's
 """
 
@@ -27,7 +28,7 @@ Json = dict[str, Any]
 _NODE_FIELDS = (
     "uuid", "name", "driver", "driver_info", "boot_interface", "deploy_interface", "extra", "automated_clean", "network_data",
     "provision_state", "target_provision_state", "power_state", "target_power_state", "deploy_step", "clean_step",
-    "instance_uuid", "instance_info", "last_error", "maintenance", "maintenance_reason", "fault",
+    "instance_uuid", "instance_info", "last_error", "maintenance", "maintenance_reason", "fault", "reservation", "bios_interface",
 )  # fmt: skip
 """What we read of a node. For a whole one Ironic also looks up its conductor, traits, allocation and links, each time."""
 
@@ -41,6 +42,10 @@ class IronicUnreachable(Exception):
 
 
 class Untrusted(IronicUnreachable):
+    pass
+
+
+class IronicFailed(IronicUnreachable):
     pass
 
 
@@ -155,6 +160,27 @@ class IronicClient:
     async def delete_node(self, node: str) -> None:
         await self.call("DELETE", f"/v1/nodes/{node}")
 
+    async def bios(self, node: str) -> list[Json]:
+        """The firmware's settings, each with `name`, `value` and what the BMC's registry says of it; as Ironic last read them."""
+        found = await self.call("GET", f"/v1/nodes/{node}/bios?detail=true") or {}
+        return list(found.get("bios", ()))
+
+    async def drives(self, node: str) -> list[Json]:
+        """The BMC's virtual drives: `media_types`, `inserted`, `image`."""
+        found: Any = await self.call("GET", f"/v1/nodes/{node}/vmedia")
+        return list(found or ())
+
+    async def insert(self, node: str, url: str) -> None:
+        """Begin to put an image into the virtual CD drive; how that ended is in `last_error`."""
+        await self.call("POST", f"/v1/nodes/{node}/vmedia", {"device_type": "cdrom", "image_url": url})
+
+    async def eject(self, node: str) -> None:
+        await self.call("DELETE", f"/v1/nodes/{node}/vmedia?device_types=cdrom")
+
+    async def passthru(self, method: str, node: str, name: str, body: Mapping[str, Any]) -> Json:
+        """Call a driver's own method, and wait for it."""
+        return await self.call(method, f"/v1/nodes/{node}/vendor_passthru?method={name}", body) or {}
+
     async def _look(self, path: str) -> Json | None:
         try:
             return await self.call("GET", path)
@@ -176,7 +202,7 @@ class IronicClient:
         if answer.status in (409, 503):
             raise Busy(fault(text))
         if answer.status >= 500:
-            raise IronicUnreachable(f"HTTP {answer.status}: {fault(text)}")
+            raise IronicFailed(f"HTTP {answer.status}: {fault(text)}")
         if answer.status >= 400:
             raise IronicRefused(answer.status, fault(text))
         try:

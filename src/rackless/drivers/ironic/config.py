@@ -225,18 +225,20 @@ def _settled(config: IronicConfig) -> dict[str, dict[str, object]]:
             "boot_mode_config_timeout": 0,
             # Ironic's Redfish library tries ten times itself, 3 s apart: half a minute for one that is away is enough.
             "connection_attempts": 1,
+            # How often Ironic looks whether a server that was started to read its settings has done so; its own is 60 s.
+            "firmware_update_status_interval": 5,
         },
         "service_catalog": {"endpoint_override": config.url, "auth_type": "none"},
     }
 
 
-_CHOSEN = ("boot", "management", "power")
+_CHOSEN = ("bios", "boot", "management", "power", "vendor")
 
 
 def _interfaces(*, ipmi: bool) -> dict[str, object]:
     """The ways to reach a server that this Ironic knows; the first of each kind is the default."""
     enabled = {
-        "bios": "no-bios",
+        "bios": "redfish,no-bios",
         "boot": "redfish-virtual-media,ipxe",
         "console": "no-console",
         "deploy": "direct,ramdisk,custom-agent",
@@ -248,14 +250,14 @@ def _interfaces(*, ipmi: bool) -> dict[str, object]:
         "raid": "no-raid",
         "rescue": "no-rescue",
         "storage": "noop",
-        "vendor": "no-vendor",
+        "vendor": "redfish,no-vendor",
     }
     if not ipmi:
         enabled = {kind: names.removesuffix(",ipmitool") for kind, names in enabled.items()}
     return {
         "enabled_hardware_types": "redfish,ipmi" if ipmi else "redfish",
         **{f"enabled_{kind}_interfaces": names for kind, names in enabled.items()},
-        # the others depend on the hardware type, and every node says which it wants
+        # the others depend on the hardware type: it has a best one, or every node says which it wants
         **{
             f"default_{kind}_interface": names.partition(",")[0]
             for kind, names in enabled.items()

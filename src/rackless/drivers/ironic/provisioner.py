@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -17,6 +17,15 @@ from typing import Any, Concatenate, ParamSpec, Self
 
 from rackless.drivers.ironic.bmc_address import BadAddress, Driver, find_driver, require_bootable
 from rackless.drivers.ironic.client import Busy, IronicClient, IronicRefused, IronicUnreachable, Json
+from rackless.drivers.ironic.extras import (
+    about_media,
+    configure,
+    have_media,
+    outdated,
+    settings_of,
+    subscribe,
+    unsubscribe,
+)
 from rackless.drivers.ironic.instance import config_drive, deploy_interface, deploy_steps, holds, instance_info
 from rackless.drivers.ironic.node import (
     LATER,
@@ -33,10 +42,12 @@ from rackless.drivers.ironic.reasons import explain
 from rackless.errors import LabError
 from rackless.ports.ironic import Guest
 from rackless.ports.provisioner import (
+    NO_SETTINGS,
     Again,
     ConfigDrive,
     Done,
     ErrorKind,
+    EventReceiver,
     Failed,
     HostAccess,
     Image,
@@ -49,6 +60,8 @@ _PACE, SLOWEST = 8.0, 15.0
 SOFT_POWER_OFF = 60
 FREE_WITHIN = 60
 """Seconds for which we wait for a node that is not to be had at once, where nobody asks again."""
+UNKNOWN = Again(5.0, "Ironic does not know it", busy=True)
+"""Who asks for something beside a host's way does not make it known: that is a step of that way."""
 _STABLE = ("enroll", "manageable", "available", "active", "inspect failed", "clean failed", "deploy failed", "error")
 
 P = ParamSpec("P")
@@ -119,6 +132,8 @@ class IronicProvisioner:
         if node is None:
             return await self._enroll(host)
         changed = await self._update(host, node)
+        if self._guest is None and outdated(node):
+            await self._ironic.patch_node(node["uuid"], {"bios_interface": "redfish", "vendor_interface": "redfish"})
         if node["maintenance"]:
             return await self._maintained(node)
         match node["provision_state"]:
@@ -158,10 +173,14 @@ class IronicProvisioner:
         return Again(LATER, "starting inspection")
 
     @_answers(ErrorKind.PREPARATION)
-    async def prepare(self, host: HostAccess, *, restart: bool = False) -> Result:
+    async def prepare(
+        self, host: HostAccess, settings: Mapping[str, str] = NO_SETTINGS, *, restart: bool = False
+    ) -> Result:
         node = await self._ironic.node(self._name(host))
         if node is None:
             return await self._enroll(host)
+        if (configuring := await configure(self._ironic, node, settings)) is not None:
+            return configuring
         if node["provision_state"] == "available" and restart:
             # cleaned although it is clean; also a host that is otherwise not
             await self._ironic.patch_node(node["uuid"], {"automated_clean": True})
@@ -237,7 +256,7 @@ class IronicProvisioner:
             return Again(SOON, f"switching {'on' if on else 'off'}")
         if node["power_state"] == ("power on" if on else "power off"):
             return Done({"powered_on": on})
-        if node["last_error"] and not restart:
+        if node["last_error"] and not restart and not about_media(node["last_error"]):
             return Failed(ErrorKind.POWER, await self._reason(node))
         if on or hard or restart:
             await self._ironic.power(node["uuid"], "power on" if on else "power off")
@@ -266,6 +285,26 @@ class IronicProvisioner:
                 await self._ironic.maintain(node["uuid"], "the host is being deleted")
         await self._ironic.delete_node(node["uuid"])
         return Done()
+
+    @_answers(ErrorKind.REGISTRATION)
+    async def firmware(self, host: HostAccess) -> Result:
+        node = await self._ironic.node(self._name(host))
+        return UNKNOWN if node is None else Done(settings_of(await self._ironic.bios(node["uuid"])))
+
+    @_answers(ErrorKind.POWER)
+    async def media(self, host: HostAccess, url: str | None, *, restart: bool = False) -> Result:
+        node = await self._ironic.node(self._name(host))
+        return UNKNOWN if node is None else await have_media(self._ironic, node, url, restart=restart)
+
+    @_answers(ErrorKind.REGISTRATION)
+    async def subscribe(self, host: HostAccess, receiver: EventReceiver) -> Result:
+        node = await self._ironic.node(self._name(host))
+        return UNKNOWN if node is None else await subscribe(self._ironic, node, receiver)
+
+    @_answers(ErrorKind.REGISTRATION)
+    async def unsubscribe(self, host: HostAccess, id: str) -> Result:
+        node = await self._ironic.node(self._name(host))
+        return UNKNOWN if node is None else await unsubscribe(self._ironic, node, id)
 
     async def strangers(self) -> list[Stranger]:
         """Not in somebody else's Ironic: what has no name there is not ours."""

@@ -1,0 +1,34 @@
+"""An image in a host's virtual CD drive (DataImage): what is wanted, and whether it is so. Pure.
+
+As Metal3 does it: an image is put in, and taken out, while its host is off, before it is switched on again. So nothing is
+changed under a system that runs; who wants it now reboots the host.
+"""
+
+from __future__ import annotations
+
+from rackless.ports.resources import Record
+from rackless.provisioning.baremetalhost import State
+
+KIND = "DataImage"
+FINALIZER = "dataimage.metal3.io"
+PLACES = (State.PROVISIONED, State.EXTERNALLY_PROVISIONED)
+"""States of hosts in which an image can be in their drive: before, the drive is the engine's own."""
+
+
+def wanted(record: Record) -> str | None:
+    if record["metadata"].get("deletionTimestamp"):
+        return None
+    return str((record.get("spec") or {}).get("url") or "") or None
+
+
+def attached(record: Record) -> str | None:
+    return str(((record.get("status") or {}).get("attachedImage") or {}).get("url") or "") or None
+
+
+def failures(record: Record) -> int:
+    return int(((record.get("status") or {}).get("error") or {}).get("count") or 0)
+
+
+def holds_up(record: Record | None) -> bool:
+    """Whether a host that is off waits for this image before it is switched on. One that cannot be had holds nobody up."""
+    return record is not None and wanted(record) != attached(record) and not failures(record)
