@@ -9,6 +9,7 @@ from ipaddress import ip_interface
 from uuid import UUID, uuid5
 
 from rackless.plan.model import (
+    ATTACHED,
     CLUSTER_BRIDGE,
     BmcSite,
     LabPlan,
@@ -90,6 +91,7 @@ def plan_lab(spec: LabSpec) -> LabPlan:
         provisioner=spec.provisioner,
         discover=wanted.provisioning.discover,
         metal=spec.hosts,
+        attached=(ATTACHED, wanted.cluster.attach.device) if wanted.cluster.attach is not None else (),
         elastic=tuple(server for server in places if server.name in on_demand),
     )
 

@@ -22,6 +22,8 @@ from rackless.spec.servers import BmcScheme
 from rackless.spec.uplink import Uplink
 
 CLUSTER_BRIDGE = "virbr0"
+ATTACHED = "attached"
+"""The end, inside the lab, of the cable to a bridge of the hypervisor."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,6 +178,8 @@ class LabPlan:
     """Whether servers that nobody has described become hosts, and how their agents find Ironic."""
     metal: Mapping[str, MetalHost] = field(default_factory=dict)
     """Hosts that are no servers of the lab."""
+    attached: tuple[str, ...] = ()
+    """What a wire from outside may be called inside: the end of a cable, or a NIC. Plugged into `baremetal`."""
     elastic: tuple[PlannedServer, ...] = ()
     """Servers that are made on demand. Networks know them all; of `servers` are those that have been made."""
 

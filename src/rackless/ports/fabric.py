@@ -112,6 +112,8 @@ class Network:
     forwarders: tuple[Ip, ...] = ()
     ntp: bool = False
     """Tell the clients that the gateway knows the time."""
+    dhcp: bool = True
+    """Whether DHCP is answered at all."""
     router: bool = True
     """Tell the clients that the gateway leads elsewhere."""
 

@@ -15,7 +15,7 @@ from rackless.spec.discover import Discover
 from rackless.spec.images import image_problems
 from rackless.spec.lab import LabSpec, Role
 from rackless.spec.members import Member, MemberBmc
-from rackless.spec.networks import BmcAccess, Provisioning
+from rackless.spec.networks import BmcAccess, Dhcp, Provisioning
 from rackless.spec.servers import BmcScheme, ServerFirmware
 from rackless.spec.uplink import Uplink
 
@@ -30,7 +30,7 @@ FIRST_SERVER = 20
 LAB_PORTS = frozenset({53, 5050, 6180, 6385, 6443})
 """TCP ports of the gateway that are the lab's: DNS, Ironic's inspection, files, Ironic, the Kubernetes API."""
 
-RESERVED_NAMES = ("cluster", "baremetal", "bmc", "provisioning", "virbr0", "lo", "uplink")
+RESERVED_NAMES = ("cluster", "baremetal", "bmc", "provisioning", "virbr0", "lo", "uplink", "attached")
 
 
 Found = tuple[Problem, tuple[str, ...]]
@@ -328,6 +328,30 @@ def _extra(spec: LabSpec) -> Iterator[Found]:
             tags[extra.vlan] = name
 
 
+def _attach(spec: LabSpec) -> Iterator[Found]:
+    """On a network of others nothing is taken that nobody named: its first addresses are somebody's."""
+    cluster, base = spec.networks.cluster, "networks.cluster"
+    if cluster.attach is None:
+        if cluster.dhcp is Dhcp.THEIRS:
+            words = "nobody else can answer DHCP in a lab whose network is its own"
+            hint = "attach a bridge or a NIC, or let dhcp be static-only"
+            yield Problem(f"{base}.dhcp", words, hint=hint), (f"{base}.attach",)
+        return
+    said = {
+        "gateway": "the lab's own address",
+        "api_vip": "the API's address",
+        "ingress_vip": "the applications' address",
+    }
+    for field, what in said.items():
+        if getattr(cluster, field) is None:
+            words = f"{what} has to be said where a network of others is attached"
+            yield Problem(f"{base}.{field}", words, hint=f"choose a free one of {cluster.cidr}"), (f"{base}.attach",)
+    own = {*RESERVED_NAMES, cluster.bridge, spec.networks.provisioning.bridge, *spec.networks.extra}
+    if cluster.attach.device in own:
+        words = f"the lab itself has a link {cluster.attach.device} inside, and a NIC keeps its name there"
+        yield Problem(f"{base}.attach.device", words, hint="name the device or the lab's link otherwise"), (base,)
+
+
 def _uplink(spec: LabSpec) -> Iterator[Found]:
     uplink = spec.networks.uplink
     if uplink.reach and uplink.mode is Uplink.NONE:
@@ -495,5 +519,5 @@ def _storage(spec: LabSpec) -> Iterator[Found]:
 _RULES = (
     _overlaps, _room, _places, _addresses, _range, _member_addresses, _member_macs, _doors, _routes, _extra, _groups,
     _elastic, _firmware, _names, _network_boot, _discover, _install, _images, _storage,
-    _uplink, _metal,
+    _uplink, _attach, _metal,
 )  # fmt: skip

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from enum import StrEnum
 from ipaddress import IPv4Network
+from typing import Any
 
+from pydantic import model_validator
+
+from rackless.spec.attach import AttachSpec
 from rackless.spec.change import Change, setting
 from rackless.spec.discover import Discover
 from rackless.spec.units import Address, AddressRange, Cidr, InterfaceName, Mac, RecordName
@@ -16,6 +20,7 @@ class Dhcp(StrEnum):
     RESERVED = "reserved"
     STATIC_ONLY = "static-only"
     OPEN = "open"
+    THEIRS = "theirs"
 
 
 class Provisioning(StrEnum):
@@ -86,12 +91,27 @@ class ClusterNetwork(Value):
     )
     dhcp: Dhcp = setting(
         "Who gets an address: `reserved` servers and installer-made VMs; `static-only` nobody but those with a "
-        "reservation; `open` everybody, from the bootstrap's range.",
+        "reservation; `open` everybody, from the bootstrap's range; `theirs`: the lab does not answer, because somebody else "
+        "does on the network that is attached. That is the default with `attach`.",
         Change.LIVE,
         default=Dhcp.RESERVED,
     )
+    attach: AttachSpec | None = setting(
+        "A bridge or a NIC of the hypervisor that becomes the wire of this network; `attach: br0` is short for its device. "
+        "`down` and `destroy` give it back as it was.",
+        Change.LIVE,
+        default=None,
+    )
     bootstrap: BootstrapSpec = setting("The installer's bootstrap VM.", Change.LIVE, default=BootstrapSpec())
     routes: tuple[RouteSpec, ...] = setting("Static routes that DHCP hands out.", Change.LIVE, default=())
+
+    @model_validator(mode="before")
+    @classmethod
+    def _leave_dhcp_to_others(cls, given: Any) -> Any:
+        """A network of others has a DHCP server as a rule, and two would fight."""
+        if isinstance(given, dict) and given.get("attach") and "dhcp" not in given:
+            return {**given, "dhcp": Dhcp.THEIRS}
+        return given
 
 
 class ProvisioningNetwork(Value):
