@@ -5,13 +5,14 @@ from __future__ import annotations
 import functools
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 if TYPE_CHECKING:
+    from rackless.errors import Problem
     from rackless.spec.lab import LabSpec
 
 DEFAULT_FILE = Path("lab.yaml")
@@ -32,12 +33,30 @@ def json_option(help: str = "One JSON object.") -> Callable[[Callable[..., Any]]
     return click.option("--json", "as_json", is_flag=True, help=help)
 
 
+DHCP_AT_A_SITE = click.Choice(["installer", "static-only", "open", "reserved"])
+"""`reserved` is what `installer` was called."""
+
+
 def load_spec(file: Path | None, name: str | None) -> LabSpec:
     from rackless.spec.load import load  # takes longer to load than most commands that need no description take
 
     if file is None and DEFAULT_FILE.exists():
         file = DEFAULT_FILE
     return load(file, name=name)
+
+
+def old_spellings(file: Path | None) -> list[Problem]:
+    """What is written in the lab's description in a way that is still read, and how it is written now."""
+    from rackless.spec.spellings import find_old_spellings
+
+    file = file or (DEFAULT_FILE if DEFAULT_FILE.exists() else None)
+    return find_old_spellings(file.read_text(encoding="utf-8")) if file is not None else []
+
+
+def tell_old_spellings(found: Sequence[Problem], source: Path | None) -> None:
+    for problem in found:
+        where = f"{source or DEFAULT_FILE}:{problem.line}" if problem.line else str(source or DEFAULT_FILE)
+        click.echo(f"hint: {where}: {problem.path}: {problem.message}; {problem.hint}", err=True)
 
 
 def named_lab(command: Callable[..., Any]) -> Callable[..., Any]:

@@ -131,7 +131,7 @@ def _servers(spec: LabSpec, domain: str) -> list[PlannedServer]:
                     disks=(group.disk, *group.extra_disks),
                     nics=nics,
                     fqdn=f"{name}.{domain}",
-                    bmc_scheme=group.bmc,
+                    bmc_scheme=group.scheme,
                     firmware=Firmware(group.firmware.value),
                     secure_boot=group.secure_boot,
                     tpm=group.tpm,
@@ -146,7 +146,7 @@ def _servers(spec: LabSpec, domain: str) -> list[PlannedServer]:
 def _bmc(group: ServerGroup, member: Member, sharing: Counter[Ip]) -> PlannedBmc:
     bmc = member.bmc
     return PlannedBmc(
-        port=bmc_port(group.bmc, bmc),
+        port=bmc_port(group.scheme, bmc),
         http=bmc.http,
         system=bmc.system,
         username=bmc.username,

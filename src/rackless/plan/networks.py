@@ -104,7 +104,7 @@ def _pools(spec: LabSpec) -> tuple[Pool, ...]:
     match cluster.dhcp:
         case Dhcp.STATIC_ONLY | Dhcp.THEIRS:
             return ()
-        case Dhcp.RESERVED:
+        case Dhcp.INSTALLER:
             return (Pool(first, last, INSTALLER),)
         case Dhcp.OPEN:
             return (Pool(first, last),)

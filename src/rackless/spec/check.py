@@ -16,7 +16,7 @@ from rackless.spec.images import image_problems
 from rackless.spec.lab import LabSpec, Role
 from rackless.spec.members import Member, MemberBmc
 from rackless.spec.networks import BmcAccess, Dhcp, Provisioning
-from rackless.spec.servers import BmcScheme, ServerFirmware
+from rackless.spec.servers import BmcProtocol, BmcScheme, ServerFirmware, WayToBoot
 from rackless.spec.uplink import Uplink
 
 BMC_ROUTER = 2
@@ -263,8 +263,8 @@ def _doors(spec: LabSpec) -> Iterator[Found]:
                 continue
             path = _member_path(spec, member.name)
             where, needs = f"{path}.bmc.address", ("servers", "networks.cluster")
-            port = bmc_port(group.bmc, member.bmc)
-            ipmi = group.bmc is BmcScheme.IPMI
+            port = bmc_port(group.scheme, member.bmc)
+            ipmi = group.bmc is BmcProtocol.IPMI
             if address in servers or address in others:
                 whose = servers.get(address) or others.get(address)
                 yield Problem(where, f"{address} is the address of {whose}, and a BMC needs its own"), needs
@@ -447,30 +447,36 @@ def _discover(spec: LabSpec) -> Iterator[Found]:
 def _network_boot(spec: LabSpec) -> Iterator[Found]:
     mode = spec.networks.provisioning.mode
     for name, group in spec.servers.items():
-        if not group.bmc.boots_over_network:
+        if group.boot is WayToBoot.MEDIA:
+            if group.bmc is BmcProtocol.IPMI:
+                words = "IPMI knows no virtual media"
+                problem = Problem(
+                    f"servers.{name}.boot", words, hint=f"use boot: {WayToBoot.NETWORK}, or bmc: {BmcProtocol.REDFISH}"
+                )
+                yield problem, (f"servers.{name}.bmc",)
             continue
-        media = f"bmc: {BmcScheme.REDFISH_VIRTUALMEDIA}"
+        media = f"boot: {WayToBoot.MEDIA}"
         if mode is Provisioning.DISABLED or (mode is Provisioning.UNMANAGED and not group.members):
             problem = Problem(
-                f"servers.{name}.bmc",
-                f"{group.bmc} boots over the network, and networks.provisioning.mode is {mode}",
+                f"servers.{name}.boot",
+                f"{name} boots over the network, and networks.provisioning.mode is {mode}",
                 hint=f"leave the mode out or make it managed, or use {media}",
             )
             yield problem, ("networks.provisioning.mode",)
         if spec.provisioner is not None:
             problem = Problem(
-                f"servers.{name}.bmc",
-                f"{group.bmc} boots over the network with the lab's own Ironic, and provisioner names another",
+                f"servers.{name}.boot",
+                f"{name} boots over the network with the lab's own Ironic, and provisioner names another",
                 hint=f"use {media}",
             )
             yield problem, ("provisioner",)
         if group.secure_boot:
             problem = Problem(
                 f"servers.{name}.secure_boot",
-                f"{group.bmc} boots over the network by iPXE, which is not signed",
+                f"{name} boots over the network by iPXE, which is not signed",
                 hint=f"use {media}",
             )
-            yield problem, (f"servers.{name}.bmc",)
+            yield problem, (f"servers.{name}.bmc", f"servers.{name}.boot")
 
 
 def _install(spec: LabSpec) -> Iterator[Found]:
@@ -483,10 +489,10 @@ def _install(spec: LabSpec) -> Iterator[Found]:
     if spec.provisioner is not None:
         yield Problem("provisioner", "an install brings its own Ironic", hint="leave it out"), needs
     for name, group in spec.servers.items():
-        if group.bmc is not BmcScheme.REDFISH_VIRTUALMEDIA:
-            words = f"the bootstrap of an install provisions by virtual media only, and not by {group.bmc}"
-            hint = f"use bmc: {BmcScheme.REDFISH_VIRTUALMEDIA}, or cluster.method: {Method.DIRECT}"
-            yield Problem(f"servers.{name}.bmc", words, hint=hint), needs
+        if group.scheme is not BmcScheme.REDFISH_VIRTUALMEDIA:
+            words = f"the bootstrap of an install provisions by virtual media only, and not by {group.scheme}"
+            hint = f"use boot: {WayToBoot.MEDIA}, or cluster.method: {Method.DIRECT}"
+            yield Problem(f"servers.{name}.boot", words, hint=hint), needs
 
 
 def _metal(spec: LabSpec) -> Iterator[Found]:

@@ -17,10 +17,15 @@ from rackless.spec.value import Value
 
 
 class Dhcp(StrEnum):
-    RESERVED = "reserved"
+    INSTALLER = "installer"
     STATIC_ONLY = "static-only"
     OPEN = "open"
     THEIRS = "theirs"
+
+    @classmethod
+    def _missing_(cls, value: object) -> Dhcp | None:
+        """`reserved` is what `installer` was called."""
+        return cls.INSTALLER if value == "reserved" else None
 
 
 class Provisioning(StrEnum):
@@ -90,11 +95,11 @@ class ClusterNetwork(Value):
         default=None,
     )
     dhcp: Dhcp = setting(
-        "Who gets an address: `reserved` servers and installer-made VMs; `static-only` nobody but those with a "
+        "Who gets an address: `installer` the servers and what an installer makes; `static-only` nobody but those with a "
         "reservation; `open` everybody, from the bootstrap's range; `theirs`: the lab does not answer, because somebody else "
         "does on the network that is attached. That is the default with `attach`.",
         Change.LIVE,
-        default=Dhcp.RESERVED,
+        default=Dhcp.INSTALLER,
     )
     attach: AttachSpec | None = setting(
         "A bridge or a NIC of the hypervisor that becomes the wire of this network; `attach: br0` is short for its device. "

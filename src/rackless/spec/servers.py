@@ -40,6 +40,26 @@ class BmcScheme(StrEnum):
         return self is not BmcScheme.REDFISH_VIRTUALMEDIA
 
 
+class BmcProtocol(StrEnum):
+    REDFISH = "redfish"
+    IPMI = "ipmi"
+
+
+class WayToBoot(StrEnum):
+    MEDIA = "media"
+    NETWORK = "network"
+
+
+def way_to_boot(bmc: Any, boot: Any) -> tuple[Any, Any]:
+    """What is meant by `bmc` and `boot`, as far as they are given. Before there was `boot`, the scheme of a BMC said both:
+    `redfish-virtualmedia` was by virtual media, `redfish` and `ipmi` over the network."""
+    if bmc == BmcScheme.REDFISH_VIRTUALMEDIA and boot in (None, WayToBoot.MEDIA):
+        bmc, boot = BmcProtocol.REDFISH, boot or WayToBoot.MEDIA
+    elif bmc is not None and boot is None:
+        boot = WayToBoot.NETWORK
+    return bmc or BmcProtocol.REDFISH, boot or WayToBoot.MEDIA
+
+
 class Elastic(Value):
     """Servers that the lab makes when a Machine finds no host, and takes away when nobody has them."""
 
@@ -102,12 +122,18 @@ class ServerGroup(Value):
         ge=0,
         le=8,
     )
-    bmc: BmcScheme = setting(
-        "How the lab's Ironic drives the servers and boots its agent on them: `redfish-virtualmedia` from an ISO in the "
-        "BMC's drive; `redfish` and `ipmi` over the network, by PXE and iPXE on the provisioning network. The BMCs "
-        "answer both protocols in any case.",
+    boot: WayToBoot = setting(
+        "How the servers boot the deploy agent: `media` from an ISO in the BMC's drive; `network` by PXE and iPXE on the "
+        "provisioning network.",
         Change.RECREATE,
-        default=BmcScheme.REDFISH_VIRTUALMEDIA,
+        default=WayToBoot.MEDIA,
+    )
+    bmc: BmcProtocol = setting(
+        "The protocol by which the lab's Ironic drives the servers, `redfish` or `ipmi`, which knows no virtual media. The BMCs "
+        "answer both in any case. Without `boot` next to it, one that is given boots over the network, as it did before there was "
+        "`boot`; `redfish-virtualmedia` is read as redfish with `boot: media`.",
+        Change.RECREATE,
+        default=BmcProtocol.REDFISH,
     )
     firmware: ServerFirmware = setting("UEFI (OVMF) or BIOS (SeaBIOS).", Change.RECREATE, default=ServerFirmware.UEFI)
     secure_boot: bool = setting(
@@ -127,12 +153,27 @@ class ServerGroup(Value):
 
     @model_validator(mode="before")
     @classmethod
+    def _read_way_to_boot(cls, given: Any) -> Any:
+        if not isinstance(given, dict):
+            return given
+        bmc, boot = way_to_boot(given.get("bmc"), given.get("boot"))
+        return {**given, "bmc": bmc, "boot": boot}
+
+    @model_validator(mode="before")
+    @classmethod
     def _count_members(cls, given: Any) -> Any:
         if isinstance(given, dict) and isinstance(members := given.get("members"), list | tuple) and members:
             if given.get("count", len(members)) != len(members):
                 raise ValueError(f"count is {given['count']}, and there are {len(members)} members; leave count out")
             return {**given, "count": len(members)}
         return given
+
+    @property
+    def scheme(self) -> BmcScheme:
+        """As Metal3 writes it."""
+        if self.bmc is BmcProtocol.IPMI:
+            return BmcScheme.IPMI
+        return BmcScheme.REDFISH if self.boot is WayToBoot.NETWORK else BmcScheme.REDFISH_VIRTUALMEDIA
 
     def names(self, prefix: str) -> list[str]:
         """The servers' names; `prefix` is the group's."""
