@@ -103,7 +103,14 @@ def host_records(found: Iterable[Exported], namespace: str = "") -> list[Documen
         server, name = one.server, f"{one.server.name}-bmc"
         records.append(secret(name, {"username": one.bmc.username, "password": one.password}))
         mode = "legacy" if server.firmware is Firmware.BIOS else "UEFISecureBoot" if server.secure_boot else "UEFI"
-        host = baremetalhost(server.name, bmc_address(one), name, server.boot_nic.mac, boot_mode=mode)
+        host = baremetalhost(
+            server.name,
+            bmc_address(one),
+            name,
+            server.boot_nic.mac,
+            boot_mode=mode,
+            root_device=dict(server.root_device),
+        )
         if server.bmc_scheme is not BmcScheme.IPMI:
             host["spec"]["bmc"]["disableCertificateVerification"] = True
         records.append(host)

@@ -130,6 +130,9 @@ _SERVER_FIELDS: Mapping[str, tuple[Verb, str]] = {
     "secure_boot": (Verb.RECREATE, "secure boot"),
     "tpm": (Verb.RECREATE, "TPM"),
     "disk_cache": (Verb.RESTART, "disk cache"),
+    "disk_bus": (Verb.RECREATE, "disk bus"),
+    "disk_serial": (Verb.RESTART, "disk serial"),
+    "root_device": (Verb.RECREATE, "root device"),
     "image": (Verb.RECREATE, "image"),
 }
 

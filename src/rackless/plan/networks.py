@@ -55,6 +55,7 @@ def plan_cluster(
         forwarders=spec.networks.dns.forward,
         ntp=True,
         dhcp=answers,
+        mtu=cluster.mtu,
     )
 
 

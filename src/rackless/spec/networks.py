@@ -6,12 +6,12 @@ from enum import StrEnum
 from ipaddress import IPv4Network
 from typing import Any
 
-from pydantic import model_validator
+from pydantic import field_validator, model_validator
 
 from rackless.spec.attach import AttachSpec
 from rackless.spec.change import Change, setting
 from rackless.spec.discover import Discover
-from rackless.spec.units import Address, AddressRange, Cidr, InterfaceName, Mac, RecordName
+from rackless.spec.units import Address, AddressRange, Cidr, InterfaceName, Mac, RecordName, split_range
 from rackless.spec.uplink import UplinkSpec
 from rackless.spec.value import Value
 
@@ -101,6 +101,13 @@ class ClusterNetwork(Value):
         Change.LIVE,
         default=Dhcp.INSTALLER,
     )
+    mtu: int | None = setting(
+        "The largest packet, in bytes, on its bridges and NICs; DHCP tells it to clients. Without it the kernel's 1500.",
+        Change.RESTART,
+        default=None,
+        ge=576,
+        le=9216,
+    )
     attach: AttachSpec | None = setting(
         "A bridge or a NIC of the hypervisor that becomes the wire of this network; `attach: br0` is short for its device. "
         "`down` and `destroy` give it back as it was.",
@@ -159,10 +166,18 @@ class BmcNetwork(Value):
         default=None,
     )
     allow: tuple[Cidr, ...] = setting(
-        "Who may talk to the BMCs, besides the lab itself; empty is everybody who can reach them.",
+        "Who may talk to the BMCs, besides the lab itself: networks, addresses, and ranges such as "
+        "192.168.111.30-192.168.111.39, which are read as the networks they are made of. Empty is everybody who can reach them.",
         Change.LIVE,
         default=(),
     )
+
+    @field_validator("allow", mode="before")
+    @classmethod
+    def _split_ranges(cls, given: Any) -> Any:
+        if not isinstance(given, list | tuple):
+            return given
+        return [part for one in given for part in (split_range(one) if isinstance(one, str) and "-" in one else [one])]
 
 
 class ExtraNetwork(Value):
@@ -175,6 +190,13 @@ class ExtraNetwork(Value):
         default=None,
         ge=1,
         le=4094,
+    )
+    mtu: int | None = setting(
+        "The largest packet, in bytes, on its bridge and NICs; without it the kernel's 1500. Not for a VLAN, which has its wire's.",
+        Change.RESTART,
+        default=None,
+        ge=576,
+        le=9216,
     )
 
 

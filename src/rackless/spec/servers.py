@@ -8,6 +8,7 @@ from typing import Any
 from pydantic import model_validator
 
 from rackless.spec.change import Change, setting
+from rackless.spec.disks import DiskBus, DiskCache, RootDevice
 from rackless.spec.images import ImageSpec
 from rackless.spec.members import Member
 from rackless.spec.units import Size
@@ -114,6 +115,19 @@ class ServerGroup(Value):
     )
     extra_disks: tuple[Size, ...] = setting(
         "Sizes of further disks, thin and empty.", Change.RECREATE, default=(), max_length=24
+    )
+    disk_bus: DiskBus = setting(
+        "How the disks are attached: `scsi` and `sata` are /dev/sda and so on, `virtio` /dev/vda.",
+        Change.RECREATE,
+        default=DiskBus.SCSI,
+    )
+    disk_cache: DiskCache | None = setting(
+        "What a sync is worth on these servers; without it as `disk.cache` says for all.", Change.RESTART, default=None
+    )
+    root_device: RootDevice | None = setting(
+        "Which of the disks gets the system; without it Ironic takes the smallest that is large enough.",
+        Change.RECREATE,
+        default=None,
     )
     extra_nics: int = setting(
         "Further NICs on the cluster network, for bonds and the like; they have no reservation.",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from ipaddress import ip_address, ip_network
+from ipaddress import ip_address, ip_network, summarize_address_range
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, PlainSerializer, WithJsonSchema
@@ -105,6 +105,12 @@ def _parse_range(value: Any) -> Any:
     if int(end) < int(begin):
         raise ValueError(f"the range ends at {end}, before it starts at {begin}")
     return begin, end
+
+
+def split_range(value: str) -> list[IpNetwork]:
+    """The networks that a range of addresses is made of."""
+    first, last = _parse_range(value)
+    return list(summarize_address_range(first, last))
 
 
 def _check_mac(value: str) -> str:

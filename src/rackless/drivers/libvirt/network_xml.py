@@ -20,6 +20,8 @@ def render(network: Network) -> str:
     ET.SubElement(root, "forward", mode="open")
     ET.SubElement(root, "bridge", name=network.bridge, stp="off", delay="0")
     ET.SubElement(root, "mac", address=network.mac)
+    if network.mtu is not None:  # libvirt tells the clients of DHCP, too
+        ET.SubElement(root, "mtu", size=str(network.mtu))
     ET.SubElement(root, "domain", name=network.domain, localOnly="yes")
     _dns(root, network)
     ip = ET.SubElement(root, "ip", address=str(network.gateway.ip), netmask=str(network.gateway.netmask))
