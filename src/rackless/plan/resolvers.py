@@ -64,10 +64,10 @@ def drop_in(resolver: Resolver, lab: str, known: Sequence[Forward]) -> DropIn:
             conf, unit = f"/etc/{own}-names.conf", f"{own}-names"
             place = f"port={NAMES_PORT}\nlisten-address=127.0.0.1\nbind-interfaces\nno-resolv\nno-hosts\n"
             told = f"[Resolve]\nDNS=127.0.0.1:{NAMES_PORT}\nDomains={asked}\n"
-            again = "systemctl restart systemd-resolved"
+            anew = "systemctl restart systemd-resolved"
             run = f"systemd-run --unit={unit} dnsmasq --keep-in-foreground --conf-file={conf}"
             return DropIn(
                 ((conf, place + names), (f"/etc/systemd/resolved.conf.d/{own}.conf", told)),
-                (run, again),
-                (f"systemctl stop {unit}", again),
+                (run, anew),
+                (f"systemctl stop {unit}", anew),
             )

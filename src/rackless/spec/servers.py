@@ -117,7 +117,8 @@ class ServerGroup(Value):
         "Sizes of further disks, thin and empty.", Change.RECREATE, default=(), max_length=24
     )
     disk_bus: DiskBus = setting(
-        "How the disks are attached: `scsi` and `sata` are /dev/sda and so on, `virtio` /dev/vda.",
+        "How the disks are attached: `scsi` and `sata` are /dev/sda and so on, `virtio` /dev/vda. The lab's own agent and node "
+        "image have no driver for `sata`, which is for installers that bring their own system.",
         Change.RECREATE,
         default=DiskBus.SCSI,
     )
