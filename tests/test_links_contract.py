@@ -78,6 +78,21 @@ def test_what_was_plugged_into_a_bridge_that_went_is_plugged_in_again(told: Told
     told(story)
 
 
+def test_bridges_and_cables_have_the_largest_packet_that_is_described(told: Told) -> None:
+    async def story(links: Links) -> None:
+        wide = Bridge("lan", LAN.addresses, 9000)
+        for bridge in (LAN, Bridge("other")):
+            await links.ensure_bridge(bridge)
+        await links.ensure_veth(CABLE)
+        assert await links.differs(wide) and await links.ensure_bridge(wide)
+        assert not await links.differs(wide) and not await links.ensure_bridge(wide)
+        cable = Veth("up", "down", "lan", "other", 9000)
+        assert await links.differs(cable) and await links.ensure_veth(cable)
+        assert not await links.differs(cable) and not await links.ensure_veth(cable)
+
+    told(story)
+
+
 def test_a_route_is_made_once(told: Told) -> None:
     async def story(links: Links) -> None:
         await links.ensure_loopback()

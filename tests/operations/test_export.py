@@ -158,3 +158,11 @@ def test_a_lab_whose_first_up_was_cut_off_says_what_it_lacks() -> None:
     paths.spec.unlink()
     with pytest.raises(LabError, match=r"the lab lab has no description yet"):
         export.select("lab", roots)
+
+
+def test_reservations_for_a_dhcp_server_of_others_have_every_server_and_the_bootstrap(plan: LabPlan) -> None:
+    lines = run("dhcp").output.splitlines()
+    (server,) = [one for one in plan.servers if one.name == "ctrl-0"]
+    assert f"dhcp-host={server.mac},{server.address},ctrl-0" in lines
+    assert lines[-1] == f"dhcp-host={plan.bootstrap_mac},{plan.bootstrap_address},bootstrap"
+    assert json.loads(run("dhcp", "--json").output) == lines and len(lines) == len(plan.servers) + 1

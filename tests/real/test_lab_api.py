@@ -45,7 +45,7 @@ def listening(host: PretendHost) -> list[str]:
 def test_kubectl_sees_and_makes_hosts_from_the_host_and_from_inside(host: PretendHost) -> None:
     before = host.snapshot()
     host.rackless("up", "--until", "engine")
-    host.rackless("kubeconfig", "-o", "kubeconfig")
+    host.rackless("kubeconfig", "--of", "lab", "-o", "kubeconfig")
     assert (host.folder / "kubeconfig").stat().st_mode & 0o777 == 0o600
     assert sorted(listening(host)) == ["127.0.0.1:16443", "127.0.0.1:16444"]
 
@@ -74,7 +74,7 @@ def test_kubectl_sees_and_makes_hosts_from_the_host_and_from_inside(host: Preten
 
 def test_a_kubeconfig_stays_good_when_parts_of_the_lab_are_killed(host: PretendHost) -> None:
     host.rackless("up", "--until", "lab")
-    host.rackless("kubeconfig", "-o", "kubeconfig")
+    host.rackless("kubeconfig", "--of", "lab", "-o", "kubeconfig")
     (host.folder / "host.json").write_text(json.dumps(HOST))
     kubectl(host, "create", "-f", str(host.folder / "host.json"))
 
@@ -101,11 +101,11 @@ def test_each_lab_has_a_port_and_hosts_of_its_own(host: PretendHost) -> None:
     host.rackless("up", "--until", "lab")
     host.rackless("up", "--until", "lab", "--name", "other")
     assert sorted(listening(host)) == [f"127.0.0.1:{port}" for port in range(16443, 16447)]
-    host.rackless("kubeconfig", "-o", "kubeconfig")
+    host.rackless("kubeconfig", "--of", "lab", "-o", "kubeconfig")
     (host.folder / "host.json").write_text(json.dumps(HOST))
     kubectl(host, "create", "-f", str(host.folder / "host.json"))
     assert "stranger" not in host.rackless("exec", "--name", "other", "--", "kubectl", "get", "bmh").stdout
-    stolen = host.rackless("kubeconfig").stdout.replace("16443", "16445")
+    stolen = host.rackless("kubeconfig", "--of", "lab").stdout.replace("16443", "16445")
     (host.folder / "kubeconfig").write_text(stolen)
     assert kubectl(host, "get", "bmh", check=False).returncode != 0
 

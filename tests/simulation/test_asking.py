@@ -182,6 +182,7 @@ def test_ways_into_a_lab_are_there_when_what_they_lead_to_is(person: Person) -> 
         assert access.inside_environment("lab", roots)["KUBECONFIG"] == str(person.paths.inner_kubeconfig)
         await person.up()
         assert "rackless-lab-cluster" in access.cluster_kubeconfig("lab", roots)
+        assert (await access.kubeconfig("lab", roots, person.world.drivers())).cluster
         command = access.ssh_command("lab", "ctrl-0", ["uptime"], roots)
         assert command[:2] == ["nsenter", f"--net={person.paths.netns}"] and command[-2:] == ["--", "uptime"]
         assert "-oHostKeyAlias=ctrl-0" in command and "-oStrictHostKeyChecking=yes" in command

@@ -47,6 +47,8 @@ def subject(change: Call, person: Person, planned: set[str], lost: set[str]) -> 
             return f"package/{name}"
         case ("environment", "ensure", _):
             return "environment/ironic"
+        case ("devices", _, _):
+            return "network/attached"
         case ("network", _, _) | ("firewall", _, "rackless_uplink"):
             return "network/uplink"
         case ("firewall", _, table) if table.startswith("rl_"):

@@ -179,12 +179,12 @@ def test_a_rendered_size_reads_back_as_itself(size: int) -> None:
         ("storage: disks", "storage", "absolute"),
         (
             "networks: {provisioning: {mode: unmanaged}}\nservers: {a: {bmc: ipmi}, b: {bmc: redfish}}",
-            "servers.b.bmc",
-            "redfish boots over the network, and networks.provisioning.mode is unmanaged",
+            "servers.b.boot",
+            "b boots over the network, and networks.provisioning.mode is unmanaged",
         ),
         ("servers: {a: {bmc: redfish, secure_boot: true}}", "servers.a.secure_boot", "not signed"),
-        ("servers: {a: {bmc: pxe}}", "servers.a.bmc", "'redfish-virtualmedia', 'redfish' or 'ipmi'"),
-        ("servers: {a: {bmc: [ipmi]}}", "servers.a.bmc", "'redfish-virtualmedia', 'redfish' or 'ipmi'"),
+        ("servers: {a: {bmc: pxe}}", "servers.a.bmc", "'redfish' or 'ipmi'"),
+        ("servers: {a: {bmc: [ipmi]}}", "servers.a.bmc", "'redfish' or 'ipmi'"),
         (
             "networks: {cluster: {cidr: 'fd00:7::/64'}}",
             "networks.cluster.cidr",

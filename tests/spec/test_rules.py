@@ -186,9 +186,9 @@ def test_secure_boot_needs_uefi_and_signed_programs() -> None:
 @pytest.mark.parametrize(("mode", "bad"), [("managed", False), ("unmanaged", True), ("disabled", True)])
 def test_booting_over_the_network_needs_a_network_that_the_labs_ironic_answers_on(mode: str, bad: bool) -> None:
     text = f"networks: {{provisioning: {{mode: {mode}}}}}\nservers: {{m: {{}}, a: {{bmc: ipmi}}}}"
-    assert [path for path, _ in told(text)] == (["servers.a.bmc"] if bad else [])
+    assert [path for path, _ in told(text)] == (["servers.a.boot"] if bad else [])
     external = "provisioner: {url: 'http://192.0.2.1:6385'}\nservers: {m: {}, a: {bmc: redfish}}"
-    assert [path for path, _ in told(external)] == ["servers.a.bmc"]
+    assert [path for path, _ in told(external)] == ["servers.a.boot"]
 
 
 def test_storage_and_images_are_checked_wherever_they_stand() -> None:

@@ -43,7 +43,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "capture": (f"{_HERE}.capture:capture", "Record the packets of a server."),
     "exec": (f"{_HERE}.inside:exec_inside", "Run a command inside the lab."),
     "shell": (f"{_HERE}.inside:shell", "Open a shell inside the lab."),
-    "kubeconfig": (f"{_HERE}.kubeconfig:kubeconfig", "Print what kubectl needs to see the lab's hosts."),
+    "kubeconfig": (f"{_HERE}.kubeconfig:kubeconfig", "Print what kubectl needs, for the lab's hosts or its cluster."),
     "logs": (f"{_HERE}.logs:logs", "Show the logs of the lab's parts."),
     "events": (f"{_HERE}.events:events", "Show what happened to the lab."),
     "compare": (f"{_HERE}.compare:compare", "Say what was slower in one run than in another."),

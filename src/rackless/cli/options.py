@@ -5,16 +5,26 @@ from __future__ import annotations
 import functools
 import json
 import os
-from collections.abc import Callable
+import sys
+import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
+    from rackless.errors import Problem
     from rackless.spec.lab import LabSpec
 
 DEFAULT_FILE = Path("lab.yaml")
+FORMS = ("table", "wide", "json", "yaml")
+WATCH_EVERY = 2.0
+"""Seconds."""
+WIDE = 1000
+"""Characters; lines end where their last column does."""
 
 
 def lab_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -32,12 +42,75 @@ def json_option(help: str = "One JSON object.") -> Callable[[Callable[..., Any]]
     return click.option("--json", "as_json", is_flag=True, help=help)
 
 
+def listing_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """`-o json|yaml|wide`, `--json` and `-w` for what shows how things stand. The command is given `form`, one of FORMS, and is
+    called again and again where it is watched."""
+
+    @functools.wraps(command)
+    def merged(*given: Any, output: str | None, as_json: bool, watch: bool, **more: Any) -> None:
+        if as_json and output not in (None, "json"):
+            raise click.UsageError(f"--json and -o {output} are two forms")
+        form = "json" if as_json else output or "table"
+        while True:
+            if watch and form in ("table", "wide") and sys.stdout.isatty():
+                click.clear()
+            command(*given, form=form, **more)
+            if not watch:
+                return
+            time.sleep(WATCH_EVERY)
+
+    merged = click.option("--json", "as_json", is_flag=True, help="The same as -o json; with --watch, one a line.")(
+        merged
+    )
+    merged = click.option(
+        "-w", "--watch", is_flag=True, help=f"Show it again every {WATCH_EVERY:.0f} seconds; Ctrl-C ends it."
+    )(merged)
+    return click.option("-o", "--output", type=click.Choice(FORMS[1:]), help="Another form than a table.")(merged)
+
+
+def print_as(form: str, value: Any) -> bool:
+    """As JSON or YAML; False when it is to be a table."""
+    if form == "json":
+        print_json(value)
+    elif form == "yaml":
+        import yaml
+
+        plain = json.loads(json.dumps(value, default=str))
+        click.echo(yaml.safe_dump(plain, sort_keys=False, explicit_start=True), nl=False)
+    return form in ("json", "yaml")
+
+
+def console_for(form: str) -> Console:
+    """Of the terminal's width, or as wide as it takes."""
+    from rich.console import Console
+
+    return Console(highlight=False, width=WIDE if form == "wide" else None)
+
+
+DHCP_AT_A_SITE = click.Choice(["installer", "static-only", "open", "reserved"])
+"""`reserved` is what `installer` was called."""
+
+
 def load_spec(file: Path | None, name: str | None) -> LabSpec:
     from rackless.spec.load import load  # takes longer to load than most commands that need no description take
 
     if file is None and DEFAULT_FILE.exists():
         file = DEFAULT_FILE
     return load(file, name=name)
+
+
+def old_spellings(file: Path | None) -> list[Problem]:
+    """What is written in the lab's description in a way that is still read, and how it is written now."""
+    from rackless.spec.spellings import find_old_spellings
+
+    file = file or (DEFAULT_FILE if DEFAULT_FILE.exists() else None)
+    return find_old_spellings(file.read_text(encoding="utf-8")) if file is not None else []
+
+
+def tell_old_spellings(found: Sequence[Problem], source: Path | None) -> None:
+    for problem in found:
+        where = f"{source or DEFAULT_FILE}:{problem.line}" if problem.line else str(source or DEFAULT_FILE)
+        click.echo(f"hint: {where}: {problem.path}: {problem.message}; {problem.hint}", err=True)
 
 
 def named_lab(command: Callable[..., Any]) -> Callable[..., Any]:

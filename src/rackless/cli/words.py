@@ -21,6 +21,8 @@ NOTES = {
     "audit-unwritten": "who changed what at the BMCs cannot be written down: {why}",
     "bmc-change-missed": "{server} could not follow a change ({change}): {why}",
     "bmcs-blind": "the BMCs cannot see their servers: {why}",
+    "bridge-filtered": "frames over {device} pass this computer's firewall (br_netfilter), which has to let the lab's through; "
+    "rackless does not edit it",
     "bootstrap-said": "{said}",
     "changes-unheard": "changes of {kind} are not heard of, and asked for again: {why}",
     "computer-small": "{why}",

@@ -35,6 +35,7 @@ def open_drivers(world: FakeWorld | None = None) -> Drivers:
         return world.drivers()
     from rackless.drivers.clock import SystemClock
     from rackless.drivers.computer import LinuxComputer
+    from rackless.drivers.computer_devices import LinuxComputerDevices
     from rackless.drivers.computer_network import LinuxComputerNetwork
     from rackless.drivers.debian import DebianPackages
     from rackless.drivers.lab_namespaces import LinuxNamespaces
@@ -46,6 +47,7 @@ def open_drivers(world: FakeWorld | None = None) -> Drivers:
         clock=SystemClock(),
         computer=LinuxComputer(),
         network=LinuxComputerNetwork(),
+        devices=LinuxComputerDevices(),
         firewall=NftFirewall(),
         packages=DebianPackages(),
         processes=LocalProcesses(),

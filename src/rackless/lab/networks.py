@@ -20,6 +20,7 @@ async def ensure_networks(plan: LabPlan, links: Links, networks: Networks, memor
         # libvirt makes the bridge of the cluster network, so the cable comes after it
         changed |= await links.ensure_veth(plan.cable)
         changed |= await networks.ensure_bridge_network("baremetal", plan.baremetal.name)
+        changed |= await _plug_attached(plan, links)
         if plan.provisioning is not None:
             changed |= await links.ensure_bridge(plan.provisioning)
             changed |= await networks.ensure_bridge_network("provisioning", plan.provisioning.name)
@@ -33,6 +34,22 @@ async def ensure_networks(plan: LabPlan, links: Links, networks: Networks, memor
         await links.await_up(_link_names(plan))
         if not changed:
             step.unchanged()
+
+
+async def unplugged(plan: LabPlan, links: Links) -> list[str]:
+    """Of what was attached from outside, what is here and not plugged in."""
+    if not plan.attached:
+        return []
+    here = set(plan.attached) & await links.names()
+    return sorted(here - await links.ports(plan.baremetal.name))
+
+
+async def _plug_attached(plan: LabPlan, links: Links) -> bool:
+    """Into the bridge that stays as it is when the cluster network is started anew."""
+    late = await unplugged(plan, links)
+    if late:
+        await links.plug(plan.baremetal.name, late)
+    return bool(late)
 
 
 def _link_names(plan: LabPlan) -> list[str]:

@@ -27,10 +27,16 @@ def hardware(server: PlannedServer, plan: LabPlan, paths: LabPaths, accounts: Se
         vcpus=server.vcpus,
         firmware=server.firmware,
         disks=tuple(
-            Disk(file, size, _serial(plan.name, file.stem), server.disk_cache is DiskCache.SAFE)
-            for file, size in zip(disk_files(server, plan, paths), server.disks, strict=True)
+            Disk(
+                file,
+                size,
+                (server.disk_serial if index == 0 else "") or _serial(plan.name, file.stem),
+                server.disk_cache is DiskCache.SAFE,
+                server.disk_bus.value,
+            )
+            for index, (file, size) in enumerate(zip(disk_files(server, plan, paths), server.disks, strict=True))
         ),
-        nics=tuple(Nic(nic.mac, nic.bridge) for nic in server.nics),
+        nics=tuple(Nic(nic.mac, nic.bridge, nic.mtu) for nic in server.nics),
         nvram=disk_folder(plan, paths) / f"{server.name}.nvram",
         console_log=paths.console(server.name),
         secure_boot=server.secure_boot,

@@ -85,8 +85,9 @@ def _works(lab: RunningLab, stop: Callable[[], Awaitable[None]]) -> list[Served]
     async def kubeconfig(asked: say.WantKubeconfig) -> say.Kubeconfig:
         if asked.inside:
             return say.Kubeconfig(kubeconfigs.inner_kubeconfig(lab.paths))
-        make = kubeconfigs.cluster_kubeconfig if asked.cluster else kubeconfigs.lab_kubeconfig
-        return say.Kubeconfig(make(lab.paths))
+        cluster = asked.cluster or (asked.whichever and kubeconfigs.has_cluster(lab.paths))
+        make = kubeconfigs.cluster_kubeconfig if cluster else kubeconfigs.lab_kubeconfig
+        return say.Kubeconfig(make(lab.paths), cluster)
 
     async def scale(asked: say.ScaleWorkers) -> say.Scaled:
         return await lab.machines.scale(asked.wanted)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rackless.lab.networks import ensure_networks
+from rackless.lab.networks import ensure_networks, unplugged
 from rackless.lab.servers import differs, ensure_servers
 from rackless.labd.running_lab import RunningLab
 from rackless.plan.actions import Action, Observed
@@ -68,6 +68,10 @@ def _networks(lab: RunningLab) -> Stage:
         for link in links:
             if link.name in there and await lab.links.differs(link):
                 changed[link.name] = "is not as described"
+        if set(plan.attached) & names:
+            there.add("attached")
+        if late := await unplugged(plan, lab.links):
+            changed["baremetal"] = f"{', '.join(late)} is not plugged in"
         if "baremetal" not in active or await lab.links.differs(plan.cable):
             there.discard("baremetal")
         if lab.bmc_site.there or (plan.bmc_site.router is None and not await lab.links.differs(plan.bmc)):

@@ -61,12 +61,15 @@ def cluster_kubeconfig(lab: str, roots: Roots) -> str:
     return kubeconfigs.cluster_kubeconfig(paths)
 
 
-async def kubeconfig(lab: str, roots: Roots, drivers: Drivers, *, cluster: bool) -> str:
-    """Root reads the keys, also of a lab that is stopped; its owner is given them by labd."""
+async def kubeconfig(lab: str, roots: Roots, drivers: Drivers, *, cluster: bool | None = None) -> say.Kubeconfig:
+    """For the lab's own API or its cluster's; without a word for the cluster's, once there is one. Root reads the keys, also of a
+    lab that is stopped; its owner is given them by labd."""
+    paths = require_lab(lab, roots)
     if drivers.computer.root():
-        return cluster_kubeconfig(lab, roots) if cluster else host_kubeconfig(lab, roots)
-    client = ControlClient(require_lab(lab, roots).socket)
-    return (await client.work(say.KUBECONFIG, say.WantKubeconfig(cluster), Bus())).text
+        chosen = kubeconfigs.has_cluster(paths) if cluster is None else cluster
+        return say.Kubeconfig(cluster_kubeconfig(lab, roots) if chosen else host_kubeconfig(lab, roots), chosen)
+    asked = say.WantKubeconfig(bool(cluster), whichever=cluster is None)
+    return await ControlClient(paths.socket).work(say.KUBECONFIG, asked, Bus())
 
 
 def find_server(lab: str, server: str, paths: LabPaths) -> PlannedServer:

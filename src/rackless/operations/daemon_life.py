@@ -10,6 +10,7 @@ from pathlib import Path
 from rackless.errors import LabError
 from rackless.events import Bus
 from rackless.operations import teardown
+from rackless.operations.attachment import ensure_attachment, observe_attachment
 from rackless.operations.lab_registry import recorded_spec
 from rackless.operations.orphans import refuse_orphan
 from rackless.operations.uplink import ensure_uplink, observe_uplink
@@ -48,9 +49,13 @@ def host_stages(spec: LabSpec, paths: LabPaths, bus: Bus, drivers: Drivers, writ
     async def uplink(_: Sequence[Action]) -> None:
         await ensure_uplink(spec, paths, bus, drivers)
 
+    async def attachment(_: Sequence[Action]) -> None:
+        await ensure_attachment(spec, paths, bus, drivers)
+
     stages = [
         stage("daemon", "namespaces and daemon", observe=observe, ensure=daemon),
         stage("uplink", "uplink", observe=observe, ensure=uplink),
+        stage("attachment", "attachment", observe=observe, ensure=attachment),
     ]
     return Runner(spec, stages, Unwritten(), bus)
 
@@ -64,11 +69,13 @@ async def observe_daemon(paths: LabPaths, drivers: Drivers, wanted: LabSpec | No
     kept = drivers.processes.find(paths.holder_pid) is not None
     daemon = await ControlClient(paths.socket).daemon() if kept else None
     uplink, moved = await observe_uplink(paths, drivers, wanted)
+    attached, loose = await observe_attachment(paths, drivers, wanted)
+    differing = {"network/uplink": moved, "network/attached": loose}
     return Observed(
         spec,
         daemon is not None,
-        networks=frozenset({"uplink"} if uplink else ()),
-        differing={"network/uplink": moved} if moved else {},
+        networks=frozenset([*(["uplink"] if uplink else []), *(["attached"] if attached else [])]),
+        differing={subject: why for subject, why in differing.items() if why},
         outdated=outdated(daemon) if daemon is not None else "",
     )
 

@@ -1,4 +1,4 @@
-"""A lab's servers in other people's words: BareMetalHosts, nodes of an Ironic, an inventory of Ansible.
+"""A lab's servers in other people's words: BareMetalHosts, nodes of an Ironic, an inventory of Ansible, reservations for DHCP.
 
 Where BMCs and nodes are exposed (`operations/expose.py`), the places outside the lab can be told instead of those inside.
 What is told has passwords in it, but for the inventory, which names the files they are in.
@@ -103,7 +103,14 @@ def host_records(found: Iterable[Exported], namespace: str = "") -> list[Documen
         server, name = one.server, f"{one.server.name}-bmc"
         records.append(secret(name, {"username": one.bmc.username, "password": one.password}))
         mode = "legacy" if server.firmware is Firmware.BIOS else "UEFISecureBoot" if server.secure_boot else "UEFI"
-        host = baremetalhost(server.name, bmc_address(one), name, server.boot_nic.mac, boot_mode=mode)
+        host = baremetalhost(
+            server.name,
+            bmc_address(one),
+            name,
+            server.boot_nic.mac,
+            boot_mode=mode,
+            root_device=dict(server.root_device),
+        )
         if server.bmc_scheme is not BmcScheme.IPMI:
             host["spec"]["bmc"]["disableCertificateVerification"] = True
         records.append(host)
@@ -168,6 +175,13 @@ def inventory(name: str, found: Sequence[Exported], roots: Roots) -> Document:
     }
     hosts = {one.server.name: _variables(one) for one in found}
     return {"all": {"vars": known, "hosts": hosts, "children": groups}}
+
+
+def reservations(name: str, roots: Roots) -> list[str]:
+    """The addresses that a DHCP server of others has to keep for the lab, as lines of dnsmasq."""
+    plan = current_plan(require_lab(name, roots))
+    lines = [f"dhcp-host={server.mac},{server.address},{server.name}" for server in plan.places]
+    return [*lines, f"dhcp-host={plan.bootstrap_mac},{plan.bootstrap_address},bootstrap"]
 
 
 def _variables(one: Exported) -> Mapping[str, object]:

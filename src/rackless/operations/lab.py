@@ -13,6 +13,7 @@ from rackless.events import Bus
 from rackless.lab.libvirtd import TPM_PACKAGES
 from rackless.lab.user_images import UserImages, check_readable
 from rackless.operations import orphans, prepare, teardown
+from rackless.operations.attachment import refuse_device
 from rackless.operations.daemon_life import ensure_labd, host_stages, observe_daemon, refuse_taken
 from rackless.operations.estimates import learning
 from rackless.operations.images import register_use
@@ -62,6 +63,7 @@ async def up(
             refuse_taken(spec, paths)
             refuse_poverty(spec, roots, actions, own.bus, drivers.computer)
             await refuse_kernel(spec, drivers.computer)
+            await refuse_device(spec, paths, drivers)
             images = list(dict.fromkeys(server.image for server in plan_lab(spec).servers if server.image is not None))
             check_readable(images)
             supplies = await prepare.prepare_computer(roots, own.bus, drivers, _shared(spec, goal), install=install)

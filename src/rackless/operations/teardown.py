@@ -16,7 +16,7 @@ from typing import Any
 from rackless.errors import LabError, RacklessError
 from rackless.events import Bus, Event
 from rackless.lab import forwards
-from rackless.operations import uplink
+from rackless.operations import attachment, uplink
 from rackless.ports.drivers import Drivers
 from rackless.protocol.client import ControlClient
 from rackless.protocol.exchange import Nothing
@@ -35,6 +35,7 @@ async def teardown(paths: LabPaths, bus: Bus, drivers: Drivers) -> None:
         "folder": _retire_folder,
         "folder-when-empty": _retire_when_empty,
         uplink.KIND: lambda entry: uplink.retire_uplink(entry, drivers),
+        attachment.KIND: lambda entry: attachment.retire_attachment(entry, drivers),
         forwards.KIND: _retire_forward,
     }
     processes = drivers.processes
@@ -81,6 +82,9 @@ async def retire_namespace(paths: LabPaths, drivers: Drivers) -> None:
     for entry in reversed(ledger.entries()):
         if entry.kind == uplink.KIND:
             await uplink.retire_uplink(entry, drivers)
+            ledger.strike(entry)
+        elif entry.kind == attachment.KIND:
+            await attachment.retire_attachment(entry, drivers)
             ledger.strike(entry)
         elif entry.kind == "network-namespace":
             await _retire_namespace(entry, drivers)

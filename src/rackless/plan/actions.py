@@ -130,6 +130,9 @@ _SERVER_FIELDS: Mapping[str, tuple[Verb, str]] = {
     "secure_boot": (Verb.RECREATE, "secure boot"),
     "tpm": (Verb.RECREATE, "TPM"),
     "disk_cache": (Verb.RESTART, "disk cache"),
+    "disk_bus": (Verb.RECREATE, "disk bus"),
+    "disk_serial": (Verb.RESTART, "disk serial"),
+    "root_device": (Verb.RECREATE, "root device"),
     "image": (Verb.RECREATE, "image"),
 }
 
@@ -176,6 +179,20 @@ def plan_uplink(scene: Scene) -> Iterator[Action]:
         yield Action("network/uplink", Verb.CHANGE, "is no longer wanted, and taken away")
 
 
+def plan_attachment(scene: Scene) -> Iterator[Action]:
+    """The wire from a bridge or a NIC of the hypervisor."""
+    wanted, there = scene.wanted.networks.cluster.attach, "attached" in scene.observed.networks
+    why = scene.observed.differing.get("network/attached", "")
+    if wanted is not None and there and why:
+        yield Action("network/attached", Verb.CHANGE, why)
+    elif wanted is not None and there:
+        yield Action("network/attached", Verb.KEEP, f"{wanted.device} is attached")
+    elif wanted is not None:
+        yield Action("network/attached", Verb.CREATE, f"{wanted.device} of this computer is attached")
+    elif there:
+        yield Action("network/attached", Verb.CHANGE, "is no longer wanted, and given back")
+
+
 def plan_service(name: str) -> Planner:
     """A program that labd keeps running."""
 
@@ -197,7 +214,10 @@ def plan_networks(scene: Scene) -> Iterator[Action]:
     ]
     why = "; ".join(map(str, concerning)) or "its servers changed"
     names = {"cluster": new.cluster, "provisioning": new.provisioning or new.provisioning_dhcp}
-    yield _network("baremetal", observed)
+    baremetal = _network("baremetal", observed)
+    if baremetal.verb is Verb.KEEP and any(a.verb is not Verb.KEEP for a in plan_attachment(scene)) and new.attached:
+        baremetal = Action(baremetal.subject, Verb.CHANGE, "what is attached is plugged into it")
+    yield baremetal
     for name, network in names.items():
         if network is None:
             continue

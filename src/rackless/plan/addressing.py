@@ -9,6 +9,7 @@ from ipaddress import ip_interface
 from uuid import UUID, uuid5
 
 from rackless.plan.model import (
+    ATTACHED,
     CLUSTER_BRIDGE,
     BmcSite,
     LabPlan,
@@ -72,8 +73,14 @@ def plan_lab(spec: LabSpec) -> LabPlan:
         bootstrap_address=wanted.cluster.bootstrap.address or cluster[BOOTSTRAP],
         servers=servers,
         cluster=plan_cluster(spec, domain, places, bootstrap_mac, site),
-        baremetal=Bridge(wanted.cluster.bridge),
-        cable=Veth("baremetal-up", "baremetal-down", bridge=CLUSTER_BRIDGE, peer_bridge=wanted.cluster.bridge),
+        baremetal=Bridge(wanted.cluster.bridge, mtu=wanted.cluster.mtu),
+        cable=Veth(
+            "baremetal-up",
+            "baremetal-down",
+            bridge=CLUSTER_BRIDGE,
+            peer_bridge=wanted.cluster.bridge,
+            mtu=wanted.cluster.mtu,
+        ),
         bmc=Bridge("bmc", _bmc_addresses(spec, places)),
         bmc_site=site,
         provisioning=Bridge(wanted.provisioning.bridge, (provisioning_gateway(spec),))
@@ -81,7 +88,7 @@ def plan_lab(spec: LabSpec) -> LabPlan:
         else None,
         provisioning_dhcp=plan_provisioning(spec, domain, places) if provisioning is Provisioning.UNMANAGED else None,
         network_boot=plan_provisioning(spec, domain, places) if provisioning is Provisioning.MANAGED else None,
-        extra=tuple(Bridge(n, (interface(e.cidr, 1),)) for n, e in wanted.extra.items() if e.vlan is None),
+        extra=tuple(Bridge(n, (interface(e.cidr, 1),), e.mtu) for n, e in wanted.extra.items() if e.vlan is None),
         vlans=tuple(
             Vlan(n, CLUSTER_BRIDGE, e.vlan, interface(e.cidr, 1)) for n, e in wanted.extra.items() if e.vlan is not None
         ),
@@ -90,6 +97,7 @@ def plan_lab(spec: LabSpec) -> LabPlan:
         provisioner=spec.provisioner,
         discover=wanted.provisioning.discover,
         metal=spec.hosts,
+        attached=(ATTACHED, wanted.cluster.attach.device) if wanted.cluster.attach is not None else (),
         elastic=tuple(server for server in places if server.name in on_demand),
     )
 
@@ -129,11 +137,14 @@ def _servers(spec: LabSpec, domain: str) -> list[PlannedServer]:
                     disks=(group.disk, *group.extra_disks),
                     nics=nics,
                     fqdn=f"{name}.{domain}",
-                    bmc_scheme=group.bmc,
+                    bmc_scheme=group.scheme,
                     firmware=Firmware(group.firmware.value),
                     secure_boot=group.secure_boot,
                     tpm=group.tpm,
-                    disk_cache=spec.disk.cache,
+                    disk_cache=group.disk_cache or spec.disk.cache,
+                    disk_bus=group.disk_bus,
+                    disk_serial=(member and member.disk_serial) or "",
+                    root_device=group.root_device.hints if group.root_device is not None else (),
                     image=group.image or spec.image,
                     bmc=_bmc(group, member, sharing) if member is not None else None,
                 )
@@ -144,7 +155,7 @@ def _servers(spec: LabSpec, domain: str) -> list[PlannedServer]:
 def _bmc(group: ServerGroup, member: Member, sharing: Counter[Ip]) -> PlannedBmc:
     bmc = member.bmc
     return PlannedBmc(
-        port=bmc_port(group.bmc, bmc),
+        port=bmc_port(group.scheme, bmc),
         http=bmc.http,
         system=bmc.system,
         username=bmc.username,
@@ -164,6 +175,7 @@ def _nics(
         return found
 
     nics: list[PlannedNic] = []
+    mtu = spec.networks.cluster.mtu
     provisioning = spec.networks.provisioning
     boot, own = (member.mac, member.cluster_mac) if member is not None else (None, None)
     if provisioning.mode is not Provisioning.DISABLED:
@@ -173,12 +185,12 @@ def _nics(
     elif boot is not None:
         own = boot
     place = (member and member.address) or spec.networks.cluster.cidr[number]
-    nics.append(PlannedNic("cluster", own or mac(name), CLUSTER_BRIDGE, place))
+    nics.append(PlannedNic("cluster", own or mac(name), CLUSTER_BRIDGE, place, mtu))
     for index in range(group.extra_nics):
-        nics.append(PlannedNic("cluster", mac(f"{name}/cluster/{index + 1}"), CLUSTER_BRIDGE, None))
+        nics.append(PlannedNic("cluster", mac(f"{name}/cluster/{index + 1}"), CLUSTER_BRIDGE, None, mtu))
     for network, extra in spec.networks.extra.items():
         if extra.vlan is None:
-            nics.append(PlannedNic(network, mac(f"{name}/{network}"), network, None))
+            nics.append(PlannedNic(network, mac(f"{name}/{network}"), network, None, extra.mtu))
     return tuple(nics)
 
 

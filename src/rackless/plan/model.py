@@ -13,7 +13,7 @@ from rackless.ports.fabric import Bridge, Network, Route, Veth, Vlan
 from rackless.ports.hypervisor import Firmware
 from rackless.spec.address import Ip, IpInterface, IpNetwork
 from rackless.spec.discover import Discover
-from rackless.spec.disks import DiskCache
+from rackless.spec.disks import DiskBus, DiskCache
 from rackless.spec.hosts import MetalHost
 from rackless.spec.images import ImageSpec
 from rackless.spec.lab import Role
@@ -22,6 +22,8 @@ from rackless.spec.servers import BmcScheme
 from rackless.spec.uplink import Uplink
 
 CLUSTER_BRIDGE = "virbr0"
+ATTACHED = "attached"
+"""The end, inside the lab, of the cable to a bridge of the hypervisor."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +33,7 @@ class PlannedNic:
     bridge: str
     address: Ip | None
     """What DHCP gives it, where DHCP knows it."""
+    mtu: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +71,11 @@ class PlannedServer:
     secure_boot: bool = False
     tpm: bool = False
     disk_cache: DiskCache = DiskCache.UNSAFE
+    disk_bus: DiskBus = DiskBus.SCSI
+    disk_serial: str = ""
+    """Of its system disk; without it one is derived."""
+    root_device: tuple[tuple[str, str | int | bool], ...] = ()
+    """Metal3's hints for the disk that gets the system."""
     image: ImageSpec | None = None
     """An image of a person's own; without it the node image."""
     bmc: PlannedBmc | None = None
@@ -176,6 +184,8 @@ class LabPlan:
     """Whether servers that nobody has described become hosts, and how their agents find Ironic."""
     metal: Mapping[str, MetalHost] = field(default_factory=dict)
     """Hosts that are no servers of the lab."""
+    attached: tuple[str, ...] = ()
+    """What a wire from outside may be called inside: the end of a cable, or a NIC. Plugged into `baremetal`."""
     elastic: tuple[PlannedServer, ...] = ()
     """Servers that are made on demand. Networks know them all; of `servers` are those that have been made."""
 

@@ -27,17 +27,19 @@ def plan_cluster(
     cidr = cluster.cidr
     gateway = with_prefix(gateway_of(spec), cidr)
     bootstrap = cluster.bootstrap.address or cidr[BOOTSTRAP]
-    routes = _routes(spec, site)
+    answers = cluster.dhcp is not Dhcp.THEIRS
+    routes = _routes(spec, site) if answers else ()
+    reservations = (
+        *(Reservation(s.mac, s.name, s.address) for s in servers),
+        Reservation(bootstrap_mac, "bootstrap", bootstrap),
+    )
     return Network(
         name="cluster",
         bridge=CLUSTER_BRIDGE,
         mac=local_mac(f"{spec.name}/network/cluster"),
         gateway=gateway,
         domain=domain,
-        reservations=(
-            *(Reservation(s.mac, s.name, s.address) for s in servers),
-            Reservation(bootstrap_mac, "bootstrap", bootstrap),
-        ),
+        reservations=reservations if answers else (),
         records=(
             Record(gateway.ip, (f"gateway.{domain}",)),
             Record(cluster.api_vip or cidr[API_VIP], (f"api.{domain}", f"api-int.{domain}")),
@@ -47,11 +49,13 @@ def plan_cluster(
             *(Record(s.bmc_address, (f"{s.name}-bmc.{domain}",)) for s in servers),
             *(Record(address, (_full(name, domain),)) for name, address in spec.networks.dns.records.items()),
         ),
-        tags=_tags(spec, servers, routes),
+        tags=_tags(spec, servers, routes) if answers else (),
         pools=_pools(spec),
         routes=routes,
         forwarders=spec.networks.dns.forward,
         ntp=True,
+        dhcp=answers,
+        mtu=cluster.mtu,
     )
 
 
@@ -99,9 +103,9 @@ def _pools(spec: LabSpec) -> tuple[Pool, ...]:
     cluster = spec.networks.cluster
     first, last = cluster.bootstrap.range or (cluster.cidr[RANGE[0]], cluster.cidr[RANGE[1]])
     match cluster.dhcp:
-        case Dhcp.STATIC_ONLY:
+        case Dhcp.STATIC_ONLY | Dhcp.THEIRS:
             return ()
-        case Dhcp.RESERVED:
+        case Dhcp.INSTALLER:
             return (Pool(first, last, INSTALLER),)
         case Dhcp.OPEN:
             return (Pool(first, last),)

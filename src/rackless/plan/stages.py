@@ -15,6 +15,7 @@ from rackless.plan.actions import (
     Planner,
     Scene,
     Verb,
+    plan_attachment,
     plan_daemon,
     plan_goal,
     plan_networks,
@@ -54,6 +55,7 @@ def _bmcs(plan: LabPlan) -> str:
 STAGES = (
     Planned("daemon", "lab", (), plan_daemon),
     Planned("uplink", "lab", ("daemon",), plan_uplink),
+    Planned("attachment", "lab", ("daemon",), plan_attachment),
     Planned("libvirtd", "lab", ("daemon",), plan_service("libvirtd")),
     Planned("networks", "lab", ("libvirtd",), plan_networks),
     Planned("time", "lab", ("networks",), plan_service("time")),
@@ -68,7 +70,7 @@ STAGES = (
 )
 """In an order in which each comes after those that it needs."""
 
-INSIDE = tuple(stage.name for stage in STAGES if stage.name not in ("daemon", "uplink"))
+INSIDE = tuple(stage.name for stage in STAGES if stage.name not in ("daemon", "uplink", "attachment"))
 """What labd carries out; the rest is done from the host's side."""
 
 

@@ -15,6 +15,7 @@ from typing import Protocol
 from rackless.ports.api import Access, ApiConnection
 from rackless.ports.clock import Clock
 from rackless.ports.computer import Computer
+from rackless.ports.computer_devices import ComputerDevices
 from rackless.ports.computer_network import ComputerNetwork
 from rackless.ports.console import Consoles
 from rackless.ports.fabric import Links
@@ -47,6 +48,8 @@ class Drivers:
     computer: Computer
     network: ComputerNetwork
     """The hypervisor's own."""
+    devices: ComputerDevices
+    """Its bridges and NICs, as far as they are lent to labs."""
     firewall: Firewall
     packages: Packages
     processes: ProcessTable

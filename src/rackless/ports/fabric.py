@@ -14,6 +14,8 @@ from rackless.spec.address import Ip, IpInterface, IpNetwork
 class Bridge:
     name: str
     addresses: tuple[IpInterface, ...] = ()
+    mtu: int | None = None
+    """None leaves it to the kernel."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +26,7 @@ class Veth:
     peer: str
     bridge: str
     peer_bridge: str
+    mtu: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +115,10 @@ class Network:
     forwarders: tuple[Ip, ...] = ()
     ntp: bool = False
     """Tell the clients that the gateway knows the time."""
+    mtu: int | None = None
+    """Of its bridge, told to the clients; None leaves it to the kernel."""
+    dhcp: bool = True
+    """Whether DHCP is answered at all."""
     router: bool = True
     """Tell the clients that the gateway leads elsewhere."""
 

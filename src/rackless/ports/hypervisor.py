@@ -48,6 +48,8 @@ class Disk:
     serial: str
     safe: bool = False
     """Whether what the guest has synced outlives a crash of the computer."""
+    bus: str = "scsi"
+    """`scsi`, `virtio` or `sata`."""
     backing: Path | None = None
     """A qcow2 image that the disk is an overlay of; servers share it, and it is only read."""
 
@@ -56,6 +58,7 @@ class Disk:
 class Nic:
     mac: str
     bridge: str
+    mtu: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -356,11 +356,15 @@ class WantKubeconfig:
     """For the API of the cluster on the nodes, and not for the lab's own."""
     inside: bool = False
     """For whoever is inside the lab: the lab's own API at its own address."""
+    whichever: bool = False
+    """For the cluster's API once there is one, else for the lab's own."""
 
 
 @dataclass(frozen=True, slots=True)
 class Kubeconfig:
     text: str = field(repr=False)
+    cluster: bool = False
+    """Whether it is for the API of the cluster on the nodes."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -173,6 +173,7 @@ def baremetalhost(
     user_data_name: str = "",
     online: bool = True,
     boot_mode: str = "",
+    root_device: Mapping[str, Any] | None = None,
 ) -> Record:
     """A host as it is wanted, ready to be applied."""
     spec: Record = {
@@ -182,6 +183,8 @@ def baremetalhost(
     }
     if boot_mode:
         spec["bootMode"] = boot_mode
+    if root_device:
+        spec["rootDeviceHints"] = dict(root_device)
     if image is not None:
         spec["image"] = image_record(image)
     if user_data_name:

@@ -15,8 +15,8 @@ from rackless.spec.discover import Discover
 from rackless.spec.images import image_problems
 from rackless.spec.lab import LabSpec, Role
 from rackless.spec.members import Member, MemberBmc
-from rackless.spec.networks import BmcAccess, Provisioning
-from rackless.spec.servers import BmcScheme, ServerFirmware
+from rackless.spec.networks import BmcAccess, Dhcp, Provisioning
+from rackless.spec.servers import BmcProtocol, BmcScheme, ServerFirmware, WayToBoot
 from rackless.spec.uplink import Uplink
 
 BMC_ROUTER = 2
@@ -30,7 +30,7 @@ FIRST_SERVER = 20
 LAB_PORTS = frozenset({53, 5050, 6180, 6385, 6443})
 """TCP ports of the gateway that are the lab's: DNS, Ironic's inspection, files, Ironic, the Kubernetes API."""
 
-RESERVED_NAMES = ("cluster", "baremetal", "bmc", "provisioning", "virbr0", "lo", "uplink")
+RESERVED_NAMES = ("cluster", "baremetal", "bmc", "provisioning", "virbr0", "lo", "uplink", "attached")
 
 
 Found = tuple[Problem, tuple[str, ...]]
@@ -263,8 +263,8 @@ def _doors(spec: LabSpec) -> Iterator[Found]:
                 continue
             path = _member_path(spec, member.name)
             where, needs = f"{path}.bmc.address", ("servers", "networks.cluster")
-            port = bmc_port(group.bmc, member.bmc)
-            ipmi = group.bmc is BmcScheme.IPMI
+            port = bmc_port(group.scheme, member.bmc)
+            ipmi = group.bmc is BmcProtocol.IPMI
             if address in servers or address in others:
                 whose = servers.get(address) or others.get(address)
                 yield Problem(where, f"{address} is the address of {whose}, and a BMC needs its own"), needs
@@ -326,6 +326,30 @@ def _extra(spec: LabSpec) -> Iterator[Found]:
                 path = f"networks.extra.{name}.vlan"
                 yield Problem(path, f"{extra.vlan} is already the tag of {tags[extra.vlan]}"), ()
             tags[extra.vlan] = name
+
+
+def _attach(spec: LabSpec) -> Iterator[Found]:
+    """On a network of others nothing is taken that nobody named: its first addresses are somebody's."""
+    cluster, base = spec.networks.cluster, "networks.cluster"
+    if cluster.attach is None:
+        if cluster.dhcp is Dhcp.THEIRS:
+            words = "nobody else can answer DHCP in a lab whose network is its own"
+            hint = "attach a bridge or a NIC, or let dhcp be static-only"
+            yield Problem(f"{base}.dhcp", words, hint=hint), (f"{base}.attach",)
+        return
+    said = {
+        "gateway": "the lab's own address",
+        "api_vip": "the API's address",
+        "ingress_vip": "the applications' address",
+    }
+    for field, what in said.items():
+        if getattr(cluster, field) is None:
+            words = f"{what} has to be said where a network of others is attached"
+            yield Problem(f"{base}.{field}", words, hint=f"choose a free one of {cluster.cidr}"), (f"{base}.attach",)
+    own = {*RESERVED_NAMES, cluster.bridge, spec.networks.provisioning.bridge, *spec.networks.extra}
+    if cluster.attach.device in own:
+        words = f"the lab itself has a link {cluster.attach.device} inside, and a NIC keeps its name there"
+        yield Problem(f"{base}.attach.device", words, hint="name the device or the lab's link otherwise"), (base,)
 
 
 def _uplink(spec: LabSpec) -> Iterator[Found]:
@@ -423,30 +447,36 @@ def _discover(spec: LabSpec) -> Iterator[Found]:
 def _network_boot(spec: LabSpec) -> Iterator[Found]:
     mode = spec.networks.provisioning.mode
     for name, group in spec.servers.items():
-        if not group.bmc.boots_over_network:
+        if group.boot is WayToBoot.MEDIA:
+            if group.bmc is BmcProtocol.IPMI:
+                words = "IPMI knows no virtual media"
+                problem = Problem(
+                    f"servers.{name}.boot", words, hint=f"use boot: {WayToBoot.NETWORK}, or bmc: {BmcProtocol.REDFISH}"
+                )
+                yield problem, (f"servers.{name}.bmc",)
             continue
-        media = f"bmc: {BmcScheme.REDFISH_VIRTUALMEDIA}"
+        media = f"boot: {WayToBoot.MEDIA}"
         if mode is Provisioning.DISABLED or (mode is Provisioning.UNMANAGED and not group.members):
             problem = Problem(
-                f"servers.{name}.bmc",
-                f"{group.bmc} boots over the network, and networks.provisioning.mode is {mode}",
+                f"servers.{name}.boot",
+                f"{name} boots over the network, and networks.provisioning.mode is {mode}",
                 hint=f"leave the mode out or make it managed, or use {media}",
             )
             yield problem, ("networks.provisioning.mode",)
         if spec.provisioner is not None:
             problem = Problem(
-                f"servers.{name}.bmc",
-                f"{group.bmc} boots over the network with the lab's own Ironic, and provisioner names another",
+                f"servers.{name}.boot",
+                f"{name} boots over the network with the lab's own Ironic, and provisioner names another",
                 hint=f"use {media}",
             )
             yield problem, ("provisioner",)
         if group.secure_boot:
             problem = Problem(
                 f"servers.{name}.secure_boot",
-                f"{group.bmc} boots over the network by iPXE, which is not signed",
+                f"{name} boots over the network by iPXE, which is not signed",
                 hint=f"use {media}",
             )
-            yield problem, (f"servers.{name}.bmc",)
+            yield problem, (f"servers.{name}.bmc", f"servers.{name}.boot")
 
 
 def _install(spec: LabSpec) -> Iterator[Found]:
@@ -459,11 +489,9 @@ def _install(spec: LabSpec) -> Iterator[Found]:
     if spec.provisioner is not None:
         yield Problem("provisioner", "an install brings its own Ironic", hint="leave it out"), needs
     for name, group in spec.servers.items():
-        if group.bmc is BmcScheme.IPMI:
-            words = f"the bootstrap of an install speaks Redfish only, and not {group.bmc}"
-            hint = (
-                f"use bmc: {BmcScheme.REDFISH} or {BmcScheme.REDFISH_VIRTUALMEDIA}, or cluster.method: {Method.DIRECT}"
-            )
+        if group.scheme is BmcScheme.IPMI:
+            words = f"the bootstrap of an install speaks Redfish only, and not {group.scheme}"
+            hint = f"use bmc: {BmcScheme.REDFISH}, or cluster.method: {Method.DIRECT}"
             yield Problem(f"servers.{name}.bmc", words, hint=hint), needs
 
 
@@ -497,5 +525,5 @@ def _storage(spec: LabSpec) -> Iterator[Found]:
 _RULES = (
     _overlaps, _room, _places, _addresses, _range, _member_addresses, _member_macs, _doors, _routes, _extra, _groups,
     _elastic, _firmware, _names, _network_boot, _discover, _install, _images, _storage,
-    _uplink, _metal,
+    _uplink, _attach, _metal,
 )  # fmt: skip

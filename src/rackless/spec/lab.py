@@ -20,7 +20,7 @@ from rackless.spec.networks import NetworksSpec, Provisioning
 from rackless.spec.profiles import PROFILES, Profile
 from rackless.spec.provisioner import ProvisionerSpec
 from rackless.spec.remediation import Remediation
-from rackless.spec.servers import GIB, MIB, BmcScheme, Role, ServerGroup
+from rackless.spec.servers import GIB, MIB, Role, ServerGroup, WayToBoot, way_to_boot
 from rackless.spec.units import DomainName, GroupName, LabName
 from rackless.spec.value import Value
 
@@ -115,5 +115,6 @@ class LabSpec(Value):
 
 
 def _boots_over_network(group: Any) -> bool:
-    scheme = group.bmc if isinstance(group, ServerGroup) else group.get("bmc") if isinstance(group, dict) else None
-    return scheme in list(BmcScheme) and BmcScheme(scheme).boots_over_network
+    if isinstance(group, ServerGroup):
+        return group.boot is WayToBoot.NETWORK
+    return isinstance(group, dict) and way_to_boot(group.get("bmc"), group.get("boot"))[1] == WayToBoot.NETWORK

@@ -78,6 +78,11 @@ def parse(text: str, source: str, *, name: str | None = None, folder: Path | Non
     raise SpecError(source, sorted(problems, key=lambda p: (p.line or 0, p.path)))
 
 
+def lines_of(text: str) -> Lines:
+    node = yaml.compose(text, Loader=yaml.SafeLoader)
+    return dict(_lines(node)) if node is not None else {}
+
+
 def _lines(node: yaml.Node, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], int]]:
     """The line of every key, by path."""
     if isinstance(node, yaml.MappingNode):

@@ -13,12 +13,19 @@ from rackless.spec.units import Address, Mac
 from rackless.spec.value import Value
 
 _NAME = re.compile(r"[a-z0-9](?:[a-z0-9.-]{0,61}[a-z0-9])?")
+_SERIAL = re.compile(r"[A-Za-z0-9._-]{1,20}")
 _SYSTEM = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
 def _check_name(value: str) -> str:
     if not _NAME.fullmatch(value) or ".." in value:
         raise ValueError(f"{value!r} is not a host's name; use lower-case letters, digits, '-' and '.'")
+    return value
+
+
+def _check_serial(value: str) -> str:
+    if not _SERIAL.fullmatch(value):
+        raise ValueError(f"{value!r} is not a disk's serial number; use up to 20 letters, digits, '-', '_' and '.'")
     return value
 
 
@@ -29,6 +36,7 @@ def _check_system(value: str) -> str:
 
 
 HostName = Annotated[str, AfterValidator(_check_name)]
+DiskSerial = Annotated[str, AfterValidator(_check_serial)]
 SystemId = Annotated[str, AfterValidator(_check_system)]
 
 
@@ -77,5 +85,8 @@ class Member(Value):
         "Its address on the cluster network; without it the one that follows from its number.",
         Change.RECREATE,
         default=None,
+    )
+    disk_serial: DiskSerial | None = setting(
+        "Serial number of its system disk; without it one that follows from its name.", Change.RESTART, default=None
     )
     bmc: MemberBmc = setting("Its BMC.", Change.RECREATE, default=MemberBmc())

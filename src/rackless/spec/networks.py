@@ -6,19 +6,26 @@ from enum import StrEnum
 from ipaddress import IPv4Network
 from typing import Any
 
-from pydantic import field_validator
+from pydantic import field_validator, model_validator
 
+from rackless.spec.attach import AttachSpec
 from rackless.spec.change import Change, setting
 from rackless.spec.discover import Discover
-from rackless.spec.units import Address, AddressRange, Cidr, InterfaceName, Mac, RecordName
+from rackless.spec.units import Address, AddressRange, Cidr, InterfaceName, Mac, RecordName, split_range
 from rackless.spec.uplink import UplinkSpec
 from rackless.spec.value import Value
 
 
 class Dhcp(StrEnum):
-    RESERVED = "reserved"
+    INSTALLER = "installer"
     STATIC_ONLY = "static-only"
     OPEN = "open"
+    THEIRS = "theirs"
+
+    @classmethod
+    def _missing_(cls, value: object) -> Dhcp | None:
+        """`reserved` is what `installer` was called."""
+        return cls.INSTALLER if value == "reserved" else None
 
 
 class Provisioning(StrEnum):
@@ -88,13 +95,35 @@ class ClusterNetwork(Value):
         default=None,
     )
     dhcp: Dhcp = setting(
-        "Who gets an address: `reserved` servers and installer-made VMs; `static-only` nobody but those with a "
-        "reservation; `open` everybody, from the bootstrap's range.",
+        "Who gets an address: `installer` the servers and what an installer makes; `static-only` nobody but those with a "
+        "reservation; `open` everybody, from the bootstrap's range; `theirs`: the lab does not answer, because somebody else "
+        "does on the network that is attached. That is the default with `attach`.",
         Change.LIVE,
-        default=Dhcp.RESERVED,
+        default=Dhcp.INSTALLER,
+    )
+    mtu: int | None = setting(
+        "The largest packet, in bytes, on its bridges and NICs; DHCP tells it to clients. Without it the kernel's 1500.",
+        Change.RESTART,
+        default=None,
+        ge=576,
+        le=9216,
+    )
+    attach: AttachSpec | None = setting(
+        "A bridge or a NIC of the hypervisor that becomes the wire of this network; `attach: br0` is short for its device. "
+        "`down` and `destroy` give it back as it was.",
+        Change.LIVE,
+        default=None,
     )
     bootstrap: BootstrapSpec = setting("The installer's bootstrap VM.", Change.LIVE, default=BootstrapSpec())
     routes: tuple[RouteSpec, ...] = setting("Static routes that DHCP hands out.", Change.LIVE, default=())
+
+    @model_validator(mode="before")
+    @classmethod
+    def _leave_dhcp_to_others(cls, given: Any) -> Any:
+        """A network of others has a DHCP server as a rule, and two would fight."""
+        if isinstance(given, dict) and given.get("attach") and "dhcp" not in given:
+            return {**given, "dhcp": Dhcp.THEIRS}
+        return given
 
 
 class ProvisioningNetwork(Value):
@@ -143,10 +172,18 @@ class BmcNetwork(Value):
         default=None,
     )
     allow: tuple[Cidr, ...] = setting(
-        "Who may talk to the BMCs, besides the lab itself; empty is everybody who can reach them.",
+        "Who may talk to the BMCs, besides the lab itself: networks, addresses, and ranges such as "
+        "192.168.111.30-192.168.111.39, which are read as the networks they are made of. Empty is everybody who can reach them.",
         Change.LIVE,
         default=(),
     )
+
+    @field_validator("allow", mode="before")
+    @classmethod
+    def _split_ranges(cls, given: Any) -> Any:
+        if not isinstance(given, list | tuple):
+            return given
+        return [part for one in given for part in (split_range(one) if isinstance(one, str) and "-" in one else [one])]
 
 
 class ExtraNetwork(Value):
@@ -159,6 +196,13 @@ class ExtraNetwork(Value):
         default=None,
         ge=1,
         le=4094,
+    )
+    mtu: int | None = setting(
+        "The largest packet, in bytes, on its bridge and NICs; without it the kernel's 1500. Not for a VLAN, which has its wire's.",
+        Change.RESTART,
+        default=None,
+        ge=576,
+        le=9216,
     )
 
 

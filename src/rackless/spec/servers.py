@@ -8,6 +8,7 @@ from typing import Any
 from pydantic import model_validator
 
 from rackless.spec.change import Change, setting
+from rackless.spec.disks import DiskBus, DiskCache, RootDevice
 from rackless.spec.images import ImageSpec
 from rackless.spec.members import Member
 from rackless.spec.units import Size
@@ -38,6 +39,26 @@ class BmcScheme(StrEnum):
     @property
     def boots_over_network(self) -> bool:
         return self is not BmcScheme.REDFISH_VIRTUALMEDIA
+
+
+class BmcProtocol(StrEnum):
+    REDFISH = "redfish"
+    IPMI = "ipmi"
+
+
+class WayToBoot(StrEnum):
+    MEDIA = "media"
+    NETWORK = "network"
+
+
+def way_to_boot(bmc: Any, boot: Any) -> tuple[Any, Any]:
+    """What is meant by `bmc` and `boot`, as far as they are given. Before there was `boot`, the scheme of a BMC said both:
+    `redfish-virtualmedia` was by virtual media, `redfish` and `ipmi` over the network."""
+    if bmc == BmcScheme.REDFISH_VIRTUALMEDIA and boot in (None, WayToBoot.MEDIA):
+        bmc, boot = BmcProtocol.REDFISH, boot or WayToBoot.MEDIA
+    elif bmc is not None and boot is None:
+        boot = WayToBoot.NETWORK
+    return bmc or BmcProtocol.REDFISH, boot or WayToBoot.MEDIA
 
 
 class Elastic(Value):
@@ -95,6 +116,20 @@ class ServerGroup(Value):
     extra_disks: tuple[Size, ...] = setting(
         "Sizes of further disks, thin and empty.", Change.RECREATE, default=(), max_length=24
     )
+    disk_bus: DiskBus = setting(
+        "How the disks are attached: `scsi` and `sata` are /dev/sda and so on, `virtio` /dev/vda. The lab's own agent and node "
+        "image have no driver for `sata`, which is for installers that bring their own system.",
+        Change.RECREATE,
+        default=DiskBus.SCSI,
+    )
+    disk_cache: DiskCache | None = setting(
+        "What a sync is worth on these servers; without it as `disk.cache` says for all.", Change.RESTART, default=None
+    )
+    root_device: RootDevice | None = setting(
+        "Which of the disks gets the system; without it Ironic takes the smallest that is large enough.",
+        Change.RECREATE,
+        default=None,
+    )
     extra_nics: int = setting(
         "Further NICs on the cluster network, for bonds and the like; they have no reservation.",
         Change.RESTART,
@@ -102,12 +137,18 @@ class ServerGroup(Value):
         ge=0,
         le=8,
     )
-    bmc: BmcScheme = setting(
-        "How the lab's Ironic drives the servers and boots its agent on them: `redfish-virtualmedia` from an ISO in the "
-        "BMC's drive; `redfish` and `ipmi` over the network, by PXE and iPXE on the provisioning network. The BMCs "
-        "answer both protocols in any case.",
+    boot: WayToBoot = setting(
+        "How the servers boot the deploy agent: `media` from an ISO in the BMC's drive; `network` by PXE and iPXE on the "
+        "provisioning network.",
         Change.RECREATE,
-        default=BmcScheme.REDFISH_VIRTUALMEDIA,
+        default=WayToBoot.MEDIA,
+    )
+    bmc: BmcProtocol = setting(
+        "The protocol by which the lab's Ironic drives the servers, `redfish` or `ipmi`, which knows no virtual media. The BMCs "
+        "answer both in any case. Without `boot` next to it, one that is given boots over the network, as it did before there was "
+        "`boot`; `redfish-virtualmedia` is read as redfish with `boot: media`.",
+        Change.RECREATE,
+        default=BmcProtocol.REDFISH,
     )
     firmware: ServerFirmware = setting("UEFI (OVMF) or BIOS (SeaBIOS).", Change.RECREATE, default=ServerFirmware.UEFI)
     secure_boot: bool = setting(
@@ -127,12 +168,27 @@ class ServerGroup(Value):
 
     @model_validator(mode="before")
     @classmethod
+    def _read_way_to_boot(cls, given: Any) -> Any:
+        if not isinstance(given, dict):
+            return given
+        bmc, boot = way_to_boot(given.get("bmc"), given.get("boot"))
+        return {**given, "bmc": bmc, "boot": boot}
+
+    @model_validator(mode="before")
+    @classmethod
     def _count_members(cls, given: Any) -> Any:
         if isinstance(given, dict) and isinstance(members := given.get("members"), list | tuple) and members:
             if given.get("count", len(members)) != len(members):
                 raise ValueError(f"count is {given['count']}, and there are {len(members)} members; leave count out")
             return {**given, "count": len(members)}
         return given
+
+    @property
+    def scheme(self) -> BmcScheme:
+        """As Metal3 writes it."""
+        if self.bmc is BmcProtocol.IPMI:
+            return BmcScheme.IPMI
+        return BmcScheme.REDFISH if self.boot is WayToBoot.NETWORK else BmcScheme.REDFISH_VIRTUALMEDIA
 
     def names(self, prefix: str) -> list[str]:
         """The servers' names; `prefix` is the group's."""

@@ -22,7 +22,7 @@ version: 1
 name: {name}
 domain: {default.domain}          # servers are NAME.{name}.{default.domain}
 
-# Groups by name; role: control-plane, worker or spare. They boot by virtual media; `bmc: redfish` or `bmc: ipmi` boots
+# Groups by name; role: control-plane, worker or spare. They boot by virtual media; `boot: network` boots
 # them over the network, by iPXE on a managed provisioning network.
 servers:
 {groups}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from ipaddress import ip_address, ip_network
+from ipaddress import ip_address, ip_network, summarize_address_range
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, PlainSerializer, WithJsonSchema
@@ -14,6 +14,7 @@ _SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]i?B?|B)?\s*", re.IGNORECASE)
 _FACTORS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 _MAC = re.compile(r"(?:[0-9a-f]{2}:){5}[0-9a-f]{2}")
 _NAME = re.compile(r"[a-z](?:[a-z0-9-]*[a-z0-9])?")
+_DEVICE = re.compile(r"(?!\.{1,2}$)[^\s/:]{1,15}")
 _DOMAIN = re.compile(r"(?=.{1,200}$)[a-z0-9](?:[a-z0-9-]*[a-z0-9])?(?:\.[a-z0-9](?:[a-z0-9-]*[a-z0-9])?)*")
 
 
@@ -51,6 +52,12 @@ def _check_name(limit: int) -> AfterValidator:
 def _check_domain(value: str) -> str:
     if not _DOMAIN.fullmatch(value):
         raise ValueError(f"{value!r} is not a domain name, such as lab.test")
+    return value
+
+
+def _check_device(value: str) -> str:
+    if not _DEVICE.fullmatch(value):
+        raise ValueError(f"{value!r} is not the name of a network device, such as eth1 or br0")
     return value
 
 
@@ -100,6 +107,12 @@ def _parse_range(value: Any) -> Any:
     return begin, end
 
 
+def split_range(value: str) -> list[IpNetwork]:
+    """The networks that a range of addresses is made of."""
+    first, last = _parse_range(value)
+    return list(summarize_address_range(first, last))
+
+
 def _check_mac(value: str) -> str:
     mac = value.lower().replace("-", ":")
     if not _MAC.fullmatch(mac):
@@ -144,3 +157,5 @@ Mac = Annotated[str, AfterValidator(_check_mac)]
 RecordName = Annotated[str, AfterValidator(_check_record)]
 InterfaceName = Annotated[str, _check_name(15)]
 """Linux takes 15 characters for the name of a link."""
+DeviceName = Annotated[str, AfterValidator(_check_device)]
+"""Of a link that others have named: whatever Linux takes."""

@@ -199,3 +199,33 @@ def test_the_user_that_libvirt_chose_by_itself_is_not_one_the_definition_names()
         "<domain><seclabel type='dynamic' model='dac' relabel='yes'><label>+64055:+64055</label></seclabel></domain>"
     )
     assert domain_xml.user_of(ET.fromstring(chosen)) is None
+
+
+def test_disks_hang_on_the_bus_that_is_wanted_and_the_drive_stays_where_it_is() -> None:
+    def found(bus: str) -> tuple[list[str | None], list[str | None], int]:
+        disks = (replace(server().disks[0], bus=bus), replace(server().disks[0], bus=bus, serial="second"))
+        devices = ET.fromstring(domain_xml.render(replace(server(), disks=disks), TCG)).findall("devices/disk")
+        targets = [target for device in devices if (target := device.find("target")) is not None]
+        placed = sum(device.find("address") is not None for device in devices)
+        return [one.get("dev") for one in targets], [one.get("bus") for one in targets], placed
+
+    assert found("scsi") == (["sda", "sdb", "sdc"], ["scsi"] * 3, 3)
+    assert found("virtio") == (["vda", "vdb", "sdc"], ["virtio", "virtio", "scsi"], 1)
+    assert found("sata") == (["sda", "sdb", "sdc"], ["sata", "sata", "scsi"], 1)
+
+
+def test_the_largest_packet_is_told_to_the_bridge_and_the_cards() -> None:
+    spec = LabSpec.model_validate({"networks": {"cluster": {"mtu": 9000}}})
+    network = ET.fromstring(network_xml.render(plan_lab(spec).cluster))
+    mtu = network.find("mtu")
+    assert mtu is not None and mtu.get("size") == "9000"
+    nic = ET.fromstring(domain_xml.render(replace(server(), nics=(Nic("02:00:00:00:00:01", "virbr0", 9000),)), TCG))
+    size = nic.find("devices/interface/mtu")
+    assert size is not None and size.get("size") == "9000"
+
+
+def test_where_others_answer_dhcp_nothing_of_it_is_in_the_network() -> None:
+    places = {"gateway": "10.9.0.7", "api_vip": "10.9.0.8", "ingress_vip": "10.9.0.9"}
+    spec = LabSpec.model_validate({"networks": {"cluster": {"attach": "br0", "cidr": "10.9.0.0/24", **places}}})
+    text = network_xml.render(plan_lab(spec).cluster)
+    assert "dhcp" not in text and "api.lab.rackless.test" in text

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from rackless.cli.groups import SuggestingGroup
-from rackless.cli.options import json_option, lab_name, lab_options, print_json
+from rackless.cli.options import console_for, json_option, lab_name, lab_options, listing_options, print_as, print_json
 from rackless.cli.progress import shown
 from rackless.codec import encode
 from rackless.errors import InputError
@@ -26,15 +26,23 @@ TARGETS = ("disk", "cdrom", "network", "setup", "none")
 
 @click.command("list")
 @lab_options
-@json_option("One JSON list.")
-def list_bmcs(file: Path | None, name: str | None, as_json: bool) -> None:
+@listing_options
+def list_bmcs(file: Path | None, name: str | None, form: str) -> None:
     """List the BMCs of the lab: where they answer, and what is in their drives."""
     found = asyncio.run(operations.bmcs(lab_name(file, name), Roots.from_environment()))
-    if as_json:
-        print_json(encode(found))
+    if print_as(form, encode(found)):
         return
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    for column in ("SERVER", "REDFISH", "IPMI", "USER", "POWER", "BOOT", "MEDIA"):
+    table, wide = Table(box=None, pad_edge=False, header_style="dim"), form == "wide"
+    for column in (
+        "SERVER",
+        "REDFISH",
+        "IPMI",
+        "USER",
+        "POWER",
+        "BOOT",
+        "MEDIA",
+        *(["METAL3", "PASSWORD"] if wide else []),
+    ):
         table.add_column(column, no_wrap=column != "MEDIA", overflow="fold")
     for bmc in found:
         table.add_row(
@@ -45,8 +53,9 @@ def list_bmcs(file: Path | None, name: str | None, as_json: bool) -> None:
             (bmc.seen.power if bmc.seen else None) or "unknown",
             _boot(bmc.seen) if bmc.seen else "-",
             (bmc.seen.media if bmc.seen else None) or "-",
+            *([bmc.metal3, str(bmc.password_file)] if wide else []),
         )
-    Console(highlight=False, soft_wrap=True).print(table)
+    (console_for(form) if wide else Console(highlight=False, soft_wrap=True)).print(table)
     if found:
         click.echo(f"password: {found[0].password_file}   CA: {found[0].ca}")
 

@@ -1,4 +1,4 @@
-"""`rackless export hosts|ironic|ansible`: the lab's servers as metal for somebody else's tools."""
+"""`rackless export hosts|ironic|ansible|dhcp`: the lab's servers as metal for somebody else's tools."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import click
 import yaml
 
 from rackless.cli.groups import SuggestingGroup
-from rackless.cli.options import lab_name, lab_options
+from rackless.cli.options import json_option, lab_name, lab_options, print_json
 from rackless.errors import InputError
 from rackless.operations import export as operations
 from rackless.operations.servers import give_back
@@ -92,6 +92,18 @@ def ansible(
     lab, roots = lab_name(file, name), Roots.from_environment()
     found = operations.select(lab, roots, servers=servers, exposed=exposed, secrets=False)
     _write(_text(operations.inventory(lab, found, roots), as_json), output)
+
+
+@export.command()
+@lab_options
+@json_option("One JSON list of lines.")
+def dhcp(file: Path | None, name: str | None, as_json: bool) -> None:
+    """Reservations for a DHCP server of others, as lines of dnsmasq: the servers' addresses by MAC, and the bootstrap's."""
+    lines = operations.reservations(lab_name(file, name), Roots.from_environment())
+    if as_json:
+        print_json(lines)
+    else:
+        click.echo("\n".join(lines))
 
 
 def _require_place(output: Path | None, show_secrets: bool) -> None:

@@ -6,6 +6,7 @@ import asyncio
 import os
 import socket
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 
 import click
@@ -17,6 +18,7 @@ from rackless.codec import encode
 from rackless.operations import expose as operations
 from rackless.operations.this_computer import this_computer
 from rackless.plan.exposure import LOOPBACK, Forward, What, dnsmasq_lines, hosts_lines
+from rackless.plan.resolvers import Resolver, drop_in
 from rackless.run.paths import Roots
 
 THINGS = ("bmc", "api", "cluster", "apps", "ssh")
@@ -29,6 +31,12 @@ THINGS = ("bmc", "api", "cluster", "apps", "ssh")
 @click.option("--address", default=LOOPBACK, show_default=True, help="Where this computer listens.")
 @click.option("--port", type=click.IntRange(1, 65535), help="The port, or the first of several [free ones from 17000].")
 @click.option("--list", "listing", is_flag=True, help="Say what is exposed, and expose nothing.")
+@click.option(
+    "--resolver",
+    type=click.Choice([resolver.value for resolver in Resolver]),
+    help="Print commands by which this computer's resolver knows the names of what is exposed; nothing is done.",
+)
+@click.option("--undo", is_flag=True, help="With --resolver: the commands by which it is as before.")
 @json_option()
 def expose(
     file: Path | None,
@@ -38,6 +46,8 @@ def expose(
     address: str,
     port: int | None,
     listing: bool,
+    resolver: str | None,
+    undo: bool,
     as_json: bool,
 ) -> None:
     """Have ports of this computer lead to the lab's BMCs (of all SERVERS, or of some), its API, its cluster's API, the cluster's
@@ -47,6 +57,15 @@ def expose(
     again, come back with `rackless up`, and go with the lab.
     """
     lab, roots = lab_name(file, name), Roots.from_environment()
+    if undo and resolver is None:
+        raise click.UsageError("--undo is of --resolver")
+    if resolver is not None:
+        made = drop_in(Resolver(resolver), lab, operations.exposed(lab, roots))
+        if as_json:
+            print_json({"lab": lab, **asdict(made), "script": made.script, "way_back": made.way_back})
+        else:
+            click.echo(made.way_back if undo else made.script, nl=False)
+        return
     if listing:
         found = operations.exposed(lab, roots)
         if as_json:
@@ -115,7 +134,7 @@ def _show(found: Sequence[Forward]) -> None:
     for title, lines in (
         ("for /etc/hosts, where names are wanted:", hosts_lines(found)),
         (
-            "or for dnsmasq, alone or as NetworkManager runs it (a file of its own in its folder; deleting it undoes it):",
+            "or for dnsmasq; `--resolver dnsmasq|networkmanager|resolved` prints what puts them in place, and with --undo away:",
             dnsmasq_lines(found),
         ),
         ("from another computer:", [tunnel] if (tunnel := _tunnel(found)) else []),

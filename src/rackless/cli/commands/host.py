@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from rich.table import Table
 
 from rackless.cli import host_view
 from rackless.cli.groups import SuggestingGroup
-from rackless.cli.options import json_option, lab_name, lab_options, print_json
+from rackless.cli.options import console_for, json_option, lab_name, lab_options, listing_options, print_as, print_json
 from rackless.cli.progress import shown
 from rackless.codec import encode
 from rackless.errors import InputError
@@ -72,24 +72,32 @@ def _image_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 @host.command("list")
 @lab_options
-@json_option("The records as JSON.")
-def list_hosts(file: Path | None, name: str | None, as_json: bool) -> None:
+@listing_options
+def list_hosts(file: Path | None, name: str | None, form: str) -> None:
     """List the hosts."""
     records = _records(file, name)
-    if as_json:
-        click.echo(json.dumps(records))
+    if print_as(form, records):
         return
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    for column in ("NAME", "STATE", "ONLINE", "ERROR", "BMC"):
+    table, wide = Table(box=None, pad_edge=False, header_style="dim"), form == "wide"
+    more = ("POWERED", "CONSUMER", "BOOT MAC", "IMAGE") if wide else ()
+    for column in ("NAME", "STATE", "ONLINE", "ERROR", "BMC", *more):
         table.add_column(column, no_wrap=True)
     for record in records:
         status = record.get("status", {})
         state = status.get("provisioning", {}).get("state", "")
         bmc = record["spec"].get("bmc", {}).get("address", "").partition("/redfish/")[0]
-        table.add_row(
-            record["metadata"]["name"], state, str(record["spec"]["online"]).lower(), status.get("errorType", ""), bmc
-        )
-    Console(highlight=False).print(table)
+        online = str(record["spec"]["online"]).lower()
+        cells = [record["metadata"]["name"], state, online, status.get("errorType", ""), bmc]
+        table.add_row(*cells, *(_more_cells(record) if wide else ()))
+    console_for(form).print(table)
+
+
+def _more_cells(record: dict[str, Any]) -> Iterator[str]:
+    spec, status = record["spec"], record.get("status", {})
+    yield "on" if status.get("poweredOn") else "off"
+    yield (spec.get("consumerRef") or {}).get("name", "-")
+    yield spec.get("bootMACAddress", "-")
+    yield (status.get("provisioning", {}).get("image") or {}).get("url", "-")
 
 
 @host.command()

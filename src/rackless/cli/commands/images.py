@@ -7,11 +7,10 @@ from datetime import UTC, datetime
 from typing import Any
 
 import click
-from rich.console import Console
 from rich.table import Table
 
 from rackless.cli.groups import SuggestingGroup
-from rackless.cli.options import json_option, print_json
+from rackless.cli.options import console_for, json_option, listing_options, print_as, print_json
 from rackless.cli.progress import shown
 from rackless.events import Bus
 from rackless.operations import images as image_operations
@@ -25,12 +24,11 @@ def images() -> None:
 
 
 @images.command("list")
-@json_option("The entries as JSON.")
-def list_images(as_json: bool) -> None:
+@listing_options
+def list_images(form: str) -> None:
     """List what is in the cache, how large and how old it is, who uses it, and whether it is still made so."""
     found = asyncio.run(image_operations.listing(Roots.from_environment(), this_computer()))
-    if as_json:
-        print_json(found)
+    if print_as(form, found):
         return
     table = Table(box=None, pad_edge=False, header_style="dim")
     for column in ("NAME", "WHAT", "SIZE", "AGE", "STATE", "USED BY"):
@@ -38,14 +36,14 @@ def list_images(as_json: bool) -> None:
     for entry in found:
         state = {True: "current", False: "old", None: "unknown"}[entry["current"]]
         table.add_row(
-            _short(entry["name"]),
+            entry["name"] if form == "wide" else _short(entry["name"]),
             entry["what"],
             _size(entry["bytes"]),
             _age(entry["built"]),
             state,
             ", ".join(entry["used_by"]),
         )
-    Console(highlight=False).print(table)
+    console_for(form).print(table)
 
 
 @images.command()

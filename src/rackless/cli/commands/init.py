@@ -7,7 +7,7 @@ from pathlib import Path, PurePosixPath
 
 import click
 
-from rackless.cli.options import json_option, print_json
+from rackless.cli.options import DHCP_AT_A_SITE, json_option, print_json
 from rackless.errors import InputError
 from rackless.run.files import write, write_secret
 from rackless.run.paths import Roots
@@ -27,8 +27,8 @@ from rackless.spec.profiles import Profile
 @click.option("--name", help="The lab's name [lab; with --from the cluster's].")
 @click.option(
     "--dhcp",
-    type=click.Choice([mode.value for mode in Dhcp]),
-    default=Dhcp.RESERVED.value,
+    type=DHCP_AT_A_SITE,
+    default=Dhcp.INSTALLER.value,
     show_default=True,
     help="With --from: who gets an address at the site.",
 )

@@ -1,9 +1,8 @@
-"""`rackless kubeconfig`: kubectl on the host, for the lab's Kubernetes API."""
+"""`rackless kubeconfig`: kubectl on the host, for the API of its cluster or of the lab itself."""
 
 from __future__ import annotations
 
 import asyncio
-import sys
 from pathlib import Path
 
 import click
@@ -18,23 +17,33 @@ from rackless.run.paths import Roots
 @click.command()
 @named_lab
 @click.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False), help="Write it here, for you only.")
-@click.option("--cluster", is_flag=True, help="For the API of the cluster on the lab's nodes, at its VIP.")
+@click.option(
+    "--of",
+    type=click.Choice(["lab", "cluster"]),
+    help="`lab` is the lab's own API, which has its hosts; `cluster` that of the cluster on its nodes, at its VIP "
+    "[cluster, once there is one].",
+)
+@click.option("--cluster", is_flag=True, help="The same as --of cluster.")
 @json_option("One JSON object: the kubeconfig itself, or, with -o, the file.")
-def kubeconfig(file: Path | None, name: str | None, output: Path | None, cluster: bool, as_json: bool) -> None:
-    """Print a kubeconfig for the lab's Kubernetes API. It holds the administrator's key."""
-    text = asyncio.run(
-        access.kubeconfig(lab_name(file, name), Roots.from_environment(), this_computer(), cluster=cluster)
+def kubeconfig(
+    file: Path | None, name: str | None, output: Path | None, of: str | None, cluster: bool, as_json: bool
+) -> None:
+    """Print a kubeconfig, and say for which API it is. It holds the administrator's key."""
+    if cluster and of == "lab":
+        raise click.UsageError("--cluster is --of cluster")
+    wanted = None if of is None and not cluster else cluster or of == "cluster"
+    given = asyncio.run(
+        access.kubeconfig(lab_name(file, name), Roots.from_environment(), this_computer(), cluster=wanted)
     )
-    about = "the API of the cluster on the lab's nodes" if cluster else "the lab's own API, which has its hosts"
+    about = "the cluster on the lab's nodes" if given.cluster else "the lab itself, which has its hosts"
+    other = "" if wanted is not None else f"; --of {'lab' if given.cluster else 'cluster'} is for the other"
     if output is None:
-        click.echo(text, nl=False)  # kubeconfigs may be JSON, and this one is
-        if sys.stdout.isatty():
-            click.echo(
-                f"this is for {about}{'' if cluster else '; --cluster is for the cluster on its nodes'}", err=True
-            )
+        click.echo(given.text, nl=False)  # kubeconfigs may be JSON, and this one is
+        click.echo(f"this is for the API of {about}{other}", err=True)
         return
-    write(output, text, mode=0o600)
+    write(output, given.text, mode=0o600)
     if as_json:
-        print_json({"file": str(output), "api": "cluster" if cluster else "lab"})
+        print_json({"file": str(output), "api": "cluster" if given.cluster else "lab"})
     else:
-        click.echo(f"for {about}: kubectl --kubeconfig {output} get {'nodes' if cluster else 'bmh'}", err=True)
+        kind = "nodes" if given.cluster else "bmh"
+        click.echo(f"for the API of {about}{other}: kubectl --kubeconfig {output} get {kind}", err=True)

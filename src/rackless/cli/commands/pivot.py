@@ -70,8 +70,8 @@ def pivot(
     with tempfile.TemporaryDirectory(prefix="rackless-pivot-") as folder:
 
         def own() -> Path:
-            text = asyncio.run(kubeconfig(lab_name(file, name), Roots.from_environment(), computer, cluster=False))
-            return keep_kubeconfig(text, Path(folder))
+            given = asyncio.run(kubeconfig(lab_name(file, name), Roots.from_environment(), computer, cluster=False))
+            return keep_kubeconfig(given.text, Path(folder))
 
         ends = Ends(source or own(), target or own(), namespace or "")
         done = asyncio.run(move(ends, computer.clock, tell, undo=undo, detach_within=detach_within))

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from rackless.cli.options import json_option, lab_options, load_spec, print_json
+from rackless.cli.options import json_option, lab_options, load_spec, old_spellings, print_json, tell_old_spellings
 from rackless.operations import lab as operations
 from rackless.operations import sizing
 from rackless.plan.actions import DESTRUCTIVE, Verb
@@ -34,7 +34,9 @@ def plan(file: Path | None, name: str | None, goal: str, as_json: bool) -> None:
     budget = sizing.budget(spec, Roots.from_environment(), actions)
     if as_json:
         findings = [asdict(finding) for finding in budget]
-        print_json({"lab": spec.name, "actions": [asdict(action) for action in actions], "budget": findings})
+        hints = [asdict(hint) for hint in old_spellings(file)]
+        listed = [asdict(action) for action in actions]
+        print_json({"lab": spec.name, "actions": listed, "budget": findings, "hints": hints})
         return
     table = Table(box=None, pad_edge=False, show_header=False)
     for action in actions:
@@ -46,6 +48,7 @@ def plan(file: Path | None, name: str | None, goal: str, as_json: bool) -> None:
         console.print(Text.assemble((f"{finding.level}: ", _LEVELS[finding.level]), finding.says))
         if finding.fix:
             console.print(Text.assemble(("  do: ", "bold cyan"), finding.fix))
+    tell_old_spellings(old_spellings(file), file)
     work = [action for action in actions if action.verb is not Verb.KEEP]
     console.print(f"{len(work)} to do, {len(actions) - len(work)} as wanted")
     if any(action.verb in DESTRUCTIVE for action in actions):

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from rackless.cli import rehearsal_view
-from rackless.cli.options import print_json
+from rackless.cli.options import DHCP_AT_A_SITE, print_json
 from rackless.cli.progress import shown
 from rackless.cluster.openshift.faults import STORIES, InstallFault
 from rackless.errors import FINDINGS, InputError
@@ -27,7 +27,7 @@ _File = click.Path(path_type=Path, dir_okay=False)
 @click.option("--installer", type=_File, required=True, help="The installer of your release; it is run as it is.")
 @click.option("--quick", is_flag=True, help="Ask BMCs and simulate the masters: about a minute. So far the only way.")
 @click.option("--name", help="The twin's name [the cluster's].")
-@click.option("--dhcp", type=click.Choice([mode.value for mode in Dhcp]), default=Dhcp.RESERVED.value, show_default=True,
+@click.option("--dhcp", type=DHCP_AT_A_SITE, default=Dhcp.INSTALLER.value, show_default=True,
               help="Who gets an address at the site.")  # fmt: skip
 @click.option("--bmc-access", type=click.Choice([access.value for access in BmcAccess]), default=BmcAccess.DIRECT.value,
               show_default=True, help="Whether the site's BMCs are behind a router of their own.")  # fmt: skip

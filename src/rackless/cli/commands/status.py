@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from rackless.cli import timeline_view
-from rackless.cli.options import json_option, lab_name, lab_options, print_json
+from rackless.cli.options import console_for, lab_name, lab_options, listing_options, print_as
 from rackless.codec import encode
 from rackless.diagnosis.chrome_trace import chrome_trace as trace_of
 from rackless.diagnosis.timeline import to_json
@@ -27,12 +27,9 @@ from rackless.operations.runs import choose, lab_runs
 from rackless.protocol.messages import LabStatus
 from rackless.run.paths import Roots
 
-WATCH_EVERY = 2.0
-
 
 @click.command()
 @lab_options
-@click.option("--watch", is_flag=True, help="Show it again every two seconds; Ctrl-C ends it.")
 @click.option(
     "--timeline",
     "as_timeline",
@@ -54,51 +51,37 @@ WATCH_EVERY = 2.0
 @click.option(
     "--run", "number", default=-1, show_default=True, help="Another run than the last: `rackless compare --list`."
 )
-@json_option("One JSON object; with --watch, one a line.")
+@listing_options
 def status(
     file: Path | None,
     name: str | None,
-    watch: bool,
     as_timeline: bool,
     chrome_trace: Path | None,
     svg: Path | None,
     number: int,
-    as_json: bool,
+    form: str,
 ) -> None:
     """Show what is there now."""
-    lab, roots, console = lab_name(file, name), Roots.from_environment(), Console(highlight=False)
+    lab, roots, console = lab_name(file, name), Roots.from_environment(), console_for(form)
     if chrome_trace is not None or svg is not None:
         written = _write_run(lab, roots, number, chrome_trace, svg)
-        if as_json:
-            print_json(written)
-        else:
+        if not print_as(form, written):
             for place in written["files"]:
                 click.echo(f"{place}: {written['steps']} steps of run {written['run']}")
         return
     show = _show_timeline if as_timeline else _show_status
-    while True:
-        show(lab, roots, console, clear=watch and console.is_terminal and not as_json, as_json=as_json)
-        if not watch:
-            return
-        time.sleep(WATCH_EVERY)
+    show(lab, roots, console, form)
 
 
-def _show_status(lab: str, roots: Roots, console: Console, *, clear: bool, as_json: bool) -> None:
+def _show_status(lab: str, roots: Roots, console: Console, form: str) -> None:
     found = asyncio.run(operations.status(lab, roots))
-    if clear:
-        console.clear()
-    if as_json:
-        print_json(encode(found))
-    else:
-        render(found, console)
+    if not print_as(form, encode(found)):
+        render(found, console, wide=form == "wide")
 
 
-def _show_timeline(lab: str, roots: Roots, console: Console, *, clear: bool, as_json: bool) -> None:
+def _show_timeline(lab: str, roots: Roots, console: Console, form: str) -> None:
     found, known = asyncio.run(host_timeline(lab, roots)), known_estimates(roots)
-    if clear:
-        console.clear()
-    if as_json:
-        print_json(to_json(found, known))
+    if print_as(form, to_json(found, known)):
         return
     console.print(timeline_view.render(found, known))
     for line in timeline_view.waits(found, known):
@@ -117,7 +100,7 @@ def _write_run(lab: str, roots: Roots, number: int, chrome_trace: Path | None, s
     return {"run": run.number, "steps": len(run.spans), "files": written}
 
 
-def render(found: LabStatus | AbsentLab, console: Console) -> None:
+def render(found: LabStatus | AbsentLab, console: Console, *, wide: bool = False) -> None:
     if isinstance(found, AbsentLab):
         console.print(
             Text.assemble(
@@ -130,7 +113,8 @@ def render(found: LabStatus | AbsentLab, console: Console) -> None:
         return
     console.print(Text.assemble(("lab ", "dim"), (found.lab, "bold"), ("  domain ", "dim"), found.domain))
     table = Table(box=None, pad_edge=False, collapse_padding=True, header_style="dim")
-    for column in ("SERVER", "ROLE", "POWER", "HOST", "NODE", "ADDRESS", "BMC"):
+    more = ("MACHINE", "BOOT", "MEDIA") if wide else ()
+    for column in ("SERVER", "ROLE", "POWER", "HOST", "NODE", "ADDRESS", "BMC", *more):
         table.add_column(column, no_wrap=True)
     for server in found.servers:
         table.add_row(
@@ -141,6 +125,7 @@ def render(found: LabStatus | AbsentLab, console: Console) -> None:
             Text(server.node or "-", "green" if server.node else "dim"),
             server.address,
             server.bmc.removeprefix("https://"),
+            *([server.machine or "-", server.boot or "-", server.media or "-"] if wide else []),
         )
     console.print(table)
     for server in found.servers:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 
 import click
 
-from rackless.cli.options import json_option, lab_options, load_spec, print_json
+from rackless.cli.options import json_option, lab_options, load_spec, old_spellings, print_json, tell_old_spellings
 from rackless.errors import SpecError
 from rackless.spec.lab import LabSpec
 
@@ -25,11 +26,12 @@ def validate(ctx: click.Context, file: Path | None, name: str | None, as_json: b
         spec = load_spec(file, name)
         servers = sum(group.count for group in spec.servers.values())
         click.echo(f"{file or 'the description'} is a lab: {spec.name}, {servers} servers")
+        tell_old_spellings(old_spellings(file), file)
         return
     try:
         spec = load_spec(file, name)
     except SpecError as error:
-        problems = [{"path": p.path, "line": p.line, "message": p.message, "hint": p.hint} for p in error.problems]
-        print_json({"valid": False, "source": error.source, "problems": problems})
+        print_json({"valid": False, "source": error.source, "problems": [asdict(p) for p in error.problems]})
         ctx.exit(error.exit_code)
-    print_json({"valid": True, "problems": [], "spec": spec.model_dump(mode="json")})
+    hints = [asdict(hint) for hint in old_spellings(file)]
+    print_json({"valid": True, "problems": [], "hints": hints, "spec": spec.model_dump(mode="json")})

@@ -8,6 +8,7 @@ from rackless.cluster.reference.keys import Keys
 from rackless.errors import LabError
 from rackless.lab.api_forward import host_url
 from rackless.ports.api import NAMESPACE
+from rackless.run.journal import Journal
 from rackless.run.paths import LabPaths
 from rackless.trust.kubeconfig import render_kubeconfig
 
@@ -27,6 +28,13 @@ def inner_kubeconfig(paths: LabPaths) -> str:
     except FileNotFoundError as error:
         hint = "`rackless up` starts it"
         raise LabError(f"the lab {paths.name} has no Kubernetes API yet", hint=hint) from error
+
+
+def has_cluster(paths: LabPaths) -> bool:
+    """Whether the cluster on the nodes was brought up, by us or by an installer; it may be switched off now."""
+    if paths.install_kubeconfig.exists():
+        return True
+    return Keys(paths.cluster_keys).made and Journal(paths.journal, paths.goal).read().goal == "cluster"
 
 
 def cluster_kubeconfig(paths: LabPaths) -> str:

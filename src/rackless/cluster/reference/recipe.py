@@ -177,6 +177,7 @@ class Cluster:
             user_data,
             online=image is not None,
             boot_mode="legacy" if server.firmware is Firmware.BIOS else "",
+            root_device=dict(server.root_device),
         )
 
     async def lacking_hosts(self) -> str:

@@ -18,6 +18,8 @@ class FakeLinks:
     routes: set[Route] = field(default_factory=set)
     masters: dict[str, str] = field(default_factory=dict)
     """The bridge that a link is plugged into."""
+    guests: set[str] = field(default_factory=set)
+    """Links that came from outside: they are not ours, and go as they came."""
 
     async def ensure_loopback(self) -> None:
         await self.script.meet("links", "ensure_loopback")
@@ -84,6 +86,7 @@ class FakeLinks:
         self.links.clear()
         self.routes.clear()
         self.masters.clear()
+        self.guests.clear()
 
     async def _ensure(
         self, name: str, link: Bridge | Veth | Vlan | Leg, method: str, ends: Mapping[str, str] | None = None
@@ -100,7 +103,7 @@ class FakeLinks:
         return all(self.masters.get(end) == bridge for end, bridge in ends.items())
 
     def _all_names(self) -> set[str]:
-        return {"lo", *self.links, *(end for link in self.links.values() for end in _ends(link))}
+        return {"lo", *self.guests, *self.links, *(end for link in self.links.values() for end in _ends(link))}
 
 
 def _ends(link: Bridge | Veth | Vlan | Leg) -> dict[str, str]:

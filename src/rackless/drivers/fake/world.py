@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 from rackless.drivers.fake.answers import losing
 from rackless.drivers.fake.api import FakeApis
 from rackless.drivers.fake.computer import FakeComputer
+from rackless.drivers.fake.computer_devices import FakeComputerDevices
 from rackless.drivers.fake.computer_network import FakeComputerNetwork
 from rackless.drivers.fake.consoles import FakeConsoles
 from rackless.drivers.fake.environment import FakeEnvironment
@@ -192,6 +193,7 @@ class FakeWorld:
     script: Script = field(init=False)
     namespaces: FakeNamespaces = field(init=False)
     network: FakeComputerNetwork = field(init=False)
+    devices: FakeComputerDevices = field(init=False)
     firewall: FakeFirewall = field(init=False)
     packages: FakePackages = field(init=False)
     environment: FakeEnvironment = field(init=False)
@@ -213,6 +215,7 @@ class FakeWorld:
         self.network = FakeComputerNetwork(
             self.script, living=lambda pin: pin in self.pinned, caller=self.processes._current
         )
+        self.devices = FakeComputerDevices(self.script, self._guests)
         self.firewall = FakeFirewall(self.script, lambda: str(self.processes._current().network))
         self.apis = FakeApis(self.script)
         self.processes.programs |= {"libvirtd": self._libvirtd, "ironic": self._ironic}
@@ -233,6 +236,7 @@ class FakeWorld:
             clock=LoopClock(),
             computer=self.computer,
             network=self.network,
+            devices=self.devices,
             firewall=self.firewall,
             packages=self.packages,
             processes=self.processes,
@@ -257,7 +261,12 @@ class FakeWorld:
         """A lab's network namespace is gone, and all that was in it."""
         self.lab(pin).vanish()
         self.network.vanish(pin)
+        self.devices.vanish(pin)
         self.firewall.vanish(pin)
+
+    def _guests(self, pin: str) -> set[str] | None:
+        """The links that came into a namespace from outside; None where there is no such namespace."""
+        return self.lab(pin).links.guests if pin in self.pinned else None
 
     def here(self) -> FakeLab:
         """The lab of the process that asks."""

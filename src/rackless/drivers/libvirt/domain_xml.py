@@ -113,9 +113,10 @@ def _devices(devices: ET.Element, server: Server, platform: Platform) -> None:
         _add(device, "source", file=str(disk.path))
         if disk.backing is not None:
             _backing(device, disk.backing)
-        _add(device, "target", dev=_drive_name(index), bus="scsi")
+        _add(device, "target", dev=_drive_name(index, disk.bus), bus=disk.bus)
         _add(device, "serial", disk.serial)
-        _add(device, "address", type="drive", controller="0", bus="0", target="0", unit=str(index))
+        if disk.bus == "scsi":
+            _add(device, "address", type="drive", controller="0", bus="0", target="0", unit=str(index))
     drive = _add(devices, "disk", type="file", device="cdrom")
     _add(drive, "driver", name="qemu", type="raw")
     _add(drive, "target", dev=_drive_name(len(server.disks)), bus="scsi")
@@ -126,6 +127,8 @@ def _devices(devices: ET.Element, server: Server, platform: Platform) -> None:
         _add(interface, "mac", address=nic.mac)
         _add(interface, "source", bridge=nic.bridge)
         _add(interface, "model", type="virtio")
+        if nic.mtu is not None:
+            _add(interface, "mtu", size=str(nic.mtu))
         if (
             server.firmware is Firmware.UEFI
         ):  # it boots from a network itself, as real ones do; a BIOS needs the card's ROM
@@ -152,8 +155,8 @@ def _backing(device: ET.Element, image: Path) -> None:
     _add(backing, "backingStore")
 
 
-def _drive_name(index: int) -> str:
-    return f"sd{ascii_lowercase[index]}"
+def _drive_name(index: int, bus: str = "scsi") -> str:
+    return f"{'vd' if bus == 'virtio' else 'sd'}{ascii_lowercase[index]}"
 
 
 def key_of(xml: str) -> str | None:

@@ -20,13 +20,16 @@ def render(network: Network) -> str:
     ET.SubElement(root, "forward", mode="open")
     ET.SubElement(root, "bridge", name=network.bridge, stp="off", delay="0")
     ET.SubElement(root, "mac", address=network.mac)
+    if network.mtu is not None:  # libvirt tells the clients of DHCP, too
+        ET.SubElement(root, "mtu", size=str(network.mtu))
     ET.SubElement(root, "domain", name=network.domain, localOnly="yes")
     _dns(root, network)
     ip = ET.SubElement(root, "ip", address=str(network.gateway.ip), netmask=str(network.gateway.netmask))
-    dhcp = ET.SubElement(ip, "dhcp")
-    for reservation in network.reservations:
-        host = ET.SubElement(dhcp, "host", mac=reservation.mac, name=reservation.name, ip=str(reservation.address))
-        ET.SubElement(host, "lease", expiry="0")
+    if network.dhcp:
+        dhcp = ET.SubElement(ip, "dhcp")
+        for reservation in network.reservations:
+            host = ET.SubElement(dhcp, "host", mac=reservation.mac, name=reservation.name, ip=str(reservation.address))
+            ET.SubElement(host, "lease", expiry="0")
     options = ET.SubElement(root, f"{{{DNSMASQ}}}options")
     for value in _options(network):
         ET.SubElement(options, f"{{{DNSMASQ}}}option", value=value)
@@ -56,6 +59,8 @@ def _dns(root: ET.Element, network: Network) -> None:
 def _options(network: Network) -> Iterator[str]:
     for record in network.records:
         yield from (f"address=/{name[2:]}/{record.address}" for name in record.names if name.startswith("*."))
+    if not network.dhcp:
+        return
     for tag in network.tags:
         yield from (f"dhcp-mac=set:{tag.name},{mac}" for mac in tag.macs)
     for pool in network.pools:

@@ -190,6 +190,9 @@ def _ensure_bridge(bridge: Bridge) -> bool:
             route.link("add", ifname=bridge.name, kind="bridge", br_stp_state=0, br_forward_delay=0)
             index = _index(route, bridge.name)
             changed = True
+        if bridge.mtu is not None and _mtu(route, index) != bridge.mtu:
+            route.link("set", index=index, mtu=bridge.mtu)
+            changed = True
         route.link("set", index=index, state="up")
         wanted = {str(interface) for interface in bridge.addresses}
         for gone in _addresses(route, index) - wanted:
@@ -236,6 +239,9 @@ def _ensure_veth(veth: Veth) -> bool:
             if link.get_attr("IFLA_MASTER") != master:
                 route.link("set", index=link["index"], master=master)
                 changed = True
+            if veth.mtu is not None and link.get_attr("IFLA_MTU") != veth.mtu:
+                route.link("set", index=link["index"], mtu=veth.mtu)
+                changed = True
             route.link("set", index=link["index"], state="up")
     return changed
 
@@ -247,12 +253,20 @@ def _differs(link: Bridge | Veth | Vlan) -> bool:
             return True
         match link:
             case Bridge():
+                if link.mtu is not None and _mtu(route, index) != link.mtu:
+                    return True
                 return _addresses(route, index) != {str(interface) for interface in link.addresses}
             case Vlan():
                 return str(link.address) not in _addresses(route, index)
             case Veth():
                 ends = ((link.name, link.bridge), (link.peer, link.peer_bridge))
+                if link.mtu is not None and any(_mtu(route, _index(route, end)) != link.mtu for end, _ in ends):
+                    return True
                 return any(_master(route, end) != _index(route, bridge) for end, bridge in ends)
+
+
+def _mtu(route: Any, index: int | None) -> int | None:
+    return route.get_links(index)[0].get_attr("IFLA_MTU") if index is not None else None
 
 
 def _master(route: Any, name: str) -> int | None:

@@ -114,6 +114,7 @@ def _host(server: PlannedServer, role: str, plan: LabPlan, account: BmcAccount, 
         bmc_password=account.password,
         verify_certificate=options.verify_certificate,
         boot_mode=_boot_mode(server),
+        root_device_hints=dict(server.root_device),
         network=_network(server, plan, options.vlan) if options.static_hosts else None,
     )
 

@@ -8,7 +8,7 @@ from pathlib import PurePosixPath
 
 from rackless.installer.twin.site import Twin, TwinGroup, TwinServer
 from rackless.spec.networks import Provisioning
-from rackless.spec.servers import BmcScheme, ServerFirmware
+from rackless.spec.servers import BmcProtocol, BmcScheme, ServerFirmware, WayToBoot
 
 
 def render(twin: Twin, source: str, passwords: PurePosixPath) -> str:
@@ -53,7 +53,8 @@ def _lines(twin: Twin, source: str, passwords: PurePosixPath) -> Iterator[str]:
 def _group(group: TwinGroup, passwords: PurePosixPath) -> Iterator[str]:
     yield f"  {group.name}:"
     yield f"    role: {group.role}"
-    yield f"    bmc: {group.scheme}"
+    yield f"    bmc: {BmcProtocol.IPMI if group.scheme is BmcScheme.IPMI else BmcProtocol.REDFISH}"
+    yield f"    boot: {WayToBoot.NETWORK if group.scheme.boots_over_network else WayToBoot.MEDIA}"
     if group.firmware is ServerFirmware.BIOS:
         yield "    firmware: bios"
     if group.secure_boot:

@@ -53,7 +53,7 @@ class Wishes:
 
     name: str | None = None
     """The lab's name; without it the cluster's."""
-    dhcp: Dhcp = Dhcp.RESERVED
+    dhcp: Dhcp = Dhcp.INSTALLER
     bmc_access: BmcAccess = BmcAccess.DIRECT
     gateway: IPv4Address | None = None
     """The router of the machine network; without it what hosts or the bootstrap say, else the first address."""
