@@ -17,6 +17,7 @@ MIXED = (
     "name: lab\nservers: {ctrl: {role: control-plane, count: 1}, spare: {role: spare, count: 1}, worker: {count: 1}}"
 )
 WORKERS = "name: lab\nservers: {worker: {count: 2}}"
+IPI = "name: lab\nservers: {ctrl: {role: control-plane, count: 1}, worker: {count: 1}}\ncluster: {method: ipi}"
 
 FOUND = {
     # the first description was synced before the power failed, under the name that it had until then
@@ -40,6 +41,8 @@ FOUND = {
             Mishap("hang", "api.patch leases *", 4, amount=600),
         ),
     ),
+    # the cluster's API did not answer yet, so `up` made another bootstrap machine, which wrote the control plane anew
+    "92 a cluster that installed itself is stopped and started": Scenario(92, IPI, ("up", "down", "up"), ()),
     "a person edits a host each time that anybody reads it": Scenario(
         0,
         MIXED,

@@ -33,6 +33,8 @@ from rackless.run.files import write_secret
 
 STATE = ".rackless_install_state.json"
 LOG = ".rackless_install.log"
+HANDED_OVER = ".rackless_handed_over"
+"""In the folder of an install whose bootstrap machine has done its work."""
 _LARGEST = 8 << 20
 """Bytes of a file that is read: a manifest has some thousand, the largest bootstrap config a few hundred thousand."""
 
@@ -95,6 +97,17 @@ def load_pair(folder: Path, asset: Asset[KeyPair]) -> KeyPair:
     return asset.read(_load_state(folder).entries[asset.name].parts)
 
 
+def has_handed_over(folder: Path) -> bool:
+    return (folder / HANDED_OVER).exists()
+
+
+def note_hand_over(folder: Path) -> None:
+    """From here on the cluster stands by itself, also while its API does not answer: another bootstrap machine would write its
+    control plane anew."""
+    if not has_handed_over(folder):
+        write_secret(folder / HANDED_OVER, "")
+
+
 def forget(folder: Path) -> None:
     """Take away what commands made in the folder, the state at last; their log stays, and what others put there."""
     handed = [Path(path) for path in _load_state(folder).handed]
@@ -103,6 +116,7 @@ def forget(folder: Path) -> None:
     for emptied in {path.parent for path in handed} - {Path()}:
         with suppress(OSError):  # something else is in it
             (folder / emptied).rmdir()
+    (folder / HANDED_OVER).unlink(missing_ok=True)
     (folder / STATE).unlink(missing_ok=True)
 
 

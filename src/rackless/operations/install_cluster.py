@@ -97,7 +97,7 @@ async def create_cluster(folder: Path, lab: str | None, roots: Roots, bus: Bus, 
         await _offer_release(supplies, paths, bus)
         async with open_api(found, paths, drivers) as api:
             cluster = ClusterFollowing(api, drivers.clock, bus)
-            if not await cluster.has_bootstrapped():
+            if not install.has_handed_over(folder) and not await cluster.has_bootstrapped():
                 with bus.step("bootstrap machine"):
                     await _ensure_vm(found, supplies, plan, paths, bus, drivers)
                     console = BootstrapConsole(paths.console(vm.name_of(found.infrastructure)))
@@ -108,6 +108,7 @@ async def create_cluster(folder: Path, lab: str | None, roots: Roots, bus: Bus, 
                         await following.await_manifests()
                         await following.await_control_plane()
                         await following.await_hand_over()
+            install.note_hand_over(folder)
             await retire_vm(found, plan, paths, bus, drivers)
             await cluster.await_complete()
 

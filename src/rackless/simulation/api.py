@@ -21,6 +21,7 @@ from rackless.api.definitions.hosts import HOSTS
 from rackless.api.definitions.machines import MACHINES
 from rackless.api.definitions.rules import RULES
 from rackless.api.duties.defaults import ensure_defaults, ensure_definitions
+from rackless.api.edge.discovery import resource_list
 from rackless.api.edge.request import Path, parse_path
 from rackless.api.edge.writing import patcher
 from rackless.api.encoding import rendered
@@ -176,6 +177,12 @@ class ServedApi:
 
     script: Script
     places: dict[tuple[object, str], Objects] = field(default_factory=dict)
+    ways: list[Callable[[object, str], Objects | None]] = field(default_factory=list)
+    """Whoever else knows what is served somewhere."""
+
+    def find(self, network: object, url: str) -> Objects | None:
+        found = self.places.get((network, url))
+        return found or next((there for way in self.ways if (there := way(network, url)) is not None), None)
 
     def open(
         self,
@@ -209,7 +216,8 @@ class _Client(Client):
         self, method: str, path: str, body: Json | None, query: Mapping[str, str] | None, media: str
     ) -> Json:
         place = parse_path(path)
-        assert place is not None
+        if place is None:
+            return await self._kinds(path)
         verb, subject = _described(method, place, body)
         try:
             await self._served.script.meet("api", verb, subject)
@@ -232,6 +240,20 @@ class _Client(Client):
             ) from refused
         self._reach()  # a server that ended meanwhile has not answered
         return done
+
+    async def _kinds(self, path: str) -> Json:
+        """Which kinds there are, of a group and version."""
+        try:
+            await self._served.script.meet("api", "discover", path)
+        except AnswerLost as lost:
+            raise aiohttp.ClientConnectionError("the connection broke") from lost
+        *_, group, version = ("", *path.split("/")[2:])
+        found = resource_list(self._reach().registry, group, version)
+        if found is None:
+            raise HttpRefused(
+                404, f"the Kubernetes API has no {path}", "the server could not find the requested resource"
+            )
+        return found
 
     async def _ask(self, method: str, place: Path, body: Json | None, query: Query, media: str) -> Json:
         sent = json.loads(json.dumps(body))  # what is sent and answered is a copy
@@ -275,7 +297,7 @@ class _Client(Client):
             stop()
 
     def _reach(self) -> Objects:
-        found = self._served.places.get((self._network, self._access.url))
+        found = self._served.find(self._network, self._access.url)
         if found is None:
             raise aiohttp.ClientConnectionError(f"nobody serves {self._access.url}")
         return found

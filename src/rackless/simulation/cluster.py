@@ -69,7 +69,7 @@ class ClusterStory:
                 for name in sorted(lab.nodes.admitted - self.silent):
                     if lab.answers(name):
                         with suppress(RacklessError, Conflict):
-                            await self._agent(name)
+                            await self.live_as(name)
 
     async def _serve(self, plan: LabPlan) -> None:
         place = (str(self.person.paths.netns), self._url(plan))
@@ -87,7 +87,8 @@ class ClusterStory:
     def _url(plan: LabPlan) -> str:
         return f"https://{plan.api_vip}:6443"
 
-    async def _agent(self, name: str) -> None:
+    async def live_as(self, name: str) -> None:
+        """What the agent of a node does from time to time."""
         own = self.connection(Caller(f"{NODE}{name}", (NODES, "system:authenticated")))
         node = await own.get("Node", name)
         if node is None:
@@ -98,7 +99,8 @@ class ClusterStory:
         if _ready(node) != "True":
             status = {**(node.get("status") or {}), "conditions": [_condition("Ready", "True")]}
             addresses = [{"type": "Hostname", "address": name}, {"type": "InternalDNS", "address": name}]
-            await own.patch_status("Node", name, {**status, "addresses": addresses})
+            serves = {"daemonEndpoints": {"kubeletEndpoint": {"Port": 10250}}}
+            await own.patch_status("Node", name, {**status, **serves, "addresses": addresses})
         await self._renew(own, name)
 
     async def _renew(self, own: KubernetesResources, name: str) -> None:

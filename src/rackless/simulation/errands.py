@@ -10,6 +10,7 @@ import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from rackless.controllers.health.controller import KIND as CHECK
@@ -17,6 +18,9 @@ from rackless.controllers.health.controller import POWER_CYCLE, STRATEGY
 from rackless.controllers.host_annotations import DETACHED
 from rackless.controllers.machines.records import KIND as MACHINE
 from rackless.controllers.machines.records import ROLE, SET
+from rackless.controllers.pivot import journal
+from rackless.controllers.pivot.journal import MovePhase
+from rackless.drivers.fake.provisioner import INVENTORY
 from rackless.errors import LabError
 from rackless.events import Bus
 from rackless.operations import (
@@ -28,7 +32,11 @@ from rackless.operations import (
     gather,
     hosts,
     images,
+    install_cluster,
+    install_destroy,
+    install_gather,
     lab_events,
+    pivot,
     remedies,
     runs,
     servers,
@@ -38,10 +46,12 @@ from rackless.operations import (
 from rackless.operations import controllers as standing
 from rackless.operations import lab as operations
 from rackless.operations.workers import scale_workers
+from rackless.ports.provisioner import Stranger
 from rackless.ports.resources import Conflict, Record
 from rackless.protocol.event_stream import EventsWanted
 from rackless.protocol.messages import FaultWish
 from rackless.provisioning.baremetalhost import KIND, PAUSED, REBOOT
+from rackless.simulation.api import Durable, open_objects
 from rackless.simulation.cluster import ClusterStory
 from rackless.simulation.person import Person
 from rackless.spec.images import ImageSpec
@@ -55,6 +65,13 @@ _STATE = (
     r"only an available one|has not failed|cannot be adopted|would lose what is on it|is being deleted|there is no host"
 )
 _YET = rf"{_AWAY}|has no .* yet|not running yet|there is no server|has no workers|there are labs|has no server"
+_INSTALL = rf"{_YET}|no install was begun"
+_MOVE = (
+    rf"{_YET}|being worked on|nothing to move|no move is under way|too far to be undone|of these names|cannot be read"
+)
+_METAL = rf"{_STATE}|{_YET}|nobody has said"
+METAL = "rack1-u7"
+ELSEWHERE = "https://192.0.2.9:6443"
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +94,8 @@ class Errands:
     """lab.yaml as it is now."""
     may_lose: set[str]
     standing: list[asyncio.Task[None]] = field(default_factory=list)
+    other: Durable | None = None
+    """What is in an API elsewhere, where somebody has one."""
 
     async def run(self, verb: str) -> None:
         errand = ERRANDS[verb]
@@ -222,6 +241,64 @@ class Errands:
         await self.look("bmc", bmcs.bmc(self.name, "worker-0", roots))
         await self.look("bmc", bmcs.eject_media(self.name, "spare-0", roots))
 
+    async def strangers(self) -> None:
+        """Servers boot the agent that nobody has described, and one that somebody has."""
+        known = next(server.mac for server in self.person.described.servers)
+        for number, mac in enumerate(("02:00:00:00:09:01", "02:00:00:00:09:02", known, "no address")):
+            inventory = {**INVENTORY, "boot": {"pxe_interface": mac}, "interfaces": [{"mac_address": mac}]}
+            self.person.lab.provisioner.came.append(Stranger(f"stranger-{number}", inventory))
+
+    # installs
+
+    async def gather_install(self) -> None:
+        roots, folder = self.person.roots, self.person.paths.install
+        target = self.person.folder / "install.tar.gz"
+        await self.look("gather", install_gather.gather_bootstrap(folder, None, target, None, roots, self.drivers))
+        await self.look("wait-for", install_cluster.await_bootstrap(folder, None, roots, Bus(), self.drivers))
+        await self.look("wait-for", install_cluster.await_install(folder, None, roots, Bus(), self.drivers))
+
+    async def destroy_install(self, *, bootstrap: bool = False) -> None:
+        work = install_destroy.destroy_bootstrap if bootstrap else install_destroy.destroy_cluster
+        await self.look("destroy", work(self.person.paths.install, None, self.person.roots, Bus(), self.drivers))
+
+    # another API
+
+    async def move(self, *, back: bool = False, undo: bool = False) -> None:
+        """Hosts and Machines to an API elsewhere, or back."""
+        here, there = self.person.paths.inner_kubeconfig, await self._elsewhere()
+        ends = pivot.Ends(there, here) if back else pivot.Ends(here, there)
+        await self.look("pivot", pivot.pivot(ends, self.drivers.clock, lambda _: None, undo=undo, detach_within=30.0))
+
+    async def _elsewhere(self) -> Path:
+        """An API that nobody's faults reach, and a kubeconfig for it."""
+        config = self.person.folder / "elsewhere.kubeconfig"
+        if self.other is None:
+            self.other = Durable()
+            self.person.world.served.places[None, ELSEWHERE] = await open_objects(self.other)
+        if not config.exists():
+            own = self.person.paths.inner_kubeconfig.read_text()
+            config.write_text(re.sub(r"https://[^\s\"]+", ELSEWHERE, own))
+        return config
+
+    async def bring_back(self) -> None:
+        """What was moved, or half-way: what was begun is ended, and then undone by the way back."""
+        for _ in range(4):
+            there, here = self._move_of(self.other), self._move_of(self.person.durable())
+            if there not in ("", MovePhase.MOVED):
+                await self.move(back=True)
+            elif here not in ("", MovePhase.MOVED):
+                await self.move()
+            elif here:
+                await self.move(back=True)
+            else:
+                return
+
+    @staticmethod
+    def _move_of(store: Durable | None) -> str:
+        """How far a move away from this API is."""
+        record = store.records("configmaps").get(journal.NAME) if store is not None else None
+        return str((record.get("data") or {}).get("phase")) if record is not None else ""
+
     # objects
 
     async def kubectl(self, change: Callable[[Any], Awaitable[object]], *, nodes: bool = False) -> None:
@@ -263,6 +340,8 @@ class Errands:
             task.cancel()
         for process in self.person.world.processes.named("controllers"):
             self.person.world.processes.kill(process)
+        if self.other is not None:
+            await self.bring_back()
         api = self.person.kubectl()
         for host, record in self.person.records().items():
             if {PAUSED, DETACHED} & set(record["metadata"].get("annotations") or {}):
@@ -303,6 +382,12 @@ def _leads(machine: Record) -> bool:
 def _movable(person: Person) -> set[str]:
     """Hosts that Machines of a set may have: they come and go."""
     return {server.name for server in person.described.servers if server.role is not Role.CONTROL_PLANE}
+
+
+def _unless_complete(person: Person) -> set[str]:
+    """An install whose bootstrap is taken away too early begins anew."""
+    told = person.records("configmaps").get("bootstrap")
+    return set() if told is not None and told["data"].get("status") == "complete" else {"*"}
 
 
 def _power(action: Any, server: str) -> Work:
@@ -396,6 +481,19 @@ ERRANDS: Mapping[str, Errand] = {
     "go on": Errand(_annotate(KIND, "worker-0", PAUSED, None), f"{_YET}|not found"),
     "two ups": Errand(lambda on: _beside(on, (lambda on: on.up(), lambda on: on.up())), r"another rackless is working"),
     "wait": Errand(lambda on: asyncio.sleep(120.0), weight=2),
+    # only in plots
+    "take metal": Errand(_wish("take", METAL), _METAL, weight=0),
+    "inspect metal": Errand(_wish("inspect", METAL), _METAL, weight=0),
+    "adopt metal": Errand(lambda on: on.adopt(METAL), _METAL, weight=0),
+    "put on metal": Errand(lambda on: on.put(METAL), _METAL, loses=lambda _: {METAL}, weight=0),
+    "deprovision metal": Errand(_wish("deprovision", METAL), _METAL, loses=lambda _: {METAL}, weight=0),
+    "strangers come": Errand(lambda on: on.strangers(), weight=0),
+    "move away": Errand(lambda on: on.move(), _MOVE, weight=0),
+    "move back": Errand(lambda on: on.move(back=True), _MOVE, weight=0),
+    "take back": Errand(lambda on: on.move(undo=True), _MOVE, weight=0),
+    "gather install": Errand(lambda on: on.gather_install(), _INSTALL, weight=0),
+    "destroy install": Errand(lambda on: on.destroy_install(), _INSTALL, _ALL, weight=0),
+    "destroy bootstrap": Errand(lambda on: on.destroy_install(bootstrap=True), _INSTALL, _unless_complete, weight=0),
 }  # fmt: skip
 
 

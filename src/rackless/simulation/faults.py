@@ -134,6 +134,7 @@ _AWAY = (
     r"went away|does not answer|daemon ended|is away|ends whenever|nobody looks after|gave up waiting|does not stay up"
 )
 _DISK = r"the disk|no room left"
+_MOVING = r"being worked on|is under way|is not ended"
 BLAMED: Mapping[str, str] = {
     "kill": rf"{_AWAY}|was killed|no lab named",  # the last: `up` was killed before it had made anything
     "kill dnsmasq": r"",
@@ -163,7 +164,8 @@ BLAMED: Mapping[str, str] = {
     "object edited": r"stayed off|is being deleted|gave up waiting",
     "Machine deleted": r"is being deleted|gave up waiting",
     "scaled": r"gave up waiting",
-    "node falls silent": r"",
+    "node falls silent": r"gave up waiting for (its nodes|the workers) to join",
+    "asked to move away": rf"were moved to|{_MOVING}|gave up waiting|were not enough|there is no host",
     "asked to pause": r"gave up waiting|were not enough",
     "asked to detach": r"gave up waiting|were not enough",
     "asked to two ups": r"another rackless is working",
@@ -177,8 +179,8 @@ def explained(error: str, kinds: Collection[str]) -> bool:
     return any((words := BLAMED.get(kind, "")) and re.search(words, error) for kind in kinds)
 
 
-def draw(chance: random.Random, many: int) -> list[Mishap]:
-    kinds = list(KINDS)
+def draw(chance: random.Random, many: int, among: Collection[str] | None = None) -> list[Mishap]:
+    kinds = [kind for kind in KINDS if among is None or kind in among]
     weights = [KINDS[kind].weight for kind in kinds]
     return [_draw_one(chance, kind) for kind in chance.choices(kinds, weights, k=many)]
 

@@ -9,11 +9,13 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
+from rackless.cluster.bootstrap.following import MACHINE_API
 from rackless.codec import encode
 from rackless.drivers.fake.world import FakeLab, LoopClock
 from rackless.events import Bus, Event
 from rackless.operations import hosts, servers
 from rackless.operations import lab as operations
+from rackless.operations.install_lab import install_lab
 from rackless.plan.actions import Action
 from rackless.plan.addressing import plan_lab
 from rackless.plan.model import LabPlan
@@ -21,7 +23,9 @@ from rackless.ports.api import Access, ApiConnection
 from rackless.ports.resources import Record
 from rackless.protocol.messages import HostVerb, HostWish, PowerAction
 from rackless.run.paths import LabPaths, Roots
+from rackless.simulation.api import Durable
 from rackless.simulation.world import SimulatedWorld, make_world, stock
+from rackless.spec.cluster import Method
 from rackless.spec.lab import LabSpec, Role
 from rackless.spec.load import parse
 
@@ -36,6 +40,8 @@ class Person:
     bus: Bus = field(default_factory=Bus)
     seen: list[Event] = field(default_factory=list)
     spec: LabSpec = field(default_factory=lambda: parse(LAB, "lab.yaml"))
+    installed: Callable[[], Durable] | None = None
+    """What is in the etcd of a cluster that installs itself: then its hosts are there."""
 
     def __post_init__(self) -> None:
         self.bus.subscribe(self.seen.append)
@@ -57,15 +63,24 @@ class Person:
         return self.world.lab(str(self.paths.netns))
 
     def records(self, kind: str = "baremetalhosts") -> dict[str, Record]:
-        """The objects of this kind in the lab's API, by name, as they are on the disk."""
+        """The objects of this kind in the API that has the hosts, by name, as they are on the disk."""
+        file = self.durable()
+        return file.records(kind) if file is not None else {}
+
+    def durable(self) -> Durable | None:
+        """What is in the store of that API."""
+        if self.installed is not None:
+            return self.installed()
         place = self.paths.api / "objects.db"
-        file = self.world.files.get(str(place))
-        return file.records(kind) if file is not None and place.exists() else {}
+        return self.world.files.get(str(place)) if place.exists() else None
 
     def kubectl(self) -> ApiConnection:
-        """Somebody else's way to the lab's API."""
-        access = Access(f"https://{self.described.gateway.ip}:6443", self.paths.pki / "ca.crt")
-        return cast(ApiConnection, self.world.served.open(str(self.paths.netns), access, LoopClock(), 0.0))
+        """Somebody else's way to the API that has the hosts."""
+        address = self.described.gateway.ip if self.installed is None else self.described.api_vip
+        access = Access(f"https://{address}:6443", self.paths.pki / "ca.crt")
+        namespace = None if self.installed is None else MACHINE_API
+        served = self.world.served
+        return cast(ApiConnection, served.open(str(self.paths.netns), access, LoopClock(), 0.0, namespace=namespace))
 
     def servers(self) -> list[tuple[str, bool]]:
         """The servers that are described, and whether each is a spare."""
@@ -84,9 +99,14 @@ class Person:
         return await self.world.processes.as_process(name, work)
 
     async def up(self, goal: str = "cluster", *, replace: bool = False) -> None:
-        drivers = self.world.drivers()
-        work = operations.up(self.spec, self.roots, self.bus, goal=goal, replace=replace, drivers=drivers)
-        await self.run("up", work)
+        drivers, spec = self.world.drivers(), self.spec
+
+        async def whole() -> None:
+            await operations.up(spec, self.roots, self.bus, goal=goal, replace=replace, drivers=drivers)
+            if spec.cluster.method is Method.IPI and goal == "cluster":
+                await install_lab(spec, self.roots, self.bus, drivers=drivers)
+
+        await self.run("up", whole())
 
     async def plan(self, goal: str = "cluster") -> list[Action]:
         work = operations.plan(self.spec, self.roots, goal=goal, drivers=self.world.drivers())

@@ -27,10 +27,13 @@ from rackless.simulation.disk import FaultyDisk
 from rackless.simulation.errands import ERRANDS, Errands
 from rackless.simulation.faults import Mishap, draw, explained
 from rackless.simulation.invariants import Situation, Wrong
+from rackless.simulation.machines import Machines
 from rackless.simulation.person import Person
+from rackless.simulation.plots import draw_plot
 from rackless.simulation.seeded import WallClock, seeded
 from rackless.simulation.trace import StoryTrace
 from rackless.simulation.world import at_this_computer, make_world
+from rackless.spec.cluster import Method
 from rackless.spec.load import parse
 
 SECRET, DISKS = "SECRET", "DISKS"
@@ -39,6 +42,10 @@ TRIES = 6
 """How often a person runs a verb again, when nothing goes wrong any more, before they call it broken."""
 PATIENCE = 6 * 3600.0
 """Virtual seconds within which every verb ends, whatever goes wrong."""
+MANY = (0, 1, 1, 2, 2, 3, 4, 6)
+"""How many faults a story has."""
+PLOTTED = 1 / 8
+"""The share of stories that have one of the plots."""
 _MIXED = "servers: {ctrl: {role: control-plane, count: 1}, spare: {role: spare, count: 1}, worker: {count: 1}}"
 LABS: Mapping[str, int] = {
     "name: lab\nservers: {ctrl: {role: control-plane, count: 3}, worker: {count: 1}}": 3,
@@ -86,6 +93,9 @@ class Outcome:
 
 def compose(seed: int) -> Scenario:
     chance = random.Random(f"scenario {seed}")
+    if random.Random(f"plot {seed}").random() < PLOTTED:
+        plot = draw_plot(chance)
+        return Scenario(seed, plot.lab, plot.verbs, tuple(draw(chance, chance.choice(MANY), plot.kinds)))
     if chance.random() < 0.5:
         middle = chance.choice(TOURS)
     else:
@@ -93,7 +103,7 @@ def compose(seed: int) -> Scenario:
             chance.choices(list(ERRANDS), [each.weight for each in ERRANDS.values()], k=chance.randint(1, 4))
         )
     verbs = ("up", *middle, *chance.choice(((), ("destroy",))))
-    faults = draw(chance, chance.choice((0, 1, 1, 2, 2, 3, 4, 6)))
+    faults = draw(chance, chance.choice(MANY))
     lab = chance.choices(list(LABS), list(LABS.values()))[0]
     return Scenario(seed, lab, verbs, tuple(faults), "ctrl" in lab and chance.random() < 0.5)
 
@@ -125,6 +135,9 @@ class _Story:
         self.order, self.chance = random.Random(chance.random()), random.Random(chance.random())
         self.disaster = Disaster(self.person, self.disk, self.wall, self.chance, self.trace, self._besides)
         self.cluster = ClusterStory(self.person, silent=self.disaster.silent)
+        self.machines = Machines(self.person, self.cluster, self.disk.unheard)
+        if self.person.spec.cluster.method is Method.IPI:
+            self.person.installed = lambda: self.cluster.file
         self.errands = Errands(self.person, self.cluster, text, self.disaster.may_lose)
         self.scene = Situation(self.person, self.disaster)
         self.others: list[asyncio.Task[None]] = []
@@ -136,7 +149,8 @@ class _Story:
 
     def live(self) -> Outcome:
         chance = random.Random(f"chance {self.outcome.scenario.seed}")
-        with seeded(chance, self.wall), at_this_computer(self.person.world, self.person.paths), self.disk.mounted():
+        computer = at_this_computer(self.person.world, self.person.paths)
+        with seeded(chance, self.wall), computer, self.machines.switched_on(), self.disk.mounted():
             try:
                 self.person.live(self._story, chance=self.order)
             except _Broken:
@@ -158,6 +172,8 @@ class _Story:
             self.disaster.plant(scenario.faults[index])
         if scenario.nodes:
             self.cluster.begin()
+        if self.person.installed is not None:
+            self.machines.begin()
         for verb in scenario.verbs:
             await self._attempt(verb)
         for other in self.others:
@@ -182,6 +198,9 @@ class _Story:
             if await self._attempt(verb, calm=True):
                 return
             await asyncio.sleep(60)
+            if self.errands.other is not None:
+                with suppress(RacklessError, Conflict):
+                    await self.errands.tidy()
         self._wrong("every_wait_ends", f"{verb} did not end well in {TRIES} tries although nothing goes wrong any more")
         raise _Broken
 

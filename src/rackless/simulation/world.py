@@ -6,6 +6,7 @@ Where `open_drivers` is for a computer, this is for none: unit tests, simulation
 from __future__ import annotations
 
 import asyncio
+import json
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -20,8 +21,10 @@ from rackless.drivers import open_drivers
 from rackless.drivers.fake.processes import FakeProcess, Program
 from rackless.drivers.fake.world import FakeWorld, LoopClock
 from rackless.drivers.kubernetes.resources import KubernetesResources
+from rackless.errors import RacklessError
 from rackless.events import Bus
 from rackless.images import wheel
+from rackless.images.payload import PayloadImage
 from rackless.operations.uplink import PREFIX
 from rackless.ports.api import Access, ApiConnection
 from rackless.ports.clock import Clock
@@ -71,6 +74,7 @@ def make_world(*, seed: int = 0, own_api: bool = False) -> SimulatedWorld:
         "rackless.holder.main": _holder,
         "rackless.labd.main": _labd,
         "rackless api serve": _api,
+        "rackless.operations.bootstrap_vm": _bootstrap_vm,
         "qemu-img": _disk_image,
         "qemu-system-x86_64": _nothing,
         "dnsmasq": _stays,
@@ -89,12 +93,20 @@ def at_this_computer(world: SimulatedWorld, paths: LabPaths) -> Iterator[None]:
     def open_api(access: Access, *, clock: Clock, patience: float, **_: object) -> KubernetesResources:
         return world.served.open(str(paths.netns), access, clock, patience)
 
+    def open_end(access: Access, *, namespace: str, patience: float, clock: Clock) -> KubernetesResources:
+        outside = world.served.find(None, access.url) is not None
+        network = None if outside else str(paths.netns)
+        return world.served.open(network, access, clock, patience, namespace=namespace)
+
     scratch = paths.roots.cache / "tmp"
     with ExitStack() as swapped:
         for module in ("lab", "lab_registry", "sizing", "this_computer"):
             swapped.enter_context(patch(f"rackless.operations.{module}.open_drivers", lambda *_: world.drivers()))
         swapped.enter_context(patch("rackless.operations.controllers.KubernetesResources", open_api))
         swapped.enter_context(patch("rackless.operations.controllers.Leader", world.leader))
+        swapped.enter_context(patch("rackless.operations.pivot.KubernetesResources", open_end))
+        swapped.enter_context(patch("rackless.operations.install_cluster.ensure_payload", _payload))
+        swapped.enter_context(patch("os.geteuid", return_value=0))  # whoever runs the simulator
         swapped.enter_context(patch("tempfile.tempdir", str(scratch)))
         swapped.enter_context(patch("rackless.operations.access.Path.cwd", return_value=Path("/")))
         # it is made of the lab's folder, which every computer has elsewhere: a trace would not be the same there
@@ -125,6 +137,14 @@ def _fingerprint_of_sources(sources: dict[str, bytes]) -> str:
     if not _known_sources or _known_sources[0][0] is not sources:
         _known_sources[:] = [(sources, _of_sources(sources))]
     return _known_sources[0][1]
+
+
+async def _payload(cache: Path, *_: object) -> PayloadImage:
+    """What takes minutes to build is a small file."""
+    place = cache / "payload.img"
+    if not place.exists():
+        place.write_bytes(b"payload")
+    return PayloadImage(place, "f" * 64, 7)
 
 
 async def stock(roots: Roots, world: FakeWorld) -> None:
@@ -181,6 +201,25 @@ def _api(world: SimulatedWorld) -> Program:
             world.apis.served[place] = world.store(store)
             process.at_end.append(lambda: world.apis.served.__delitem__(place))
         await asyncio.get_running_loop().create_future()
+        return 0
+
+    return program
+
+
+def _bootstrap_vm(world: FakeWorld) -> Program:
+    """It goes into the lab's namespaces before it begins."""
+
+    async def program(process: FakeProcess) -> int:
+        from rackless.operations.bootstrap_vm import VmSetting, carry_out
+
+        setting = VmSetting(**json.loads(Path(process.argv[-1]).read_text()))
+        run = Path(setting.state).parent.parent / "run" / Path(setting.state).name
+        process.network = next((pin for pin in world.pinned if Path(pin).parent == run), None)
+        try:
+            answer: Mapping[str, object] = await carry_out(setting, open_drivers(world))
+        except RacklessError as error:
+            answer = {"failed": error.what, "why": error.why, "hint": error.hint}
+        process.say(json.dumps(answer))
         return 0
 
     return program

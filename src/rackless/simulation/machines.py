@@ -1,0 +1,509 @@
+"""The machines of a cluster that installs itself, in a story: the bootstrap machine and the control planes after it.
+
+What their units run is the real thing: manifests, metal3 with its Lease and controllers, the hand-over and the joining. Virtual are
+systemd, etcd's members, Ironic and the wires between them. A machine is on while its server is; a unit that fails is started again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import os
+import shutil
+from collections.abc import Callable, Coroutine, Iterator, Mapping
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextvars import Context
+from dataclasses import dataclass, field
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+from urllib.parse import urlsplit
+
+from rackless.api.objects.operations import Objects
+from rackless.cluster.bootstrap.membership import EtcdPeer, EtcdRefused
+from rackless.cluster.bootstrap.taking_over import MACHINE_CONFIGS, METAL3_KUBECONFIG
+from rackless.cluster.bootstrap.telling import render_line
+from rackless.drivers.fake.loop import PROCESS
+from rackless.drivers.fake.processes import FakeProcess
+from rackless.drivers.fake.script import Call
+from rackless.drivers.fake.world import LoopClock
+from rackless.drivers.kubernetes.resources import KubernetesResources
+from rackless.errors import LabError, RacklessError
+from rackless.installer.assets.ignition import services
+from rackless.installer.assets.ignition.bootstrap_units import LOOPBACK_KUBECONFIG, ROOT
+from rackless.lab.api_forward import host_url
+from rackless.operations import bootstrap_handover, bootstrap_metal3, bootstrap_parts
+from rackless.ports.api import Access
+from rackless.ports.resources import Conflict
+from rackless.simulation.api import Durable, open_objects
+from rackless.simulation.cluster import ClusterStory
+from rackless.simulation.person import Person
+
+BOOTSTRAP = "bootstrap"
+LOOK_EVERY = 5.0
+STARTS_AGAIN = 5.0
+"""Seconds after which systemd starts a unit again that failed."""
+Work = Callable[[], Coroutine[Any, Any, None]]
+
+
+@dataclass
+class Machine:
+    name: str
+    root: Path
+    """Its disk."""
+    address: str
+    log: Path | None = None
+    """Where its console goes."""
+    units: dict[str, FakeProcess] = field(default_factory=dict)
+    on: bool = False
+    etcd: bool = False
+    api: bool = False
+    engine: bool = False
+    """Its Ironic answers."""
+
+    @property
+    def place(self) -> bootstrap_handover.Place:
+        return bootstrap_handover.Place.inside(self.root)
+
+
+@dataclass
+class Machines:
+    person: Person
+    cluster: ClusterStory
+    quiet: Callable[[], AbstractContextManager[None]]
+    """What is written meanwhile is a machine's own matter, and not this computer's disk's."""
+    all: dict[str, Machine] = field(default_factory=dict)
+    members: list[EtcdPeer] = field(default_factory=list)
+    objects: Objects | None = None
+    _ids: int = 0
+
+    # who is on
+
+    def begin(self) -> None:
+        self.person.world.served.ways.append(self._way)
+        self.person.world.script.listeners.append(self._heard)
+        asyncio.get_running_loop().create_task(self._live(), context=Context())
+
+    async def _live(self) -> None:
+        while True:
+            await asyncio.sleep(LOOK_EVERY)
+            self._look()
+            if self._quorum() and self.objects is None:
+                self.objects = await open_objects(self.cluster.file)
+            elif not self._quorum() and self.objects is not None:
+                self.objects.hub.close()
+                self.objects = None
+            if self.objects is not None:
+                await self._nodes()
+
+    async def _nodes(self) -> None:
+        for name, _ in self.person.servers():
+            if self.person.lab.answers(name) and name in self.all and name not in self.cluster.silent:
+                try:
+                    await self.cluster.live_as(name)
+                except (RacklessError, Conflict):
+                    continue
+                if name in self.cluster.records("nodes"):
+                    with self.quiet():
+                        _put(self.all[name].place.certificate, b"as agents keep it")
+
+    def _heard(self, call: Call) -> None:
+        if call.changed and call.port == "hypervisor":
+            self._look()
+        if call.changed and call.port == "provisioner" and call.method == "provision" and self.all:
+            self._written(call.subject)
+
+    def _look(self) -> None:
+        lab = self.person.lab
+        running, defined = lab.running(), lab.hypervisor._defined
+        for name, server in defined.items():
+            if server.ignition is not None and BOOTSTRAP not in self.all:
+                self._begin_bootstrap(name)
+        if BOOTSTRAP in self.all and not any(server.ignition is not None for server in defined.values()):
+            self._end(self.all.pop(BOOTSTRAP))
+            shutil.rmtree(self._place(BOOTSTRAP), ignore_errors=True)
+        for machine in list(self.all.values()):
+            server = self._server(machine)
+            booted = machine.name == BOOTSTRAP or lab.answers(machine.name)
+            if machine.on and (server is None or server not in running):
+                self._end(machine)
+            elif not machine.on and server in running and booted:
+                self._start(machine)
+
+    def _server(self, machine: Machine) -> str | None:
+        defined = self.person.lab.hypervisor._defined
+        if machine.name != BOOTSTRAP:
+            return machine.name
+        return next((name for name, server in defined.items() if server.ignition is not None), None)
+
+    def _place(self, name: str) -> Path:
+        return self.person.folder / "machines" / name
+
+    def _begin_bootstrap(self, server: str) -> None:
+        """Another cluster: what an earlier one left is nobody's."""
+        for machine in self.all.values():
+            self._end(machine)
+        self.all.clear()
+        self.members.clear()
+        with self.quiet():
+            shutil.rmtree(self.person.folder / "machines", ignore_errors=True)
+        self.person.lab.provisioner.disks.clear()
+        self.cluster.file = Durable()
+        gateway = self.person.described.gateway.ip
+        machine = Machine(BOOTSTRAP, self._place(BOOTSTRAP), str(gateway + 200), self.person.paths.console(server))
+        self.all[BOOTSTRAP] = machine
+        self._member(machine)
+
+    def _written(self, server: str) -> None:
+        """A system of this cluster was put on a server's disk."""
+        if server in self.all:
+            self._end(self.all[server])
+        with self.quiet():
+            shutil.rmtree(self._place(server), ignore_errors=True)
+        address = next(str(each.address) for each in self.person.described.servers if each.name == server)
+        self.all[server] = Machine(server, self._place(server), address)
+
+    def _start(self, machine: Machine) -> None:
+        machine.on = True
+        if machine.name == BOOTSTRAP:
+            with self.quiet():
+                _put(self._pid_file(), b"1")
+        if machine.name == BOOTSTRAP or self._is_control_plane(machine.name):
+            self._unit(machine, "boot", lambda: self._boot(machine))
+
+    def _end(self, machine: Machine) -> None:
+        machine.on = machine.etcd = machine.api = False
+        for process in machine.units.values():
+            self.person.world.processes.kill(process)
+        machine.units.clear()
+        if machine.name == BOOTSTRAP:
+            with self.quiet():
+                for path in self._pid_file().parent.glob("*-bootstrap.pid"):
+                    path.unlink()
+
+    def _pid_file(self) -> Path:
+        name = self._server(self.all[BOOTSTRAP]) if BOOTSTRAP in self.all else None
+        return self.person.paths.inner_run / "libvirt/qemu" / f"{name}.pid"
+
+    def _is_control_plane(self, name: str) -> bool:
+        return any(server.name == name for server in self.person.described.control_planes)
+
+    # what runs there
+
+    def _unit(self, machine: Machine, name: str, work: Work) -> None:
+        """As systemd runs it; it ends with its machine."""
+        processes = self.person.world.processes
+        if (running := machine.units.get(name)) is not None:
+            processes.kill(running)
+
+        async def program(_: FakeProcess) -> int:
+            while True:
+                try:
+                    await work()
+                    return 0
+                except (RacklessError, OSError, Conflict, SystemExit) as error:
+                    self._tell(machine, {"unit": name, "ended": str(error)[:300]})
+                await asyncio.sleep(STARTS_AGAIN)
+
+        network = str(self.person.paths.netns)
+        process = FakeProcess(next(processes._pids), (f"{machine.name}:{name}",), None, env={"MACHINE": machine.name},
+                              network=network)  # fmt: skip
+        machine.units[name] = processes._begin(program, process)
+
+    def _tell(self, machine: Machine, what: Mapping[str, Any]) -> None:
+        if machine.log is not None:
+            with self.quiet(), machine.log.open("a") as console:
+                console.write(f"{render_line(what)}\n")
+
+    async def _boot(self, machine: Machine) -> None:
+        if machine.name == BOOTSTRAP:
+            await asyncio.sleep(20.0)
+            await self._boot_bootstrap(machine)
+        elif (machine.place / "/etc/rackless/control-plane.json").exists():
+            for name in ("etcd.service", "rackless-api.service", services.METAL3):
+                self._started(machine, name)
+        else:
+            await self._boot_new(machine)
+
+    async def _boot_bootstrap(self, machine: Machine) -> None:
+        (server,) = [one for one in self.person.lab.hypervisor._defined.values() if one.ignition is not None]
+        assert server.ignition is not None
+        config = json.loads(server.ignition.read_text())
+        if not (machine.place / ROOT).exists():
+            with self.quiet():
+                _unpack(config, machine.root)
+        machine.etcd = machine.api = True
+        root, place, tell = machine.place / ROOT, machine.place, lambda what: self._tell(machine, what)
+        kubeconfig = place / LOOPBACK_KUBECONFIG
+
+        async def fetch() -> None:
+            tell({"phase": "payload", "url": "http://lab"})
+            await asyncio.sleep(15.0)
+            tell({"phase": "payload mounted", "fetched": True, "bytes": 1})
+            if not (machine.root / "disabled").exists():
+                self._metal3(machine, kubeconfig, whole=False)
+
+        self._unit(machine, "payload", fetch)
+        self._unit(machine, "manifests", lambda: bootstrap_parts.apply_manifests(root, kubeconfig, tell))
+        vip = self.person.described.api_vip
+        assert vip is not None
+        self._unit(machine, "hand-over", lambda: bootstrap_handover.hand_over(root, vip, tell, place))
+
+    async def _boot_new(self, machine: Machine) -> None:
+        """Its config comes from a machine-config server."""
+        found = self._rendered()
+        if not found:
+            raise LabError("no machine-config server answers")
+        with self.quiet():
+            _unpack(json.loads(found), machine.root)
+        plan = self.person.described
+        assert plan.api_vip is not None
+        vip = plan.api_vip
+        domain = plan.servers[0].fqdn.partition(".")[2]
+        self._unit(machine, "join", lambda: bootstrap_handover.join(
+            plan.name, domain, vip, lambda what: self._tell(machine, what), machine.place))  # fmt: skip
+
+    def _rendered(self) -> str:
+        for machine in self.all.values():
+            for folder in (f"{ROOT}/machine-config", MACHINE_CONFIGS):
+                path = machine.place / f"{folder}/master.ign"
+                if machine.api and path.exists():
+                    return path.read_text()
+        return ""
+
+    def _metal3(self, machine: Machine, kubeconfig: Path, *, whole: bool) -> None:
+        tell = lambda what: self._tell(machine, what)  # noqa: E731
+        self._unit(machine, "metal3", lambda: bootstrap_metal3.run_metal3(
+            kubeconfig, Path("/opt/payload"), "cluster0", tell, whole=whole))  # fmt: skip
+
+    def control(self, machine: Machine, words: tuple[str, ...]) -> None:
+        """`systemctl`."""
+        if "restart" in words:
+            for name in words[words.index("--no-block") + 1 :]:
+                self._started(machine, name)
+        if "disable" in words:
+            with self.quiet():
+                _put(machine.root / "disabled", b"")
+            if services.METAL3 in words and (running := machine.units.pop("metal3", None)) is not None:
+                self.person.world.processes.signal(running, 15)
+
+    def _started(self, machine: Machine, name: str) -> None:
+        if name == "etcd.service":
+            machine.etcd = True
+            self.members = [
+                EtcdPeer(each.id, machine.name, each.peer, each.learner) if each.peer == _peer(machine) else each
+                for each in self.members
+            ]
+        elif name == "rackless-api.service":
+            machine.api = True
+        elif name == services.METAL3:
+            self._metal3(machine, machine.place / METAL3_KUBECONFIG, whole=True)
+
+    # etcd
+
+    def _quorum(self) -> bool:
+        voters = [each for each in self.members if not each.learner]
+        up = [each for each in voters if any(one.etcd and _peer(one) == each.peer for one in self.all.values())]
+        return len(up) > len(voters) // 2
+
+    def _member(self, machine: Machine, *, learner: bool = False) -> EtcdPeer:
+        self._ids += 1
+        made = EtcdPeer(str(self._ids), "" if learner else machine.name, _peer(machine), learner)
+        self.members.append(made)
+        return made
+
+    # the wires
+
+    def here(self) -> Machine:
+        """The machine of whoever asks."""
+        process = PROCESS.get()
+        while isinstance(process, FakeProcess):
+            if "MACHINE" in process.env:
+                return self.all[process.env["MACHINE"]]
+            process = process.parent
+        raise AssertionError("nobody on a machine asks")
+
+    def at(self, url: str) -> Machine | None:
+        """The machine that this URL leads to."""
+        host = urlsplit(url).hostname or ""
+        plan = self.person.described
+        if host in ("127.0.0.1", "localhost"):
+            return self.here()
+        if host == str(plan.api_vip) or host.startswith(("api.", "api-int.")):
+            return self._holder()
+        if host.startswith("bootstrap."):
+            return self.all.get(BOOTSTRAP)
+        return next((one for one in self.all.values() if one.address == host), None)
+
+    def _holder(self) -> Machine | None:
+        """Of the VIP: the bootstrap until it lets go, then the first that serves."""
+        there = [one for one in self.all.values() if one.api and one.etcd]
+        kept = [one for one in there if one.name == BOOTSTRAP and not (one.root / "disabled").exists()]
+        return next(iter(kept or [one for one in there if one.name != BOOTSTRAP]), None)
+
+    def _way(self, network: object, url: str) -> Objects | None:
+        if network is None:  # the holder's door on the computer's own loopback
+            if url != host_url(self.person.paths.cluster_port):
+                return None
+            if not self.person.world.processes.named("rackless.holder.main"):
+                return None
+            found = self._holder()
+        else:
+            found = self.at(url)
+        return self.objects if found is not None and found.api and self._quorum() else None
+
+    async def ready(self, url: str, _: Access) -> bool:
+        await self.person.world.script.meet("api", "ready", url)
+        return self._way(str(self.person.paths.netns), url) is not None
+
+    @contextmanager
+    def switched_on(self) -> Iterator[None]:
+        """While this lasts, what is started on a machine finds that machine."""
+        world, netns = self.person.world, str(self.person.paths.netns)
+
+        def resources(access: Access, *, namespace: str, clock: object, patience: float = 1e9) -> KubernetesResources:
+            return world.served.open(netns, access, LoopClock(), patience, namespace=namespace)
+
+        def client(access: Access, _: object, patience: float) -> Any:
+            return world.served.open(netns, access, LoopClock(), patience)._client
+
+        uname, state = os.uname(), MachineFolder(self, "var/lib/rackless/metal3")
+        name = lambda: os.uname_result((uname[0], self.here().name, *uname[2:]))  # noqa: E731
+        handover, metal3 = "rackless.operations.bootstrap_handover", "rackless.operations.bootstrap_metal3"
+        with ExitStack() as swapped:
+            for module in (handover, metal3, "rackless.operations.bootstrap_parts"):
+                swapped.enter_context(patch(f"{module}.SystemClock", LoopClock))
+            for module in (handover, metal3):
+                swapped.enter_context(patch(f"{module}.LocalProcesses", lambda: world.processes))
+                swapped.enter_context(patch(f"{module}.KubernetesResources", resources))
+            for module in (handover, "rackless.operations.bootstrap_parts"):
+                swapped.enter_context(patch(f"{module}.Client", client))
+            swapped.enter_context(patch(f"{handover}.EtcdMembership", lambda url, _: StoryEtcd(self, url)))
+            swapped.enter_context(patch(f"{handover}._is_ready", self.ready))
+            swapped.enter_context(patch(f"{metal3}.IronicService", lambda config, *_, **__: StoryIronic(self, config)))
+            swapped.enter_context(patch(f"{metal3}.IronicProvisioner", lambda *_: self.person.lab.provisioner))
+            swapped.enter_context(patch(f"{metal3}.Leader", world.leader))
+            swapped.enter_context(patch(f"{metal3}.STATE", state))
+            swapped.enter_context(patch("os.uname", name))
+            world.processes.programs |= {"env": self._systemctl, "ip": self._ip}
+            yield
+
+    async def _systemctl(self, process: FakeProcess) -> int:
+        self.control(self.here(), process.argv)
+        return 0
+
+    async def _ip(self, process: FakeProcess) -> int:
+        if "-json" not in process.argv:
+            process.say("as ip says it")
+        elif "route" in process.argv:
+            process.say(json.dumps([{"dev": "cluster0", "prefsrc": self.here().address}]))
+        else:
+            process.say(json.dumps([{"addr_info": [{"local": self.here().address, "prefixlen": 24}]}]))
+        return 0
+
+
+@dataclass(frozen=True)
+class MachineFolder:
+    """A folder that every machine has at the same place."""
+
+    machines: Machines
+    path: str
+
+    def _here(self) -> Path:
+        return self.machines.here().root / self.path
+
+    def __truediv__(self, name: str) -> Path:
+        return self._here() / name
+
+    def mkdir(self, **how: Any) -> None:
+        self._here().mkdir(**how)
+
+
+@dataclass
+class StoryEtcd:
+    """`cluster.bootstrap.membership.EtcdMembership`, by whom the URL leads to."""
+
+    machines: Machines
+    url: str
+
+    async def __aenter__(self) -> StoryEtcd:
+        return self
+
+    async def __aexit__(self, *_: object) -> None: ...
+
+    async def members(self) -> list[EtcdPeer]:
+        await self._reach("list")
+        return list(self.machines.members)
+
+    async def add_learner(self, peer: str) -> EtcdPeer:
+        await self._reach("add")
+        if any(each.learner for each in self.machines.members):
+            raise EtcdRefused("etcd refused to add a member", why="too many learner members in cluster")
+        (machine,) = [one for one in self.machines.all.values() if _peer(one) == peer]
+        return self.machines._member(machine, learner=True)
+
+    async def promote(self, member: EtcdPeer) -> None:
+        await self._reach("promote")
+        self._change(member, EtcdPeer(member.id, member.name, member.peer, False))
+
+    async def remove(self, member: EtcdPeer) -> None:
+        await self._reach("remove")
+        self._change(member)
+
+    def _change(self, member: EtcdPeer, *by: EtcdPeer) -> None:
+        members = self.machines.members
+        where = next((index for index, each in enumerate(members) if each.id == member.id), None)
+        if where is None:
+            raise EtcdRefused("etcd refused", why="member not found")
+        members[where : where + 1] = by
+
+    async def _reach(self, what: str) -> None:
+        await self.machines.person.world.script.meet("etcd", what)
+        found = self.machines.at(self.url)
+        if found is None or not found.etcd or not self.machines._quorum():
+            raise EtcdRefused("etcd does not answer")
+
+
+@dataclass
+class StoryIronic:
+    """`drivers.ironic.service.IronicService`: one engine for all machines, of whoever started it last."""
+
+    machines: Machines
+    config: Any
+
+    async def start(self, within: float) -> None:
+        machine, engine = self.machines.here(), self.machines.person.lab.provisioner
+        await asyncio.sleep(3.0)
+        if not (self.config.state / "ironic.sqlite").exists():
+            _put(self.config.state / "ironic.sqlite", b"")
+            engine.forget()
+        process = PROCESS.get()
+        assert isinstance(process, FakeProcess)
+        process.at_end.append(lambda: self._ends(machine))
+        machine.engine = engine.running = True
+
+    async def stop(self) -> None:
+        self._ends(self.machines.here())
+
+    def _ends(self, machine: Machine) -> None:
+        machine.engine = False
+        self.machines.person.lab.provisioner.running = any(one.engine for one in self.machines.all.values())
+
+
+def _peer(machine: Machine) -> str:
+    return f"https://{ip_address(machine.address)}:2380"
+
+
+def _put(path: Path, data: bytes) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(data)
+
+
+def _unpack(config: Mapping[str, Any], root: Path) -> None:
+    """What Ignition would write."""
+    for each in config["storage"]["files"]:
+        _put(root / each["path"].lstrip("/"), base64.b64decode(each["contents"]["source"].partition("base64,")[2]))
+    for unit in config["systemd"]["units"]:
+        _put(root / "etc/systemd/system" / unit["name"], unit.get("contents", "").encode())

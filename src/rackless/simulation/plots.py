@@ -1,0 +1,54 @@
+"""What only some stories are about, each a lab with verbs that belong together. Every eighth seed lives through one of them."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from rackless.simulation.faults import KINDS
+
+_NOT_IN_INSTALLS = frozenset({"object deleted", "Machine deleted", "scaled", "engine forgets", "another destroy"})
+"""An install writes its objects once: whoever deletes one, or has its engine forget it half-way, has given that host up."""
+INSTALLS = tuple(kind for kind in KINDS if kind not in _NOT_IN_INSTALLS)
+_IPI = (
+    "name: lab\nservers: {{ctrl: {{role: control-plane, count: {}}}, worker: {{count: {}}}}}\ncluster: {{method: ipi}}"
+)
+_MOVED = (
+    "name: lab\nservers: {ctrl: {role: control-plane, count: 1}, spare: {role: spare, count: 1}, worker: {count: 1}}"
+)
+_METAL = (
+    "name: lab\nservers: {worker: {count: 1}}\nhosts: {rack1-u7: {bmc: 'redfish-virtualmedia://192.0.2.7/redfish/v1/Systems/1',"
+    " mac: '02:00:00:00:07:07', password_file: SECRET, insecure: true}}"
+)
+_STRANGERS = (
+    "name: lab\nnetworks: {provisioning: {mode: managed, discover: url}}\n"
+    "servers: {worker: {bmc: redfish, count: 1}, old: {bmc: ipmi, firmware: bios}}"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Plot:
+    lab: str
+    verbs: tuple[str, ...]
+    kinds: Collection[str] | None = None
+    """Of faults; None for any."""
+    weight: int = 1
+
+
+PLOTS: tuple[Plot, ...] = (
+    Plot(_IPI.format(1, 1), ("up",), INSTALLS, weight=2),
+    Plot(_IPI.format(3, 1), ("up",), INSTALLS),
+    Plot(_IPI.format(1, 1), ("up", "gather install", "down", "up"), INSTALLS),
+    Plot(_IPI.format(1, 1), ("up", "destroy install", "up"), INSTALLS),
+    Plot(_MOVED, ("up", "move away", "status", "move back"), weight=2),
+    Plot(_MOVED, ("up", "scale up", "wait", "move away", "take back", "move back", "wait"), weight=2),
+    Plot(_METAL, ("up", "take metal", "inspect metal", "put on metal"), weight=2),
+    Plot(_METAL, ("up", "adopt metal", "hosts", "deprovision metal")),
+    Plot(_STRANGERS, ("up", "strangers come", "wait", "hosts"), weight=2),
+    Plot(_IPI.format(1, 0), ("up until bmc", "up", "destroy bootstrap", "status", "hosts"), INSTALLS),
+)
+
+
+def draw_plot(chance: random.Random) -> Plot:
+    return chance.choices(PLOTS, [plot.weight for plot in PLOTS])[0]
