@@ -96,8 +96,10 @@ def asking(host: PretendHost) -> Callable[[str], list[dict[str, Any]]]:
     host.rackless("kubeconfig", "--cluster", "-o", "cluster.kubeconfig")
 
     def ask(kind: str) -> list[dict[str, Any]]:
-        found = host.run("kubectl", "--kubeconfig", "cluster.kubeconfig", "get", "-A", "-o", "json", kind, check=False)
-        items: list[dict[str, Any]] = json.loads(found.stdout)["items"] if found.returncode == 0 else []
+        argv = ("kubectl", "--kubeconfig", "cluster.kubeconfig", "get", "-A", "-o", "json", kind)
+        # an API on a busy emulated machine may not answer in kubectl's time
+        found = await_(lambda: host.run(*argv, check=False), lambda found: found.returncode == 0, within=300)
+        items: list[dict[str, Any]] = json.loads(found.stdout)["items"]
         return items
 
     return ask
