@@ -107,7 +107,6 @@ def _host(name: str = "w0", **spec: Any) -> Json:
         ({"disablePowerOff": True}, "spec.disablePowerOff"),
         ({"networkInterfaces": [{"name": "eth0"}]}, "spec.networkInterfaces"),
         ({"taints": [{"key": "a", "effect": "NoSchedule"}]}, "spec.taints"),
-        ({"architecture": "aarch64"}, "spec.architecture"),
         ({"hardwareProfile": "toaster"}, "spec.hardwareProfile"),
         ({"image": {"url": "oci://example.com/i"}}, "spec.image.url"),
         ({"image": {"url": "http://x/i", "checksum": "a", "ociAuthSecretName": "x"}}, "spec.image.ociAuthSecretName"),

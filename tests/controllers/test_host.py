@@ -518,3 +518,16 @@ async def test_credentials_that_change_are_tried_at_once_and_noted_when_they_are
         await site.until("ctrl-0", lambda host: host.status.good_credentials != before)
     assert seen[-1] == "other"
     assert site.work("ctrl-0").count("provision") == 1
+
+
+async def test_a_host_of_another_architecture_is_told_so_and_nothing_is_tried_until_that_is_mended() -> None:
+    site = Site()
+    await site.add("arm", image=None)
+    await site.change("arm", architecture="aarch64")
+    async with site.controlled():
+        failed = await site.until("arm", lambda host: host.status.error_type is not None)
+        assert failed.status.error_type is ErrorKind.REGISTRATION and "aarch64" in failed.status.error_message
+        await site.clock.run(site.clock.sleep(900))
+        assert site.work("arm") == [] and (await site.host("arm")).status.error_count == 1
+        await site.change("arm", architecture="x86_64")
+        await site.until_state("arm", state=State.AVAILABLE)

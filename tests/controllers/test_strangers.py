@@ -56,7 +56,9 @@ def _manifests(name: str, folder: Path) -> list[Record]:
     return sorted(found, key=lambda record: KINDS.index(record["kind"]))
 
 
-@pytest.mark.parametrize("name", ["good-disabled-vmedia", "good-compact-3-masters", "good-prov-gateway"])
+@pytest.mark.parametrize(
+    "name", ["good-disabled-vmedia", "good-compact-3-masters", "good-prov-gateway", "good-dual-stack"]
+)
 async def test_what_the_installer_writes_is_acted_on(name: str, tmp_path: Path) -> None:
     (tmp_path / "made").mkdir()
     records = _manifests(name, tmp_path / "made")

@@ -91,6 +91,7 @@ class Spec:
     inspect: bool = True
     clean: bool = True
     externally_provisioned: bool = False
+    architecture: str = ""
     agent_network_name: str = ""
     """The Secret with the addresses of the deploy ramdisk (`preprovisioningNetworkDataName`), where DHCP gives none."""
 
@@ -288,6 +289,7 @@ def _read_spec(spec: Record) -> Spec:
         user_data_name=(spec.get("userData") or {}).get("name") or "",
         meta_data_name=(spec.get("metaData") or {}).get("name") or "",
         network_data_name=(spec.get("networkData") or {}).get("name") or "",
+        architecture=spec.get("architecture") or "",
         agent_network_name=spec.get("preprovisioningNetworkDataName") or "",
         inspect=spec.get("inspectionMode") != "disabled",
         clean=spec.get("automatedCleaningMode") != "disabled",

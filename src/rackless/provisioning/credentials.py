@@ -29,6 +29,10 @@ async def host_access(resources: Reader, host: Host, ca: Path | None) -> tuple[H
         _require(spec.bmc_address, "spec.bmc.address is empty")
         _require(spec.credentials_name, "spec.bmc.credentialsName is empty")
         _require(spec.boot_mac, "spec.bootMACAddress is empty")
+        _require(
+            spec.architecture in ("", "x86_64"),
+            f"spec.architecture is {spec.architecture}, and the deploy ramdisk here is x86_64",
+        )
     record = await resources.get("Secret", spec.credentials_name) if spec.credentials_name else None
     if record is not None:
         version = record["metadata"]["resourceVersion"]

@@ -68,8 +68,6 @@ def _unheeded(writing: Writing) -> list[Cause]:
         found.append(
             forbidden_field("spec.taints", "hosts have none here: write them into the Machine, its Node gets those")
         )
-    if (architecture := spec.get("architecture")) not in (None, "", "x86_64", before.get("architecture")):
-        found.append(invalid_value("spec.architecture", architecture, "hosts are x86_64 here: the deploy ramdisk is"))
     if (profile := spec.get("hardwareProfile") or "") not in (*PROFILES, before.get("hardwareProfile")):
         found.append(invalid_value("spec.hardwareProfile", profile, f"must be one of {', '.join(PROFILES[1:])}"))
     found += _unheeded_image(spec.get("image") or {}, before.get("image") or {})
