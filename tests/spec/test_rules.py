@@ -11,10 +11,12 @@ from pydantic import TypeAdapter, ValidationError
 
 from rackless.errors import SpecError
 from rackless.spec import units
-from rackless.spec.check import RESERVED_NAMES, find_problems, numbers
+from rackless.spec.check import find_problems
 from rackless.spec.images import checksum_type, guessed_format, is_path
 from rackless.spec.lab import LabSpec, Profile, Role, ServerGroup
 from rackless.spec.load import load, parse
+from rackless.spec.network_rules import RESERVED_NAMES
+from rackless.spec.places import numbers
 from rackless.spec.units import render_size
 
 
