@@ -87,3 +87,11 @@ def part_of(item: pytest.Item) -> str:
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     for part, count in sorted(config.stash.get(PARTS, Counter[str]()).items()):
         terminalreporter.line(f"{part:<32} {count:>3} {'test' if count == 1 else 'tests'}")
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Coroutines of processes that a test killed are collected while there is an interpreter: at its end, Python 3.11 dies of
+    them. A worker of xdist ends without looking."""
+    if not hasattr(config, "workerinput"):
+        gc.unfreeze()
+        gc.collect()

@@ -36,7 +36,7 @@ EXIT_CODES = {
     5: "a program of someone else failed",
     6: "a host could not be provisioned",
     7: "something was waited for and did not come",
-    FINDINGS: "findings: `check`, `doctor` or `why` looked and found something",
+    FINDINGS: "findings: `check`, `doctor`, `why` or `rehearse` looked and found something",
     130: "interrupted",
 }
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from rackless.spec.check import LAB_PORTS, bmc_port
+from rackless.spec.network_rules import LAB_PORTS
+from rackless.spec.places import bmc_port
 from rackless.spec.load import parse
 from rackless.spec.members import MemberBmc
 from rackless.spec.servers import BmcScheme

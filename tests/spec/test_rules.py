@@ -12,11 +12,13 @@ from pydantic import TypeAdapter, ValidationError
 from rackless.errors import SpecError
 from rackless.spec import units
 from rackless.spec.change import Change
-from rackless.spec.check import RESERVED_NAMES, find_problems, numbers
+from rackless.spec.check import find_problems
 from rackless.spec.explain import fields, plain
 from rackless.spec.images import checksum_type, guessed_format, is_path
 from rackless.spec.lab import LabSpec, Profile, Role, ServerGroup
 from rackless.spec.load import load, parse
+from rackless.spec.network_rules import RESERVED_NAMES
+from rackless.spec.places import numbers
 from rackless.spec.units import render_size
 
 
@@ -416,7 +418,7 @@ def test_strangers_are_discovered_where_the_labs_own_ironic_lets_them_boot() -> 
     )
 
 
-def test_an_install_has_a_control_plane_virtual_media_and_an_ironic_of_its_own() -> None:
+def test_an_install_has_a_control_plane_redfish_and_an_ironic_of_its_own() -> None:
     install = "cluster: {{method: {}}}\nservers: {{a: {{role: {}, bmc: {}}}}}{}"
     media, foreign = "redfish-virtualmedia", "\nprovisioner: {url: 'https://192.0.2.1:6385'}"
     assert told(install.format("ipi", "control-plane", media, "")) == []
@@ -424,10 +426,11 @@ def test_an_install_has_a_control_plane_virtual_media_and_an_ironic_of_its_own()
     assert told(install.format("ipi", "control-plane", media, foreign)) == [
         ("provisioner", "an install brings its own Ironic")
     ]
-    assert told(install.format("ipi", "control-plane", "redfish", "")) == [
-        ("servers.a.bmc", "the bootstrap of an install provisions by virtual media only, and not by redfish")
+    assert told(install.format("ipi", "control-plane", "redfish", "")) == []
+    assert told(install.format("ipi", "control-plane", "ipmi", "")) == [
+        ("servers.a.bmc", "the bootstrap of an install speaks Redfish only, and not ipmi")
     ]
-    assert told(install.format("direct", "worker", "redfish", "")) == []
+    assert told(install.format("direct", "worker", "ipmi", "")) == []
 
 
 def test_what_an_install_needs_is_not_said_where_the_method_cannot_be_read() -> None:

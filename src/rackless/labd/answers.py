@@ -80,7 +80,8 @@ def _works(lab: RunningLab, stop: Callable[[], Awaitable[None]]) -> list[Served]
         return Nothing()
 
     async def power(asked: say.PressPower) -> say.PowerState:
-        return await lab.power(asked.server, asked.action)
+        lab.require(asked.server)
+        return await lab.power.press(asked.server, asked.action)
 
     async def kubeconfig(asked: say.WantKubeconfig) -> say.Kubeconfig:
         if asked.inside:

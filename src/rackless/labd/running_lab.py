@@ -10,13 +10,11 @@ from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from dataclasses import replace
 from ipaddress import ip_address
 
-from rackless.bmc.core.power import Reset
 from rackless.cluster.reference.keys import Keys
 from rackless.cluster.reference.recipe import Cluster
 from rackless.controllers.metrics import page
 from rackless.controllers.pivot.journal import elsewhere
 from rackless.diagnosis.blackouts import Blackouts
-from rackless.diagnosis.evidence import BootChain, read_agent, read_complaint, read_console, read_kernel, read_lease
 from rackless.errors import InputError, LabError
 from rackless.events import Bus
 from rackless.lab import libvirtd
@@ -33,12 +31,14 @@ from rackless.lab.servers import disk_folder, ensure_servers, mounts, retire_ser
 from rackless.lab.user_images import UserImages
 from rackless.labd.api import LabApi
 from rackless.labd.bmcs import LabBmcs
+from rackless.labd.boot_evidence import describe_boot
 from rackless.labd.hosts import LabHosts
 from rackless.labd.machines import LabMachines
 from rackless.labd.migration import migrate_records
+from rackless.labd.power import LabPower
 from rackless.labd.remedies import LabRemedies
 from rackless.labd.repairs import LabRepairs
-from rackless.labd.report import describe_power, describe_quorum, describe_servers, describe_vip
+from rackless.labd.report import describe_quorum, describe_servers, describe_vip
 from rackless.labd.showing import LabShowing
 from rackless.plan.actions import Action, Observed
 from rackless.plan.addressing import plan_lab
@@ -46,7 +46,6 @@ from rackless.plan.model import LabPlan
 from rackless.plan.stages import GOALS, stages_of, upto
 from rackless.ports.console import Heard, Write
 from rackless.ports.drivers import Drivers
-from rackless.ports.hypervisor import Power, Unreachable
 from rackless.protocol.messages import (
     ANY_FORMAT,
     ApiPlaces,
@@ -54,8 +53,6 @@ from rackless.protocol.messages import (
     LabSeen,
     LabStatus,
     OfferedFile,
-    PowerAction,
-    PowerState,
     StageStatus,
 )
 from rackless.run.files import write
@@ -124,10 +121,11 @@ class RunningLab:
             self.processes,
             drivers,
             bus,
-            evidence=self._evidence,
+            evidence=lambda name: describe_boot(name, self.plan, paths, self.bmcs, self.hosts),
             lost=Blackouts(self.bmcs.observe, self.clock, self._room).lost,
         )
         self.hosts.files.ask_bmcs(self.bmcs.fetches)
+        self.power = LabPower(self.hypervisor, self.bmcs, self.hosts)
         self.showing = LabShowing(paths, drivers.processes)
         self.release = FileServer(paths.release, str(self.plan.gateway.ip))
         self.cluster = Cluster(
@@ -340,34 +338,6 @@ class RunningLab:
         self.hosts.replan(self.plan)
         self.machines.replan(self.plan, self.cluster)
 
-    async def power(self, name: str, action: PowerAction) -> PowerState:
-        """The power button of one server. A provisioned host's record is changed too, or its controller would undo it."""
-        self.require(name)
-        if action in ("on", "off", "shutdown"):
-            await self.hosts.keep_power(name, online=action == "on")
-        match action:
-            case "on":
-                await self._switch_on(name)
-            case "off":
-                await self.hypervisor.power_off(name)
-            case "shutdown":
-                await self.hypervisor.shut_down(name)
-            case "cycle":
-                await self.hypervisor.power_off(name)
-                await self._switch_on(name)
-            case "reset" | "nmi":
-                await self._require_on(name, action)
-                if action == "nmi":
-                    await self.hypervisor.interrupt(name)
-                elif not await self.bmcs.press(name, Reset.FORCE_RESTART):
-                    await self.hypervisor.reset(name)
-        state = await self.hypervisor.observe(name)
-        return PowerState(name, state.power.value if state is not None else None)
-
-    async def _switch_on(self, name: str) -> None:
-        if not await self.bmcs.press(name, Reset.ON):
-            await self.hypervisor.power_on(name)
-
     def console(self, name: str, lines: int) -> tuple[Heard, Write]:
         """Sit down at a server's console, with its last lines in view."""
         self.require(name)
@@ -389,11 +359,6 @@ class RunningLab:
         path, found = await UserImages(self.paths).take(chunks, form)
         return OfferedFile(path, found.value)
 
-    async def _require_on(self, name: str, action: PowerAction) -> None:
-        state = await self.hypervisor.observe(name)
-        if state is None or state.power is not Power.ON:
-            raise LabError(f"{name} is off, and {action} is for one that is on", hint=f"`rackless power {name} on`")
-
     def require(self, name: str) -> None:
         if self.plan.server(name) is None:
             known = ", ".join(server.name for server in self.plan.servers)
@@ -413,27 +378,6 @@ class RunningLab:
         image, systems = self.hosts.node_image(), self.hosts.own_systems()
         passwords = {name: self.identity.password(secret_of(name)) for name in self.plan.metal}
         await self.cluster.ensure_hosts(USERNAME, password, image, systems, only=only, passwords=passwords)
-
-    def _evidence(self, name: str) -> str:
-        server = self.plan.server(name)
-        if server is None:
-            return ""
-        bmc = self.bmcs.observe().get(name)
-        addresses = [str(nic.address) for nic in server.nics if nic.address is not None]
-        return BootChain(
-            power=(bmc.power if bmc else None) or "unknown",
-            media=bmc.media if bmc else None,
-            leased=read_lease(
-                self.paths.libvirt / "lib" / "dnsmasq" / f"{self.plan.cluster.bridge}.status", server.mac
-            ),
-            fetched=self.hosts.files.fetched(*addresses),
-            console=read_console(self.paths.console(name)),
-            boot=self.hosts.answered(server),
-            kernel=read_kernel(self.paths.console(name)),
-            agent=read_agent(self.paths.logs / "ironic.log", addresses),
-            complaint=read_complaint(self.paths.console(name)),
-            locked=self.bmcs.is_locked(name),
-        ).describe()
 
     # what is there now
 
@@ -459,7 +403,7 @@ class RunningLab:
             self.cluster.observe_quorum(),
             self.cluster.observe_api(),
             self.hosts.known(),
-            self._power(),
+            self.power.observe(),
             self.machines.phases(),
         )
         return LabStatus(
@@ -481,15 +425,6 @@ class RunningLab:
             etcd=describe_quorum(quorum),
             vip=describe_vip(vip),
         )
-
-    async def _power(self) -> dict[str, str | None]:
-        """As the BMCs see it: they know which servers wait for their turn to start. Without BMCs, as libvirt sees it."""
-        if bmcs := self.bmcs.observe():
-            return {name: describe_power(bmc) for name, bmc in bmcs.items()}
-        try:
-            return {state.name: state.power.value for state in await self.hypervisor.servers()}
-        except Unreachable:
-            return {}
 
     def _kvm(self) -> bool:
         """What the probe found; a lab made without it is emulated."""

@@ -24,7 +24,10 @@ from rackless.plan.networks import plan_cluster, plan_provisioning, provisioning
 from rackless.ports.fabric import Bridge, Veth, Vlan
 from rackless.ports.hypervisor import Firmware
 from rackless.spec.address import Ip, IpInterface
-from rackless.spec.check import (
+from rackless.spec.lab import LabSpec
+from rackless.spec.members import Member
+from rackless.spec.networks import BmcAccess, Provisioning
+from rackless.spec.places import (
     API_VIP,
     BMC_ROUTER,
     BOOTSTRAP,
@@ -35,9 +38,6 @@ from rackless.spec.check import (
     members,
     numbers,
 )
-from rackless.spec.lab import LabSpec
-from rackless.spec.members import Member
-from rackless.spec.networks import BmcAccess, Provisioning
 from rackless.spec.servers import Role, ServerGroup
 
 __all__ = ["API_VIP", "BOOTSTRAP", "FIRST_SERVER", "INGRESS_VIP", "LabPlan", "PlannedNic", "PlannedServer", "plan_lab"]

@@ -7,11 +7,11 @@ from collections.abc import Sequence, Set
 from rackless.plan.model import CLUSTER_BRIDGE, BmcSite, PlannedServer, local_mac, with_prefix
 from rackless.ports.fabric import HandedRoutes, Network, Pool, Record, Reservation, Route, Tag
 from rackless.spec.address import Ip, IpInterface
-from rackless.spec.check import API_VIP, BOOTSTRAP, INGRESS_VIP, RANGE
-from rackless.spec.check import gateway as gateway_of
 from rackless.spec.discover import Discover
 from rackless.spec.lab import LabSpec
 from rackless.spec.networks import Dhcp
+from rackless.spec.places import API_VIP, BOOTSTRAP, INGRESS_VIP, RANGE
+from rackless.spec.places import gateway as gateway_of
 
 INSTALLER = "installer"
 STRANGERS = 50

@@ -8,8 +8,8 @@ from __future__ import annotations
 from rackless.errors import InputError
 from rackless.run.files import write_secret
 from rackless.run.paths import LabPaths
-from rackless.spec.check import members
 from rackless.spec.lab import LabSpec
+from rackless.spec.places import members
 
 
 def secret_of(server: str) -> str:

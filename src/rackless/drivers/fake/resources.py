@@ -12,10 +12,12 @@ from collections import Counter
 from collections.abc import AsyncGenerator, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from rackless.errors import InputError
 from rackless.ports.resources import ALL, KINDS, Conflict, Key, Kind, Record, RecordEvent, key_of
+
+T = TypeVar("T")
 
 _NAME = re.compile(r"[a-z0-9]([a-z0-9.:-]{0,251}[a-z0-9])?", re.ASCII)
 _OURS = ("uid", "creationTimestamp", "deletionTimestamp", "generation", "resourceVersion")
@@ -198,16 +200,21 @@ class MemoryResources:
                 watcher.queue.put_nowait(RecordEvent(told, copied(record)))
 
 
-def copied(value: Any) -> Any:
-    """A copy of a JSON value all the way down, in a third of the time of `copy.deepcopy`."""
+def copied(value: T) -> T:
+    """A copy of a JSON value all the way down, in half the time of `copy.deepcopy`."""
+    found: T = _copied(value)
+    return found
+
+
+def _copied(value: Any) -> Any:
     kind = type(value)
     if kind is dict:
-        return {name: copied(inner) for name, inner in value.items()}
+        return {name: _copied(inner) for name, inner in value.items()}
     if kind is list:
-        return [copied(inner) for inner in value]
+        return [_copied(inner) for inner in value]
     if kind is str or kind is bool or kind is int or value is None or not isinstance(value, Mapping):
         return value
-    return {name: copied(inner) for name, inner in value.items()}
+    return {name: _copied(inner) for name, inner in value.items()}
 
 
 def created(record: Record) -> Record:

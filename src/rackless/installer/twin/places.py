@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from ipaddress import IPv4Address, IPv4Network
 
-from rackless.spec.check import BOOTSTRAP, FIRST_SERVER, RANGE
+from rackless.spec.places import BOOTSTRAP, FIRST_SERVER, RANGE
 
 MOST = 1 << 16
 """Addresses of a network that are looked at; nobody's servers need more."""
