@@ -318,3 +318,34 @@ async def test_a_session_is_for_a_privilege_that_there_is_and_was_opened_for(
         await client.login(ADMIN.username, ADMIN.password, role=named)
         (session,) = desk.port.endpoint.sessions.values()
         assert session.limit == named and session.privilege == min(named, 2)
+
+
+async def test_a_refusal_is_for_the_client_who_asked(desk: Desk) -> None:
+    client = desk.client()
+    session = await client.open()
+    long = bytes((1, 0, 0, 0)) + session.to_bytes(4, "little") + bytes(16) + bytes((4, 0, 0, 17)) + b"a" * 17
+    reply = await client.ask_outside(wire.RAKP1, long)
+    assert (reply[1], reply[4:8]) == (0x0C, client.console.to_bytes(4, "little"))
+    reply = await client.ask_outside(wire.RAKP1, long.replace(session.to_bytes(4, "little"), b"\x01\x02\x03\x04"))
+    assert (reply[1], reply[4:8]) == (0x0C, bytes(4)), "nobody opened that one"
+    reply = await client.ask_outside(wire.RAKP3, bytes((2, 0, 0, 0)) + b"\x01\x02\x03\x04" + bytes(32))
+    assert (reply[1], reply[4:8]) == (0x02, bytes(4))
+
+
+async def test_a_recorded_question_is_answered_as_it_was_and_asked_of_nobody(desk: Desk) -> None:
+    client = await desk.admin()
+    before = await client.get(*STATUS)
+    recorded = desk.wire.log[-1]
+    await client.get(*CONTROL, b"\x01")
+    desk.clock.seconds += 6
+    desk.wire.say(recorded)
+    code, again = client.read(await desk.wire.hear())
+    assert (code, again) == (0, before) and (await client.get(*STATUS)) != before
+
+
+async def test_what_is_no_message_and_a_console_that_nobody_opened_are_met_by_silence(desk: Desk) -> None:
+    client = await desk.admin()
+    for kind in (wire.SOL, wire.OPEN_REQUEST, 0x3F):
+        desk.wire.say(client.seal(b"\x01\x00\x00\x00hello", kind=kind))
+        assert desk.wire.silent()
+    assert await client.get(*STATUS)
