@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from rackless.bmc.ipmi import wire
-from rackless.bmc.ipmi.endpoint import CLAIM_LIMIT, OPENING_LIMIT, OPENING_SHARE
+from rackless.bmc.ipmi.endpoint import CLAIM_LIMIT, OPENING_LIMIT, OPENING_SECONDS, OPENING_SHARE
 from rackless.bmc.ipmi.wire import Request
 from tests.adversary.bmc_clients import Bystander, idle_turn, turn_of
 from tests.adversary.bmc_host import Host, bmc_host
@@ -71,8 +71,9 @@ async def test_names_said_and_never_proved_take_a_bounded_place(desk: Desk) -> N
         name = ADMIN.username.encode()
         said = bytes((1, 0, 0, 0)) + session.to_bytes(4, "little") + RANDOM + bytes((4, 0, 0, len(name))) + name
         assert (await client.ask_outside(wire.RAKP1, said))[1] == 0
-    assert len(desk.port.endpoint._claims) <= CLAIM_LIMIT
-    assert len(desk.port.endpoint._openings) <= OPENING_LIMIT
+    assert len(desk.port.endpoint._claims) == CLAIM_LIMIT
+    assert len(desk.port.endpoint._openings) == 0, "a name takes the place of what it came by"
+    assert len(desk.port.endpoint._opened_by[client.peer[0]]) == 1
 
 
 async def test_one_address_pushes_out_only_its_own_half_open_sessions(desk: Desk) -> None:  # noqa: F811
@@ -89,15 +90,26 @@ async def test_one_address_pushes_out_only_its_own_half_open_sessions(desk: Desk
     patient.ask_outside = amid_the_flood  # type: ignore[method-assign]
     await patient.login()
     mine = [one for one in desk.port.endpoint._openings.values() if one.client == "192.0.2.66"]
-    assert len(mine) <= OPENING_SHARE
+    assert len(mine) == OPENING_SHARE == len(desk.port.endpoint._opened_by["192.0.2.66"])
 
 
 async def test_addresses_that_are_made_up_take_a_bounded_place(desk: Desk) -> None:  # noqa: F811
     for number in range(3 * OPENING_LIMIT):
         await desk.client(peer=(f"10.0.{number >> 8}.{number & 255}", 1)).open()
     endpoint = desk.port.endpoint
-    assert len(endpoint._openings) <= OPENING_LIMIT
+    assert len(endpoint._openings) == OPENING_LIMIT
     assert len(endpoint._opened_by) <= 2 * OPENING_LIMIT + 1
+
+
+async def test_half_open_sessions_are_forgotten_when_their_time_is_over(desk: Desk) -> None:  # noqa: F811
+    for number in range(10):
+        await desk.client(peer=(f"10.0.0.{number}", 1)).open()
+    desk.clock.seconds += OPENING_SECONDS
+    await desk.client(peer=("10.0.1.1", 1)).open()
+    assert len(desk.port.endpoint._openings) == 11, "their last moment"
+    desk.clock.seconds += 0.5
+    await desk.client(peer=("10.0.1.2", 1)).open()
+    assert len(desk.port.endpoint._openings) == 2
 
 
 async def test_commands_that_wait_are_bounded_and_the_next_one_is_told_to_come_again(desk: Desk) -> None:  # noqa: F811

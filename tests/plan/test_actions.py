@@ -148,6 +148,7 @@ def test_a_lab_without_a_provisioning_network_is_not_asked_for_one() -> None:
 def test_what_is_there_is_kept_and_named_so() -> None:
     found = actions("", "")
     assert found["lab/lab"] == Action("lab/lab", Verb.KEEP, "its daemon runs")
+    assert found["service/time"] == Action("service/time", Verb.KEEP, "runs")
     assert found["network/bmc"] == Action("network/bmc", Verb.KEEP, "is there (direct)")
     assert found["network/baremetal"].verb is found["network/cluster"].verb is Verb.KEEP
     assert found["server/ctrl-0"] == Action("server/ctrl-0", Verb.KEEP, "is as wanted")

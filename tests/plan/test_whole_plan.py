@@ -254,3 +254,17 @@ servers:
     )
     (server,) = plan_lab(parse(own, "x")).servers
     assert server.bmc is not None and not server.bmc.own_password
+
+
+def test_the_mac_that_a_member_boots_by_is_where_it_boots() -> None:
+    text = "servers: {{a: {{bmc: {}, members: [{{name: x, mac: '02:00:00:00:00:01'{}}}]}}}}"
+    both = ", cluster_mac: '02:00:00:00:00:02'"
+
+    def nics(scheme: str, more: str = "") -> dict[str, str]:
+        (server,) = plan_lab(parse(text.format(scheme, more), "x")).servers
+        return {nic.network: nic.mac for nic in server.nics}
+
+    assert nics("redfish-virtualmedia") == {"cluster": "02:00:00:00:00:01"}, "there is no other network"
+    assert nics("redfish", both) == {"provisioning": "02:00:00:00:00:01", "cluster": "02:00:00:00:00:02"}
+    found = nics("redfish")
+    assert found["provisioning"] == "02:00:00:00:00:01" != found["cluster"]

@@ -7,7 +7,18 @@ import pytest
 from rackless.drivers.fake.provisioner import Fault
 from rackless.errors import LabError, ProvisioningFailed
 from rackless.ports.provisioner import Image
-from rackless.provisioning.baremetalhost import BY_HAND, KIND, State, System
+from rackless.provisioning.baremetalhost import (
+    BY_HAND,
+    KIND,
+    METAL,
+    NOT_TAKEN,
+    PAUSED,
+    State,
+    System,
+    secret,
+    strange_host,
+    strangers_secret,
+)
 from rackless.provisioning.wishes import Granted, HostWishes
 from tests.provisioning.site import Site
 
@@ -166,3 +177,44 @@ async def test_taking_off_what_is_not_there_changes_nothing() -> None:
         wishes = await spare(site)
         await wishes.deprovision("spare", wait=True)
         assert not (await wishes.deprovision("spare", wait=True)).changed
+
+
+async def metal(site: Site) -> HostWishes:
+    """A host that somebody may be using, as lab.yaml describes it."""
+    address = "redfish-virtualmedia://192.0.2.7/redfish/v1/Systems/1"
+    await site.resources.apply(secret(strangers_secret("rack1"), {"username": "root", "password": "secret"}))
+    await site.resources.apply(strange_host("rack1", address, "02:00:00:00:07:07", verify=False))
+    return HostWishes(site.resources)
+
+
+async def test_nothing_is_asked_of_metal_until_it_was_given_to_the_lab() -> None:
+    site = Site()
+    async with site.controlled():
+        wishes = await metal(site)
+        await site.clock.run(site.clock.sleep(600))
+        assert not site.work("rack1")
+        for ask in (wishes.inspect, wishes.clean, wishes.retry, wishes.deprovision):
+            with pytest.raises(LabError, match="nobody has said that the lab may have rack1"):
+                await ask("rack1", wait=False)
+        done = await site.clock.run(wishes.take("rack1", wait=True), within=9999)
+        assert (done.changed, done.state) == (True, "available") and "inspect" in site.work("rack1")
+        again = await wishes.take("rack1", wait=False)
+        assert not again.changed, "it is the lab's already"
+
+
+async def test_metal_is_written_as_what_it_is() -> None:
+    site = Site()
+    await metal(site)
+    host = await site.host("rack1")
+    assert host.annotations == {PAUSED: NOT_TAKEN} and not host.spec.online and not host.spec.verify_certificate
+    record = strange_host("x", "ipmi://192.0.2.8", "02:00:00:00:07:08", "legacy")
+    assert record["spec"]["bootMode"] == "legacy" and "disableCertificateVerification" not in record["spec"]["bmc"]
+    assert record["metadata"]["labels"] == {METAL: ""}
+
+
+async def test_a_pause_of_somebody_else_is_not_lifted_by_taking_a_host() -> None:
+    site = Site()
+    await site.add("spare", image=None)
+    await site.annotate("spare", {PAUSED: ""})
+    assert not (await HostWishes(site.resources).take("spare", wait=False)).changed
+    assert PAUSED in (await site.host("spare")).annotations

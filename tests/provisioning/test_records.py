@@ -266,3 +266,16 @@ def test_the_secrets_a_host_names_are_those_of_its_bmc_and_its_first_boot() -> N
     ]  # fmt: skip
     assert records.secrets_of({"metadata": {}, "spec": {"bmc": {"credentialsName": "bmc"}}}) == ["/bmc"]
     assert records.secrets_of({"metadata": {}}) == [] == records.secrets_of({"metadata": {}, "spec": {"userData": {}}})
+
+
+def test_a_system_that_a_step_of_the_agent_puts_on_the_disk_is_told_and_read_again() -> None:
+    for image in (
+        Image("", "", "auto", "qcow2", "install_coreos"),
+        Image("http://i", "s", "md5", "raw", "install_coreos"),
+    ):
+        status = Status(State.PROVISIONED, image=image, boot_mode="UEFI")
+        record = records.status_record(status)
+        assert record["provisioning"]["customDeploy"] == {"method": "install_coreos"}
+        assert ("image" in record["provisioning"]) is bool(image.url)
+        found = read({"metadata": METADATA, "spec": {}, "status": record}).status.image
+        assert found is not None and (found.url, found.method) == (image.url, "install_coreos")

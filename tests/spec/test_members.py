@@ -163,6 +163,30 @@ def test_a_system_is_called_as_redfish_may_call_it(system: str, good: bool) -> N
     )
 
 
+def test_what_is_said_of_a_member_is_kept() -> None:
+    spec = parse(lab("{name: x.y, bmc: {system: System.Embedded.1, username: root}}"), "x")
+    (member,) = spec.servers["a"].members
+    assert (member.name, member.bmc.system, member.bmc.username, member.bmc.http) == (
+        "x.y", "System.Embedded.1", "root", False,
+    )  # fmt: skip
+    assert spec.servers["a"].count == 1
+
+
+def test_members_are_counted_and_a_count_may_say_the_same() -> None:
+    text = "servers: {{a: {{members: [{{name: x}}, {{name: y}}]{}}}}}"
+    assert told(text.format("")) == told(text.format(", count: 2")) == []
+    assert [words for _, words in told(text.format(", count: 3"))] == [
+        "count is 3, and there are 2 members; leave count out"
+    ]
+
+
+def test_a_member_that_says_where_it_is_needs_no_place_by_its_number() -> None:
+    small = "networks: {bmc: {cidr: 10.9.0.0/28}}"
+    assert told(lab("{name: x, bmc: {address: 10.9.0.5}}", more=small)) == []
+    (problem,) = told(lab("{name: x, address: 192.168.111.50}", more=small))
+    assert problem[0] == "networks.bmc.cidr" and "10.9.0.0/28" in problem[1]
+
+
 def test_a_name_is_one_servers_whichever_group_it_is_of() -> None:
     twice = "servers: {a: {members: [{name: b-0}]}, b: {count: 1}}"
     assert ("servers", "there are several servers b-0") in told(twice)

@@ -459,3 +459,17 @@ def test_fields_are_told_with_their_defaults_and_models_with_those_of_their_fiel
     assert known["name"].change is Change.REFUSED and known["disk.cache"].change is Change.RESTART
     assert all(field.meaning for field in known.values())
     assert plain("servers.NAME.members[].bmc.port") == "servers.members.bmc.port"
+
+
+def test_what_rests_on_the_servers_of_a_profile_is_not_said_where_that_cannot_be_read() -> None:
+    route = "networks: {cluster: {routes: [{to: 10.0.0.0/8, via: 192.168.111.3, audience: [boss]}]}}"
+    assert [path for path, _ in told(route)] == ["networks.cluster.routes.0.audience"]
+    assert [path for path, _ in told(f"profile: huge\n{route}")] == ["profile"]
+    vip = cluster("api_vip: 192.168.111.20")
+    assert [path for path, _ in told(vip)] == ["networks.cluster.api_vip"]
+    assert [path for path, _ in told(f"profile: huge\n{vip}")] == ["profile"]
+
+
+def test_problems_come_in_the_order_of_lines_and_those_without_one_first() -> None:
+    text = "profile: huge\nnetworks:\n  cluster: {api_vip: 192.168.111.1}\nname: '-'\n"
+    assert [path for path, _ in told(text)] == ["profile", "networks.cluster.api_vip", "name"]

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from rackless.bmc.ipmi import wire
-from rackless.bmc.ipmi.endpoint import OPENING_LIMIT, SESSION_LIMIT, SESSION_SECONDS
+from rackless.bmc.ipmi.endpoint import OPENING_LIMIT, OPENING_SECONDS, SESSION_LIMIT, SESSION_SECONDS
 from rackless.bmc.ipmi.session import Window
 from rackless.bmc.ipmi.wire import Packet, Plain, Request
 from tests.bmc.conftest import ADMIN, OPERATOR, VIEWER
@@ -245,3 +245,107 @@ def test_the_window_takes_each_number_once_and_none_far_away() -> None:
     assert window.accept(5 + 15)
     assert not window.accept(3)
     assert window.accept(19)
+
+
+@pytest.mark.parametrize("said", [wire.RAKP1, wire.RAKP3])
+@pytest.mark.parametrize(("late", "let_in"), [(0.0, True), (0.5, False)])
+async def test_who_wants_in_has_twenty_seconds_for_all_of_it(desk: Desk, said: int, late: float, let_in: bool) -> None:
+    client = desk.client()
+    asked = client.ask_outside
+
+    async def after_a_while(kind: int, payload: bytes) -> bytes:
+        if kind == said:
+            desk.clock.seconds += OPENING_SECONDS + late
+        return await asked(kind, payload)
+
+    client.ask_outside = after_a_while  # type: ignore[method-assign]
+    if let_in:
+        await client.login(ADMIN.username, ADMIN.password)
+    else:
+        with pytest.raises(LoginRefused) as refused:
+            await client.login(ADMIN.username, ADMIN.password)
+        assert refused.value.status == 0x02
+    assert len(desk.port.endpoint.sessions) == let_in
+
+
+async def test_sessions_are_numbered_from_one_and_a_number_that_is_free_is_given_again(desk: Desk) -> None:
+    clients = [desk.client(console=100 + number) for number in range(3)]
+    for client in clients:
+        await client.login(ADMIN.username, ADMIN.password)
+    sessions = desk.port.endpoint.sessions
+    assert sorted(session.handle for session in sessions.values()) == [1, 2, 3]
+    desk.port.endpoint.close(sessions[clients[1].session])
+    await desk.client(console=200, privilege=3).login(OPERATOR.username, OPERATOR.password)
+    assert {session.handle: session.login.name for session in sessions.values()} == {
+        1: "admin",
+        2: "operator",
+        3: "admin",
+    }
+
+
+async def test_only_what_is_new_keeps_a_session_alive_and_says_where_its_client_is(desk: Desk) -> None:
+    client = await desk.admin()
+    session = desk.port.endpoint.sessions[client.session]
+    desk.clock.seconds += SESSION_SECONDS - 1
+    desk.wire.say(desk.wire.log[-1], ("192.0.2.66", 6))
+    assert session.peer == client.peer and session.used < desk.clock.seconds, "a recording proves nothing"
+    await desk.wire.hear()
+    moved = ("192.0.2.1", 50000)
+    client.peer = moved
+    assert await client.get(*STATUS)
+    assert session.peer == moved and session.used == desk.clock.seconds
+    desk.clock.seconds += SESSION_SECONDS - 1
+    desk.port.sweep()
+    assert desk.port.endpoint.sessions, "it was used when it was about to end"
+    desk.wire.say(desk.wire.log[-1])
+    desk.clock.seconds += 2
+    desk.port.sweep()
+    assert not desk.port.endpoint.sessions
+
+
+@pytest.mark.parametrize(("opened", "named", "status"), [
+    (4, 4, 0), (4, 1, 0), (0, 4, 0), (1, 1, 0), (5, 4, 0x09), (15, 4, 0x09), (4, 0, 0x09), (4, 5, 0x09), (3, 4, 0x0A),
+])  # fmt: skip
+async def test_a_session_is_for_a_privilege_that_there_is_and_was_opened_for(
+    desk: Desk, opened: int, named: int, status: int
+) -> None:
+    client = desk.client(privilege=opened)
+    if status:
+        with pytest.raises(LoginRefused) as refused:
+            await client.login(ADMIN.username, ADMIN.password, role=named)
+        assert refused.value.status == status and not desk.port.endpoint.sessions
+    else:
+        await client.login(ADMIN.username, ADMIN.password, role=named)
+        (session,) = desk.port.endpoint.sessions.values()
+        assert session.limit == named and session.privilege == min(named, 2)
+
+
+async def test_a_refusal_is_for_the_client_who_asked(desk: Desk) -> None:
+    client = desk.client()
+    session = await client.open()
+    long = bytes((1, 0, 0, 0)) + session.to_bytes(4, "little") + bytes(16) + bytes((4, 0, 0, 17)) + b"a" * 17
+    reply = await client.ask_outside(wire.RAKP1, long)
+    assert (reply[1], reply[4:8]) == (0x0C, client.console.to_bytes(4, "little"))
+    reply = await client.ask_outside(wire.RAKP1, long.replace(session.to_bytes(4, "little"), b"\x01\x02\x03\x04"))
+    assert (reply[1], reply[4:8]) == (0x0C, bytes(4)), "nobody opened that one"
+    reply = await client.ask_outside(wire.RAKP3, bytes((2, 0, 0, 0)) + b"\x01\x02\x03\x04" + bytes(32))
+    assert (reply[1], reply[4:8]) == (0x02, bytes(4))
+
+
+async def test_a_recorded_question_is_answered_as_it_was_and_asked_of_nobody(desk: Desk) -> None:
+    client = await desk.admin()
+    before = await client.get(*STATUS)
+    recorded = desk.wire.log[-1]
+    await client.get(*CONTROL, b"\x01")
+    desk.clock.seconds += 6
+    desk.wire.say(recorded)
+    code, again = client.read(await desk.wire.hear())
+    assert (code, again) == (0, before) and (await client.get(*STATUS)) != before
+
+
+async def test_what_is_no_message_and_a_console_that_nobody_opened_are_met_by_silence(desk: Desk) -> None:
+    client = await desk.admin()
+    for kind in (wire.SOL, wire.OPEN_REQUEST, 0x3F):
+        desk.wire.say(client.seal(b"\x01\x00\x00\x00hello", kind=kind))
+        assert desk.wire.silent()
+    assert await client.get(*STATUS)
