@@ -43,6 +43,16 @@ FOUND = {
     ),
     # the cluster's API did not answer yet, so `up` made another bootstrap machine, which wrote the control plane anew
     "92 a cluster that installed itself is stopped and started": Scenario(92, IPI, ("up", "down", "up"), ()),
+    # the simulator took another call for the one that a fault was about
+    "5071 two people edit what is read": Scenario(
+        5071,
+        MIXED,
+        ("up", "put on spare"),
+        (
+            Mishap("somebody edits", "provisioner.inspect *", 12, amount=20.0),
+            Mishap("somebody edits", "provisioner.provision *", 4, amount=20.0),
+        ),
+    ),
     "a person edits a host each time that anybody reads it": Scenario(
         0,
         MIXED,

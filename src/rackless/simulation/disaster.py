@@ -236,8 +236,12 @@ class Disaster:
 
         for host in self.person.records():
             edit(host)
-        then = lambda: edit(script.calls[-1].subject.split()[1])  # noqa: E731
-        script.rules.append(Rule("api.get baremetalhosts *", then=then, times=int(fault.amount)))
+
+        def read() -> None:
+            assert script.current is not None
+            edit(script.current.subject.split()[1])
+
+        script.rules.append(Rule("api.get baremetalhosts *", then=read, times=int(fault.amount)))
 
     def _object_deleted(self, fault: Mishap, _: Rule) -> None:
         self.may_lose.add(fault.subject)

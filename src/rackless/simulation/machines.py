@@ -125,11 +125,11 @@ class Machines:
             self._end(self.all.pop(BOOTSTRAP))
             shutil.rmtree(self._place(BOOTSTRAP), ignore_errors=True)
         for machine in list(self.all.values()):
-            server = self._server(machine)
+            runs = self._server(machine) in running
             booted = machine.name == BOOTSTRAP or lab.answers(machine.name)
-            if machine.on and (server is None or server not in running):
+            if machine.on and not runs:
                 self._end(machine)
-            elif not machine.on and server in running and booted:
+            elif not machine.on and runs and booted:
                 self._start(machine)
 
     def _server(self, machine: Machine) -> str | None:
@@ -235,8 +235,11 @@ class Machines:
             with self.quiet():
                 _unpack(config, machine.root)
         machine.etcd = machine.api = True
-        root, place, tell = machine.place / ROOT, machine.place, lambda what: self._tell(machine, what)
+        root, place = machine.place / ROOT, machine.place
         kubeconfig = place / LOOPBACK_KUBECONFIG
+
+        def tell(what: Mapping[str, Any]) -> None:
+            self._tell(machine, what)
 
         async def fetch() -> None:
             tell({"phase": "payload", "url": "http://lab"})

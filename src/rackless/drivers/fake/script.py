@@ -51,6 +51,8 @@ class Script:
     seed: int = 0
     rules: list[Rule] = field(default_factory=list)
     calls: list[Call] = field(default_factory=list)
+    current: Call | None = None
+    """What a rule's `then` is about while it is done; others may be made meanwhile."""
     caller: Callable[[], int] = lambda: 0
     listeners: list[Callable[[Call], None]] = field(default_factory=list)
     """Told of every call before it has an effect, and of every change after it was made."""
@@ -71,6 +73,7 @@ class Script:
         self._note(call)
         for rule in self._about(call, lost=False):
             if rule.then is not None:
+                self.current = call
                 rule.then()
             if rule.error is not None:
                 raise rule.error()
@@ -104,6 +107,7 @@ class Script:
     async def _happen(self, call: Call, *, lost: bool) -> None:
         for rule in self._about(call, lost):
             if rule.then is not None:
+                self.current = call
                 rule.then()
                 await asyncio.sleep(0)  # a process that was killed just now does not continue from here
             if rule.seconds:
