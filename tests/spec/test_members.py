@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from rackless.spec.network_rules import LAB_PORTS
-from rackless.spec.places import bmc_port
 from rackless.spec.load import parse
 from rackless.spec.members import MemberBmc
+from rackless.spec.network_rules import LAB_PORTS
+from rackless.spec.places import bmc_port
 from rackless.spec.servers import BmcScheme
 from tests.spec.test_rules import told
 
