@@ -349,3 +349,34 @@ async def test_what_is_no_message_and_a_console_that_nobody_opened_are_met_by_si
         desk.wire.say(client.seal(b"\x01\x00\x00\x00hello", kind=kind))
         assert desk.wire.silent()
     assert await client.get(*STATUS)
+
+
+async def test_what_belongs_to_no_session_is_refused_or_met_by_silence(desk: Desk) -> None:
+    client = desk.client()
+    named = bytes((1, 0, 0, 0)) + b"\x01\x02\x03\x04" + bytes(16) + bytes((4, 0, 0, 5)) + b"admin"
+    reply = await client.ask_outside(wire.RAKP1, named)
+    assert (reply[1], reply[4:8]) == (0x02, bytes(4)), "nobody opened that one"
+    with pytest.raises(LoginRefused) as refused:
+        await desk.client(console=0).open()
+    assert refused.value.status == 0x02, "a client without a number could not be answered"
+    desk.wire.say(wire.outside_session(0x3F, b"hello"))
+    desk.wire.say(wire.outside_session(wire.RAKP3, bytes((2, 1, 0, 0)) + b"\x01\x02\x03\x04"))
+    assert desk.wire.silent(), "who gives up is not answered"
+
+
+async def test_a_name_that_is_no_text_is_refused_and_written_down(desk: Desk) -> None:
+    client = desk.client()
+    session = await client.open()
+    named = bytes((1, 0, 0, 0)) + session.to_bytes(4, "little") + bytes(16) + bytes((4, 0, 0, 2)) + b"\xff\xfe"
+    assert (await client.ask_outside(wire.RAKP1, named))[1] == 0x0D
+    assert [(line["user"], line["ok"]) for line in desk.audited()] == [("\ufffd\ufffd", False)]
+
+
+async def test_a_name_said_again_is_answered_again_and_another_one_is_not(desk: Desk) -> None:
+    client = desk.client()
+    session = await client.open()
+    said = bytes((1, 0, 0, 0)) + session.to_bytes(4, "little") + bytes(16) + bytes((4, 0, 0, 5)) + b"admin"
+    first = await client.ask_outside(wire.RAKP1, said)
+    assert first[1] == 0 and await client.ask_outside(wire.RAKP1, said) == first
+    other = said[:8] + b"\x01" * 16 + said[24:]
+    assert (await client.ask_outside(wire.RAKP1, other))[1] == 0x02
