@@ -172,5 +172,5 @@ def test_ten_thousand_seeds_of_disasters_end_well() -> None:
 
 @pytest.mark.long("simulate")
 def test_stories_come_by_most_lines_of_what_they_are_about() -> None:
-    done = simulate("--seeds", "100", "--coverage", "1")
+    done = simulate("--seeds", "400", "--coverage", "1")
     assert done.returncode == 0, done.stdout
