@@ -81,7 +81,7 @@ def test_its_kubeconfig_is_the_installs_by_way_of_the_hypervisor(
 
 @pytest.mark.parametrize(("change", "path"), [
     ({"servers": {"worker": {"role": "worker", "count": 1}}}, "servers"),
-    ({"servers": {**SERVERS, "worker": {"role": "worker", "bmc": "ipmi"}}}, "servers.worker.boot"),
+    ({"servers": {**SERVERS, "worker": {"role": "worker", "bmc": "ipmi"}}}, "servers.worker.bmc"),
     ({"provisioner": {"url": "https://192.168.111.9:6385"}}, "provisioner"),
 ])  # fmt: skip
 def test_what_a_bootstrap_of_ours_cannot_do_is_refused(change: dict[str, object], path: str) -> None:

@@ -36,9 +36,9 @@ def test_each_stage_comes_after_those_that_it_needs() -> None:
         seen.add(stage.name)
 
 
-def test_only_servers_are_taken_away_by_a_stage_and_labd_does_all_but_two() -> None:
+def test_only_servers_are_taken_away_by_a_stage_and_labd_does_all_but_three() -> None:
     assert {stage.name: stage.removes for stage in STAGES if stage.removes} == {"servers": "server"}
-    assert {stage.name for stage in STAGES} - {*INSIDE} == {"daemon", "uplink"}
+    assert {stage.name for stage in STAGES} - {*INSIDE} == {"daemon", "uplink", "attachment"}
 
 
 def test_the_goals_are_the_words_of_up_until_and_have_titles() -> None:

@@ -29,12 +29,12 @@ def test_every_field_of_a_spec_is_read_under_metal3s_name() -> None:
             "rootDeviceHints": {"deviceName": "/dev/vda"},
             "image": {"url": "http://i", "checksum": "s", "checksumType": "md5", "format": "raw"},
             "userData": {"name": "user"}, "metaData": {"name": "meta"}, "networkData": {"name": "net"},
-            "preprovisioningNetworkDataName": "agent",
+            "preprovisioningNetworkDataName": "agent", "architecture": "arm64",
             "inspectionMode": "disabled", "automatedCleaningMode": "disabled", "externallyProvisioned": True,
         },
     })  # fmt: skip
     spec = Spec(True, "ipmi://1", "c", False, "02:00:00:00:00:0a", "legacy", {"deviceName": "/dev/vda"},
-                Image("http://i", "s", "md5", "raw"), "user", "meta", "net", False, False, True, "agent")  # fmt: skip
+                Image("http://i", "s", "md5", "raw"), "user", "meta", "net", False, False, True, "arm64", "agent")  # fmt: skip
     assert host == Host("a", "u", "7", 3, {"x": "y"}, ("f",), True, spec, Status())
 
 

@@ -19,7 +19,7 @@ from ipaddress import IPv4Interface
 from pathlib import Path
 
 from rackless.cluster.bootstrap.completing import LEASE
-from rackless.cluster.bootstrap.provisioning_network import ProvisioningNetwork, address_on, await_network, find_link
+from rackless.cluster.bootstrap.provisioning_network import BootNetwork, address_on, await_network, find_link
 from rackless.cluster.bootstrap.telling import Tell
 from rackless.controllers.health.controller import health_controller
 from rackless.controllers.host import host_controller
@@ -97,7 +97,7 @@ async def run_metal3(
 
 @asynccontextmanager
 async def _place_on(
-    boots: ProvisioningNetwork, given: str, resources: Resources, processes: Processes, clock: SystemClock
+    boots: BootNetwork, given: str, resources: Resources, processes: Processes, clock: SystemClock
 ) -> AsyncIterator[Network]:
     if given:
         yield boots.served_by(given, await _own_address(given, processes, clock))

@@ -26,8 +26,8 @@ from rackless.simulation.disaster import Disaster
 from rackless.simulation.disk import FaultyDisk
 from rackless.simulation.errands import ERRANDS, Errands
 from rackless.simulation.faults import Mishap, draw, explained
+from rackless.simulation.installed_servers import InstalledServers
 from rackless.simulation.invariants import Situation, Wrong
-from rackless.simulation.machines import Machines
 from rackless.simulation.person import Person
 from rackless.simulation.plots import draw_plot
 from rackless.simulation.seeded import WallClock, seeded
@@ -135,7 +135,7 @@ class _Story:
         self.order, self.chance = random.Random(chance.random()), random.Random(chance.random())
         self.disaster = Disaster(self.person, self.disk, self.wall, self.chance, self.trace, self._besides)
         self.cluster = ClusterStory(self.person, silent=self.disaster.silent)
-        self.machines = Machines(self.person, self.cluster, self.disk.unheard)
+        self.machines = InstalledServers(self.person, self.cluster, self.disk.unheard)
         if self.person.spec.cluster.method is Method.IPI:
             self.person.installed = lambda: self.cluster.file
         self.errands = Errands(self.person, self.cluster, text, self.disaster.may_lose)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from rackless.cluster.bootstrap.provisioning_network import (
-    ProvisioningNetwork,
+    BootNetwork,
     address_on,
     await_network,
     find_link,
@@ -34,7 +34,7 @@ MANAGED: dict[str, Any] = {
         "provisioningDHCPRange": "172.22.0.10,172.22.0.254",
     },
 }
-FOUND = ProvisioningNetwork(ip_interface("172.22.0.3/24"), Pool(ip_address("172.22.0.10"), ip_address("172.22.0.254")))
+FOUND = BootNetwork(ip_interface("172.22.0.3/24"), Pool(ip_address("172.22.0.10"), ip_address("172.22.0.254")))
 
 
 class ScriptedProcesses:

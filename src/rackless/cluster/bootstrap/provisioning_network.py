@@ -28,7 +28,7 @@ LOOK_EVERY = 3.0
 
 
 @dataclass(frozen=True, slots=True)
-class ProvisioningNetwork:
+class BootNetwork:
     address: IpInterface
     """The cluster's own."""
     pool: Pool
@@ -41,19 +41,19 @@ class ProvisioningNetwork:
         )  # fmt: skip
 
 
-def read_network(record: Record) -> ProvisioningNetwork | None:
+def read_network(record: Record) -> BootNetwork | None:
     """None where nobody is to answer DHCP on it, or where there is none."""
     spec: Mapping[str, Any] = record.get("spec") or {}
     if spec.get("provisioningNetwork") != "Managed":
         return None
     prefix = str(spec["provisioningNetworkCIDR"]).partition("/")[2]
     first, _, last = str(spec["provisioningDHCPRange"]).partition(",")
-    return ProvisioningNetwork(
+    return BootNetwork(
         ip_interface(f"{spec['provisioningIP']}/{prefix}"), Pool(ip_address(first.strip()), ip_address(last.strip()))
     )
 
 
-async def await_network(resources: Resources, clock: Clock) -> ProvisioningNetwork | None:
+async def await_network(resources: Resources, clock: Clock) -> BootNetwork | None:
     """As the API has it; a bootstrap machine brings it there while we wait."""
     found: list[Record] = []
 

@@ -49,7 +49,7 @@ Work = Callable[[], Coroutine[Any, Any, None]]
 
 
 @dataclass
-class Machine:
+class InstalledServer:
     name: str
     root: Path
     """Its disk."""
@@ -69,12 +69,12 @@ class Machine:
 
 
 @dataclass
-class Machines:
+class InstalledServers:
     person: Person
     cluster: ClusterStory
     quiet: Callable[[], AbstractContextManager[None]]
     """What is written meanwhile is a machine's own matter, and not this computer's disk's."""
-    all: dict[str, Machine] = field(default_factory=dict)
+    all: dict[str, InstalledServer] = field(default_factory=dict)
     members: list[EtcdPeer] = field(default_factory=list)
     objects: Objects | None = None
     _ids: int = 0
@@ -132,7 +132,7 @@ class Machines:
             elif not machine.on and runs and booted:
                 self._start(machine)
 
-    def _server(self, machine: Machine) -> str | None:
+    def _server(self, machine: InstalledServer) -> str | None:
         defined = self.person.lab.hypervisor._defined
         if machine.name != BOOTSTRAP:
             return machine.name
@@ -152,7 +152,9 @@ class Machines:
         self.person.lab.provisioner.disks.clear()
         self.cluster.file = Durable()
         gateway = self.person.described.gateway.ip
-        machine = Machine(BOOTSTRAP, self._place(BOOTSTRAP), str(gateway + 200), self.person.paths.console(server))
+        machine = InstalledServer(
+            BOOTSTRAP, self._place(BOOTSTRAP), str(gateway + 200), self.person.paths.console(server)
+        )
         self.all[BOOTSTRAP] = machine
         self._member(machine)
 
@@ -163,9 +165,9 @@ class Machines:
         with self.quiet():
             shutil.rmtree(self._place(server), ignore_errors=True)
         address = next(str(each.address) for each in self.person.described.servers if each.name == server)
-        self.all[server] = Machine(server, self._place(server), address)
+        self.all[server] = InstalledServer(server, self._place(server), address)
 
-    def _start(self, machine: Machine) -> None:
+    def _start(self, machine: InstalledServer) -> None:
         machine.on = True
         if machine.name == BOOTSTRAP:
             with self.quiet():
@@ -173,7 +175,7 @@ class Machines:
         if machine.name == BOOTSTRAP or self._is_control_plane(machine.name):
             self._unit(machine, "boot", lambda: self._boot(machine))
 
-    def _end(self, machine: Machine) -> None:
+    def _end(self, machine: InstalledServer) -> None:
         machine.on = machine.etcd = machine.api = False
         for process in machine.units.values():
             self.person.world.processes.kill(process)
@@ -192,7 +194,7 @@ class Machines:
 
     # what runs there
 
-    def _unit(self, machine: Machine, name: str, work: Work) -> None:
+    def _unit(self, machine: InstalledServer, name: str, work: Work) -> None:
         """As systemd runs it; it ends with its machine."""
         processes = self.person.world.processes
         if (running := machine.units.get(name)) is not None:
@@ -212,12 +214,12 @@ class Machines:
                               network=network)  # fmt: skip
         machine.units[name] = processes._begin(program, process)
 
-    def _tell(self, machine: Machine, what: Mapping[str, Any]) -> None:
+    def _tell(self, machine: InstalledServer, what: Mapping[str, Any]) -> None:
         if machine.log is not None:
             with self.quiet(), machine.log.open("a") as console:
                 console.write(f"{render_line(what)}\n")
 
-    async def _boot(self, machine: Machine) -> None:
+    async def _boot(self, machine: InstalledServer) -> None:
         if machine.name == BOOTSTRAP:
             await asyncio.sleep(20.0)
             await self._boot_bootstrap(machine)
@@ -227,7 +229,7 @@ class Machines:
         else:
             await self._boot_new(machine)
 
-    async def _boot_bootstrap(self, machine: Machine) -> None:
+    async def _boot_bootstrap(self, machine: InstalledServer) -> None:
         (server,) = [one for one in self.person.lab.hypervisor._defined.values() if one.ignition is not None]
         assert server.ignition is not None
         config = json.loads(server.ignition.read_text())
@@ -254,7 +256,7 @@ class Machines:
         assert vip is not None
         self._unit(machine, "hand-over", lambda: bootstrap_handover.hand_over(root, vip, tell, place))
 
-    async def _boot_new(self, machine: Machine) -> None:
+    async def _boot_new(self, machine: InstalledServer) -> None:
         """Its config comes from a machine-config server."""
         found = self._rendered()
         if not found:
@@ -276,12 +278,12 @@ class Machines:
                     return path.read_text()
         return ""
 
-    def _metal3(self, machine: Machine, kubeconfig: Path, *, whole: bool) -> None:
+    def _metal3(self, machine: InstalledServer, kubeconfig: Path, *, whole: bool) -> None:
         tell = lambda what: self._tell(machine, what)  # noqa: E731
         self._unit(machine, "metal3", lambda: bootstrap_metal3.run_metal3(
             kubeconfig, Path("/opt/payload"), "cluster0", tell, whole=whole))  # fmt: skip
 
-    def control(self, machine: Machine, words: tuple[str, ...]) -> None:
+    def control(self, machine: InstalledServer, words: tuple[str, ...]) -> None:
         """`systemctl`."""
         if "restart" in words:
             for name in words[words.index("--no-block") + 1 :]:
@@ -292,7 +294,7 @@ class Machines:
             if services.METAL3 in words and (running := machine.units.pop("metal3", None)) is not None:
                 self.person.world.processes.signal(running, 15)
 
-    def _started(self, machine: Machine, name: str) -> None:
+    def _started(self, machine: InstalledServer, name: str) -> None:
         if name == "etcd.service":
             machine.etcd = True
             self.members = [
@@ -311,7 +313,7 @@ class Machines:
         up = [each for each in voters if any(one.etcd and _peer(one) == each.peer for one in self.all.values())]
         return len(up) > len(voters) // 2
 
-    def _member(self, machine: Machine, *, learner: bool = False) -> EtcdPeer:
+    def _member(self, machine: InstalledServer, *, learner: bool = False) -> EtcdPeer:
         self._ids += 1
         made = EtcdPeer(str(self._ids), "" if learner else machine.name, _peer(machine), learner)
         self.members.append(made)
@@ -319,7 +321,7 @@ class Machines:
 
     # the wires
 
-    def here(self) -> Machine:
+    def here(self) -> InstalledServer:
         """The machine of whoever asks."""
         process = PROCESS.get()
         while isinstance(process, FakeProcess):
@@ -328,7 +330,7 @@ class Machines:
             process = process.parent
         raise AssertionError("nobody on a machine asks")
 
-    def at(self, url: str) -> Machine | None:
+    def at(self, url: str) -> InstalledServer | None:
         """The machine that this URL leads to."""
         host = urlsplit(url).hostname or ""
         plan = self.person.described
@@ -340,7 +342,7 @@ class Machines:
             return self.all.get(BOOTSTRAP)
         return next((one for one in self.all.values() if one.address == host), None)
 
-    def _holder(self) -> Machine | None:
+    def _holder(self) -> InstalledServer | None:
         """Of the VIP: the bootstrap until it lets go, then the first that serves."""
         there = [one for one in self.all.values() if one.api and one.etcd]
         kept = [one for one in there if one.name == BOOTSTRAP and not (one.root / "disabled").exists()]
@@ -372,7 +374,7 @@ class Machines:
         def client(access: Access, _: object, patience: float) -> Any:
             return world.served.open(netns, access, LoopClock(), patience)._client
 
-        uname, state = os.uname(), MachineFolder(self, "var/lib/rackless/metal3")
+        uname, state = os.uname(), InstalledFolder(self, "var/lib/rackless/metal3")
         name = lambda: os.uname_result((uname[0], self.here().name, *uname[2:]))  # noqa: E731
         handover, metal3 = "rackless.operations.bootstrap_handover", "rackless.operations.bootstrap_metal3"
         with ExitStack() as swapped:
@@ -386,7 +388,7 @@ class Machines:
             swapped.enter_context(patch(f"{handover}.EtcdMembership", lambda url, _: StoryEtcd(self, url)))
             swapped.enter_context(patch(f"{handover}._is_ready", self.ready))
             swapped.enter_context(patch(f"{metal3}.IronicService", lambda config, *_, **__: StoryIronic(self, config)))
-            swapped.enter_context(patch(f"{metal3}.IronicProvisioner", lambda *_: self.person.lab.provisioner))
+            swapped.enter_context(patch(f"{metal3}.IronicProvisioner", lambda *_, **__: self.person.lab.provisioner))
             swapped.enter_context(patch(f"{metal3}.Leader", world.leader))
             swapped.enter_context(patch(f"{metal3}.STATE", state))
             swapped.enter_context(patch("os.uname", name))
@@ -408,10 +410,10 @@ class Machines:
 
 
 @dataclass(frozen=True)
-class MachineFolder:
+class InstalledFolder:
     """A folder that every machine has at the same place."""
 
-    machines: Machines
+    machines: InstalledServers
     path: str
 
     def _here(self) -> Path:
@@ -428,7 +430,7 @@ class MachineFolder:
 class StoryEtcd:
     """`cluster.bootstrap.membership.EtcdMembership`, by whom the URL leads to."""
 
-    machines: Machines
+    machines: InstalledServers
     url: str
 
     async def __aenter__(self) -> StoryEtcd:
@@ -473,7 +475,7 @@ class StoryEtcd:
 class StoryIronic:
     """`drivers.ironic.service.IronicService`: one engine for all machines, of whoever started it last."""
 
-    machines: Machines
+    machines: InstalledServers
     config: Any
 
     async def start(self, within: float) -> None:
@@ -490,12 +492,12 @@ class StoryIronic:
     async def stop(self) -> None:
         self._ends(self.machines.here())
 
-    def _ends(self, machine: Machine) -> None:
+    def _ends(self, machine: InstalledServer) -> None:
         machine.engine = False
         self.machines.person.lab.provisioner.running = any(one.engine for one in self.machines.all.values())
 
 
-def _peer(machine: Machine) -> str:
+def _peer(machine: InstalledServer) -> str:
     return f"https://{ip_address(machine.address)}:2380"
 
 
