@@ -133,7 +133,8 @@ def _become_program(asked: RunInside, files: list[int], said: int) -> NoReturn:
             os.chdir(asked.folder)
         except OSError:  # one of those that a lab has its own of
             os.chdir("/")
-        for number in (signal.SIGPIPE, signal.SIGXFSZ):  # which Python ignores
+        # which Python ignores, or whoever started the lab, as nohup does: a shell cannot even trap those
+        for number in (signal.SIGPIPE, signal.SIGXFSZ, *_PASSED_ON):
             signal.signal(number, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
         os.execvpe(asked.argv[0], asked.argv, asked.environment)
