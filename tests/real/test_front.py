@@ -101,6 +101,9 @@ class Node:
         inner = f"/etc/{self.server.name}"
         self.start("haproxy", "chroot", str(self.root), "haproxy", "-db", "-f", f"{inner}/haproxy.cfg")
         pids = [f"--pid={inner}/p", f"--vrrp_pid={inner}/v", f"--checkers_pid={inner}/c"]
+        # of one that was killed: its number may be somebody else's by now, who would be taken for it
+        for name in "pvc":
+            (etc / name).unlink(missing_ok=True)
         self.start(
             "keepalived", "chroot", str(self.root), "keepalived", "--dont-fork", "--log-console", "--vrrp",
             f"--use-file={inner}/keepalived.conf", *pids,
