@@ -456,6 +456,24 @@ async def test_an_error_nobody_expected_is_one_hosts_trouble_and_is_told_in_its_
     assert (await site.host("ctrl-1")).status.error_type is None
 
 
+async def test_an_error_nobody_expected_right_after_an_install_does_not_undo_it() -> None:
+    site = Site()
+    await site.add("worker-0")
+    power, planted = site.provisioner.power, [ZeroDivisionError("planted")]
+
+    async def faulty(host: HostAccess, on: bool, **how: bool) -> Result:
+        if planted:
+            raise planted.pop()
+        return await power(host, on, **how)
+
+    site.provisioner.power = faulty  # type: ignore[method-assign]
+    async with site.controlled():
+        await site.until_state("worker-0")
+    assert planted == []
+    assert [work for _, work in site.provisioner.started].count("provision") == 1
+    assert "deprovision" not in [work for _, work in site.provisioner.started]
+
+
 async def test_a_secret_that_nobody_names_costs_no_read_and_one_that_is_named_wakes_its_hosts_only() -> None:
     site = Site()
     names = [f"worker-{number}" for number in range(500)]

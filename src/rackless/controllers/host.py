@@ -176,7 +176,11 @@ class HostController:
         further = replace(host, status=status)
         if isinstance(outcome, Move) and _rests(further):
             # how it stands there is part of the same write, unless that leads elsewhere
-            second, version = await self._decide(further, key, known)
+            second: Outcome | None = None
+            try:
+                second, version = await self._decide(further, key, known)
+            except Exception:  # what was reached is written first: a host that was just installed did not fail to be
+                known.access = None  # the next look meets it again, and tells it of the state that it belongs to
             if isinstance(second, Stay | Failed):
                 status, after = await self._settled(further, record, second, version, known)
                 events += _events(further.status, status, second)
