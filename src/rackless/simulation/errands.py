@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from rackless.cluster.reference.kubeconfigs import inner_kubeconfig
 from rackless.controllers.health.controller import KIND as CHECK
 from rackless.controllers.health.controller import POWER_CYCLE, STRATEGY
 from rackless.controllers.host_annotations import DETACHED
@@ -265,9 +266,14 @@ class Errands:
 
     async def move(self, *, back: bool = False, undo: bool = False) -> None:
         """Hosts and Machines to an API elsewhere, or back."""
-        here, there = self.person.paths.inner_kubeconfig, await self._elsewhere()
-        ends = pivot.Ends(there, here) if back else pivot.Ends(here, there)
-        await self.look("pivot", pivot.pivot(ends, self.drivers.clock, lambda _: None, undo=undo, detach_within=30.0))
+
+        async def work() -> object:
+            inner_kubeconfig(self.person.paths)  # as the command says it where there is no API yet
+            here, there = self.person.paths.inner_kubeconfig, await self._elsewhere()
+            ends = pivot.Ends(there, here) if back else pivot.Ends(here, there)
+            return await pivot.pivot(ends, self.drivers.clock, lambda _: None, undo=undo, detach_within=30.0)
+
+        await self.look("pivot", work())
 
     async def _elsewhere(self) -> Path:
         """An API that nobody's faults reach, and a kubeconfig for it."""
