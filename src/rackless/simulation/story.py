@@ -58,7 +58,7 @@ LABS: Mapping[str, int] = {
     f"name: lab\nprovisioner: {{url: 'http://192.0.2.1:6385', credentials: {{username: me, password_file: {SECRET}}}}}\n"
     "servers: {worker: {count: 2}}": 2,
     "name: lab\nservers: {worker: {bmc: redfish, count: 1}, old: {bmc: ipmi, firmware: bios}}": 1,
-    f"name: lab\nstorage: {DISKS}\nservers: {{worker: {{count: 1}}, spare: {{role: spare, count: 1}}}}": 1,
+    f"name: lab\nstorage: {DISKS}\nservers: {{spare: {{role: spare, count: 1}}, worker: {{count: 1}}}}": 1,
 }
 """Descriptions, and how often each is drawn."""
 TOURS: tuple[tuple[str, ...], ...] = (
