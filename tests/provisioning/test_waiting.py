@@ -107,6 +107,17 @@ async def test_one_host_is_waited_for_whatever_others_do() -> None:
         await until_host(resources, "a", is_available, what="free", within=SOON)
 
 
+async def test_nobody_waits_for_what_a_record_does_not_ask_for_any_more() -> None:
+    resources = MemoryResources()
+    await put(resources, "a", state=State.PREPARING)
+    waiting = until_host(
+        resources, "a", is_available, what="free", within=20, wanted=lambda host: host.status.state is State.PREPARING
+    )
+    with pytest.raises(LabError, match="host a is not to be free any more") as error:
+        await meanwhile(waiting, put(resources, "a", state=State.DEPROVISIONING))
+    assert "it is deprovisioning" in str(error.value)
+
+
 async def test_a_failure_from_before_counts_only_once_the_retry_was_taken_up() -> None:
     resources = MemoryResources()
     failed: dict[str, Any] = {"state": State.PREPARING, "error_type": ErrorKind.PREPARATION, "error_count": 1}

@@ -43,6 +43,10 @@ FOUND = {
     ),
     # the cluster's API did not answer yet, so `up` made another bootstrap machine, which wrote the control plane anew
     "92 a cluster that installed itself is stopped and started": Scenario(92, IPI, ("up", "down", "up"), ()),
+    # nobody could be asked which servers were on when the lab was stopped, and the cluster's stayed off ever after
+    "301 the holder is killed during an install, and the lab is stopped": Scenario(
+        301, IPI, ("up", "down", "up"), (Mishap("kill", "provisioner.provision *", 3, "holder"),)
+    ),
     # an error that nobody expected came right after the install, which was not written down yet and counted as failed
     "471 a host's power cannot be told at the moment it is installed": Scenario(
         471, WORKERS, ("up",), (Mishap("fail", "provisioner.power *", 1),)

@@ -13,6 +13,7 @@ import tempfile
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -96,13 +97,14 @@ async def create_cluster(folder: Path, lab: str | None, roots: Roots, bus: Bus, 
         _lay_keys(folder, paths)
         await _offer_release(supplies, paths, bus)
         async with open_api(found, paths, drivers) as api:
-            cluster = ClusterFollowing(api, drivers.clock, bus)
+            require_running = partial(_require_running, paths, drivers)
+            cluster = ClusterFollowing(api, drivers.clock, bus, require_running)
             if not install.has_handed_over(folder) and not await cluster.has_bootstrapped():
                 with bus.step("bootstrap machine"):
                     await _ensure_vm(found, supplies, plan, paths, bus, drivers)
                     console = BootstrapConsole(paths.console(vm.name_of(found.infrastructure)))
                     pid_file = paths.inner_run / "libvirt/qemu" / f"{vm.name_of(found.infrastructure)}.pid"
-                    following = Following(console, api, drivers.clock, bus, pid_file.exists)
+                    following = Following(console, api, drivers.clock, bus, pid_file.exists, require_running)
                     with following.phases:
                         await following.await_api()
                         await following.await_manifests()
@@ -120,7 +122,8 @@ async def await_bootstrap(folder: Path, lab: str | None, roots: Roots, bus: Bus,
     paths = require_lab(lab or found.cluster, roots)
     async with open_api(found, paths, drivers) as api:
         console = BootstrapConsole(paths.console(vm.name_of(found.infrastructure)))
-        following = Following(console, api, drivers.clock, bus)
+        require_running = partial(_require_running, paths, drivers)
+        following = Following(console, api, drivers.clock, bus, require_lab=require_running)
         with following.phases:
             await following.await_api()
             await following.await_hand_over()
@@ -130,8 +133,19 @@ async def await_install(folder: Path, lab: str | None, roots: Roots, bus: Bus, d
     """Wait until the cluster looks after its hosts and its workers have joined; nothing is made."""
     require_root("reach the cluster's API", drivers.computer)
     found = load_folder(folder)
-    async with open_api(found, require_lab(lab or found.cluster, roots), drivers) as api:
-        await ClusterFollowing(api, drivers.clock, bus).await_complete()
+    paths = require_lab(lab or found.cluster, roots)
+    async with open_api(found, paths, drivers) as api:
+        await ClusterFollowing(api, drivers.clock, bus, partial(_require_running, paths, drivers)).await_complete()
+
+
+def _require_running(paths: LabPaths, drivers: Drivers) -> None:
+    """Raises LabError when nobody holds the lab's networks any more: its cluster cannot be reached then, however long one waits."""
+    if drivers.processes.find(paths.holder_pid) is None:
+        raise LabError(
+            f"the lab {paths.name} does not run any more",
+            why="the process that holds its networks has ended",
+            hint="the same command starts it again and goes on",
+        )
 
 
 async def retire_vm(found: InstallFolder, plan: LabPlan, paths: LabPaths, bus: Bus, drivers: Drivers) -> None:

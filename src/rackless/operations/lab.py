@@ -194,6 +194,8 @@ async def down(name: str, roots: Roots, bus: Bus, *, force: bool = False, driver
                 elif not paths.netns.exists():
                     outer.unchanged("it is stopped")
                     return
+                else:  # nobody can be asked which servers are on; they end now, as with a computer that goes down
+                    paths.awake.unlink(missing_ok=True)
                 with own.bus.step("daemon and networks"):
                     await teardown.stop_daemon(paths, bus, drivers, told=own.take)
                     await teardown.retire_namespace(paths, drivers)

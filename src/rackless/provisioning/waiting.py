@@ -32,11 +32,18 @@ async def until_state(
 
 
 async def until_host(
-    resources: Resources, name: str, reached: Callable[[Host], bool], *, what: str, within: float
+    resources: Resources,
+    name: str,
+    reached: Callable[[Host], bool],
+    *,
+    what: str,
+    within: float,
+    wanted: Callable[[Host], bool] = lambda _: True,
 ) -> Host:
     """The host, when it is as wanted; `what` says that in words.
 
-    Raises ProvisioningFailed at its next failure, GaveUp after `within` seconds. A failure from before does not count,
+    Raises ProvisioningFailed at its next failure, LabError when its record does not ask for that any more (`wanted`), GaveUp after
+    `within` seconds. A failure from before does not count,
     when a retry was asked for: it is forgotten with the answer.
     """
     last = "not there"
@@ -51,6 +58,12 @@ async def until_host(
                 if reached(host):
                     return host
                 last = host.status.state.value or "new"
+                if not wanted(host):
+                    raise LabError(
+                        f"host {name} is not to be {what} any more",
+                        why=f"its Machine gave it back, or somebody changed its record meanwhile; it is {last}",
+                        hint=f"`rackless host show {name}` tells what is wanted of it now",
+                    )
                 if RETRY not in host.annotations and host.status.error_count > 0:
                     _check(host, retries=0)
     except TimeoutError as error:

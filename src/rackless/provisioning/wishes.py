@@ -42,6 +42,8 @@ class Goal:
 
     what: str
     reached: Callable[[Host], bool]
+    wanted: Callable[[Host], bool] = lambda _: True
+    """Whether the record still asks for it: others write there, too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +108,11 @@ class HostWishes:
         if system.user_data:
             await self._resources.apply(secret(own_user_data(name), {"userData": system.user_data}))
         image = system.image
-        goal = Goal("provisioned", lambda host: host.status.state is State.PROVISIONED and host.status.image == image)
+        goal = Goal(
+            "provisioned",
+            lambda host: host.status.state is State.PROVISIONED and host.status.image == image,
+            lambda host: host.spec.image == image,
+        )
         return await self._wish(name, change, goal if wait else None)
 
     async def deprovision(self, name: str, *, wait: bool) -> Granted:
@@ -193,7 +199,9 @@ class HostWishes:
         changed = await self._change(name, allowed)
         host = await self._require(name)
         if goal is not None:
-            host = await until_host(self._resources, name, goal.reached, what=goal.what, within=WITHIN)
+            host = await until_host(
+                self._resources, name, goal.reached, what=goal.what, within=WITHIN, wanted=goal.wanted
+            )
         return Granted(name, changed, host.status.state.value)
 
     async def _change(self, name: str, change: Change) -> bool:

@@ -38,7 +38,7 @@ from rackless.api.selectors import parse_labels
 from rackless.api.stores.memory import ObjectsInMemory, ReadsFromMemory, bucket_of
 from rackless.api.stores.port import Compacted, Raced, StoredChange, StoredObject
 from rackless.drivers.fake.api import AnswerLost
-from rackless.drivers.fake.loop import VirtualLoop
+from rackless.drivers.fake.loop import PROCESS, VirtualLoop
 from rackless.drivers.fake.script import Script
 from rackless.drivers.kubernetes.client import Client, HttpRefused
 from rackless.drivers.kubernetes.resources import KubernetesResources
@@ -162,6 +162,10 @@ async def open_objects(file: Durable) -> Objects:
     return objects
 
 
+SENDER: contextvars.ContextVar[object] = contextvars.ContextVar("sender", default=None)
+"""Which process sent a request that goes astray: it may be dead when the request arrives."""
+
+
 class Strayed(AnswerLost):
     """A request goes astray: it arrives so many seconds late, and once in time, too, when it is doubled."""
 
@@ -229,7 +233,9 @@ class _Client(Client):
                 done = await self._ask(method, place, body, query, media)
             if method != "GET":
                 again = self._later(strayed.seconds, method, place, body, query, media)
-                asyncio.get_running_loop().create_task(again, context=contextvars.Context())
+                under_way = contextvars.Context()
+                under_way.run(SENDER.set, PROCESS.get())
+                asyncio.get_running_loop().create_task(again, context=under_way)
             if not strayed.doubled:
                 raise aiohttp.ClientConnectionError("the connection broke") from strayed
         except AnswerLost as lost:

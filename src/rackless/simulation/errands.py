@@ -332,7 +332,7 @@ class Errands:
     async def stand_by(self) -> None:
         """Controllers of one's own beside the lab's, several of which one leads."""
         config = self.person.paths.inner_kubeconfig
-        for number in range(2):
+        for number in range(len(self.standing), len(self.standing) + 2):
             settings = standing.Settings(config, controllers=("health", "node"), identity=f"standing-{number}",
                                          listen=("127.0.0.1", 9100 + number) if not self.standing else None)  # fmt: skip
             work = self.person.run("controllers", standing.run(settings, Bus(), self.drivers))
@@ -432,7 +432,7 @@ ERRANDS: Mapping[str, Errand] = {
     "another domain": Errand(lambda on: _another_domain(on), r"cannot become|would lose something"),
     "way out": Errand(lambda on: on.up((r"mode: nat", "mode: nat, reach: ['192.0.2.8:5000']")), rebuilds=True),
     "no way out": Errand(lambda on: on.up((r"mode: nat[^}]*", "mode: none")), rebuilds=True),
-    "down": Errand(lambda on: on.person.down(), weight=3),
+    "down": Errand(lambda on: on.person.down(), r"there is no lab", weight=3),
     "destroy": Errand(lambda on: on.person.destroy(), loses=_ALL),
     "destroy orphans": Errand(lambda on: on.look("destroy", operations.destroy_orphans(
         on.person.roots, on.person.bus, on.drivers)), _YET),
@@ -459,7 +459,7 @@ ERRANDS: Mapping[str, Errand] = {
     "plan": Errand(lambda on: on.person.plan(), weight=2),
     "hosts": Errand(lambda on: on.look("hosts", hosts.hosts(on.name, on.person.roots)), _YET),
     "events": Errand(lambda on: on.hear(), _YET),
-    "console": Errand(lambda on: on.sit("worker-0"), _YET),
+    "console": Errand(lambda on: on.sit("worker-0"), f"{_YET}|has no console"),
     "ways in": Errand(lambda on: on.ways(), f"{_YET}|has no (system|cluster|Kubernetes)"),
     "inventory": Errand(lambda on: on.inventory()),
     "gather": Errand(lambda on: on.pack(), _YET, weight=2),

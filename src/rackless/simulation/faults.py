@@ -132,6 +132,7 @@ KINDS: Mapping[str, Kind] = {
 
 _AWAY = (
     r"went away|does not answer|daemon ended|is away|ends whenever|nobody looks after|gave up waiting|does not stay up"
+    r"|does not run any more"
 )
 _DISK = r"the disk|no room left"
 _MOVING = r"being worked on|is under way|is not ended"
@@ -150,7 +151,7 @@ BLAMED: Mapping[str, str] = {
     "disk full": rf"{_DISK}|{_AWAY}",
     "disk read-only": rf"{_DISK}|{_AWAY}",
     "disk slow": rf"{_AWAY}|stayed off|were not enough",
-    "BMC lies about power": r"stayed off|nobody looks after",
+    "BMC lies about power": r"stayed off|nobody looks after|its node has not joined",
     "host hangs": r"were not enough|stayed off|gave up waiting",
     "work fails": r"planted",
     "engine forgets": r"planted",
@@ -166,6 +167,7 @@ BLAMED: Mapping[str, str] = {
     "scaled": r"gave up waiting",
     "node falls silent": r"gave up waiting for (its nodes|the workers) to join",
     "asked to move away": rf"were moved to|{_MOVING}|gave up waiting|were not enough|there is no host",
+    "asked to scale down": r"is not to be provisioned any more",
     "asked to pause": r"gave up waiting|were not enough",
     "asked to detach": r"gave up waiting|were not enough",
     "asked to two ups": r"another rackless is working",

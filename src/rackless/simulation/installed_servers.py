@@ -37,7 +37,7 @@ from rackless.lab.api_forward import host_url
 from rackless.operations import bootstrap_handover, bootstrap_metal3, bootstrap_parts
 from rackless.ports.api import Access
 from rackless.ports.resources import Conflict
-from rackless.simulation.api import Durable, open_objects
+from rackless.simulation.api import SENDER, Durable, open_objects
 from rackless.simulation.cluster import ClusterStory
 from rackless.simulation.person import Person
 
@@ -323,7 +323,7 @@ class InstalledServers:
 
     def here(self) -> InstalledServer:
         """The machine of whoever asks."""
-        process = PROCESS.get()
+        process = PROCESS.get() or SENDER.get()
         while isinstance(process, FakeProcess):
             if "MACHINE" in process.env:
                 return self.all[process.env["MACHINE"]]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from rackless.cluster.bootstrap.following import MACHINE_API, describe_state
@@ -25,6 +25,8 @@ class ClusterFollowing:
     api: Resources
     clock: Clock
     bus: Bus
+    require_lab: Callable[[], None] = lambda: None
+    """Raises LabError when the lab ended, through which the API is reached."""
 
     async def has_bootstrapped(self) -> bool:
         """Whether an earlier run came as far as the hand-over."""
@@ -42,6 +44,7 @@ class ClusterFollowing:
         holder: list[str] = []
 
         async def led() -> tuple[bool, str]:
+            self.require_lab()
             try:
                 lease = await self.api.get("Lease", LEASE, namespace=MACHINE_API)
                 nodes = {each["metadata"]["name"] for each in await self.api.list("Node")}
@@ -57,6 +60,7 @@ class ClusterFollowing:
 
     async def _await_workers(self) -> None:
         async def joined() -> tuple[bool, str]:
+            self.require_lab()
             try:
                 sets = await self.api.list("MachineSet", namespace=MACHINE_API)
                 machines = await self.api.list("Machine", namespace=MACHINE_API)
@@ -97,5 +101,6 @@ def describe_lacking_workers(
         host = consumed.get(name)
         if host is None:
             return f"{name} has no host"
-        return f"{host['metadata']['name']} {describe_state(host)}"
+        state = describe_state(host)
+        return f"{host['metadata']['name']} is {state}{', and its node has not joined' * (state == 'provisioned')}"
     return ""

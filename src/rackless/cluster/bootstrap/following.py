@@ -73,6 +73,8 @@ class Following:
     bus: Bus
     alive: Callable[[], bool] = lambda: True
     """Whether the machine is on."""
+    require_lab: Callable[[], None] = lambda: None
+    """Raises LabError when the lab ended, through which the API is reached."""
 
     def __post_init__(self) -> None:
         self.phases = SeenPhases(self.bus, "bootstrap")
@@ -162,8 +164,9 @@ class Following:
             step.detail = "complete"
 
     def _hear(self) -> None:
-        """Raises BootstrapFailed."""
+        """Raises BootstrapFailed, and LabError when the lab has ended."""
         told = self.console.look()
+        self.require_lab()
         if not self.alive():
             raise BootstrapFailed(
                 "the bootstrap machine is off",
