@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import shutil
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from rackless.drivers.fake.script import Script
@@ -14,6 +15,10 @@ from rackless.events import Bus
 class FakeEnvironment:
     script: Script
     version: str = "1"
+    takes: float = 0.0
+    """Seconds until one is made."""
+    _made: set[Path] = field(default_factory=set)
+    """Those that are being made at this moment."""
 
     async def current(self, cache: Path) -> Path:
         return cache / "ironic" / self.version
@@ -26,6 +31,10 @@ class FakeEnvironment:
                 step.unchanged(str(place))
                 return place
             place.mkdir(parents=True, exist_ok=True)
+            if self.takes:
+                self._made.add(place)
+                await asyncio.sleep(self.takes)
+                self._made.discard(place)
             (place / ".complete").touch()
             self.script.change("environment", "ensure", self.version)
         return place
@@ -34,5 +43,7 @@ class FakeEnvironment:
         return (place / ".complete").exists()
 
     def retire(self, place: Path) -> bool:
+        if place in self._made:
+            return False
         shutil.rmtree(place)
         return True

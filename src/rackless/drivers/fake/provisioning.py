@@ -10,7 +10,7 @@ from pathlib import Path
 from rackless.drivers.fake.hypervisor import FakeHypervisor
 from rackless.drivers.fake.provisioner import FakeProvisioner
 from rackless.drivers.fake.script import Script
-from rackless.errors import CommandFailed
+from rackless.errors import CommandFailed, LabError
 from rackless.ports.hypervisor import NoSuchServer, Power, Unreachable
 from rackless.ports.ironic import ForeignAccess, Guest, IronicSite
 from rackless.ports.process import Child, Processes
@@ -39,6 +39,10 @@ class LabProvisioner(FakeProvisioner):
     running: bool = False
     lying: set[str] = field(default_factory=set)
     """Servers whose BMC says that it switched them, and did not."""
+    guests: set[str] = field(default_factory=set)
+    """Prefixes of those for whom it works, where it is somebody else's."""
+    unreachable: set[str] = field(default_factory=set)
+    """URLs at which somebody else's engine does not answer."""
     disks: dict[str, Image] = field(default_factory=dict)
     """What is written on which server; it stays when the engine forgets."""
 
@@ -154,17 +158,22 @@ class FakeForeign:
 
     async def check(self) -> None:
         await self.provisioner.script.meet("provisioner", "check", self.access.url)
+        if self.access.url in self.provisioner.unreachable:
+            raise LabError(f"the engine at {self.access.url} does not answer")
 
     def open(self, guest: Guest) -> LabProvisioner:
         self.provisioner.running = True
+        self.provisioner.guests.add(guest.prefix)
         return self.provisioner
 
     async def forget_all(self, guest: Guest) -> list[str]:
+        if guest.prefix not in self.provisioner.guests:
+            return []
         names = sorted(self.provisioner.hosts)
         for name in names:
             self.provisioner.script.change("provisioner", "delete", name)
         self.provisioner.forget()
-        return names
+        return [f"{guest.prefix}{name}" for name in names]
 
 
 async def start_provisioning(
