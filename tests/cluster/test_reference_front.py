@@ -1,9 +1,12 @@
+from ipaddress import ip_address
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
 from rackless.drivers.nodes.vip import holders_of
 from rackless.installer.assets.ignition import control_plane, front
+from rackless.installer.assets.ignition.machines import OneCluster, OneMachine
 from rackless.plan.addressing import plan_lab
 from rackless.ports.nodes import Vip
 from rackless.spec.lab import LabSpec
@@ -47,6 +50,20 @@ def test_no_two_control_planes_want_the_vip_equally_and_none_prefers_to_get_it_b
     lines = [line for config in configs for line in config.splitlines() if "priority" in line]
     assert len(set(lines)) == 3
     assert all("nopreempt" in config and "state BACKUP" in config for config in configs)
+
+
+@pytest.mark.parametrize("first", ["192.168.111.20", "10.0.0.254", "fd00::1"])
+def test_control_planes_that_do_not_know_each_other_want_the_vip_by_their_addresses(first: str) -> None:
+    """Those of an install: each is made on its own, and when the bootstrap lets go, one takes the VIP well before the others."""
+    priorities = []
+    for place in range(5):
+        machine = OneMachine(f"ctrl-{place}", f"ctrl-{place}.lab.test", ip_address(first) + place, "")
+        cluster = OneCluster("lab", "lab.test", ip_address("192.168.111.5"), (machine,))
+        config = front.keepalived_conf(machine, cluster, interface="enp1s0", known=False)
+        priorities += [int(line.split()[1]) for line in config.splitlines() if "priority" in line]
+    ordered = sorted(priorities)
+    assert len(ordered) == 5 and ordered[0] >= 50 and ordered[-1] < 200, "the bootstrap's is 200"
+    assert all(high - low >= 20 for low, high in pairwise(ordered)), ordered
 
 
 def test_a_single_control_plane_has_no_peers_and_still_a_vip() -> None:

@@ -22,6 +22,7 @@ from rackless.controllers.machines.records import Machine, consumer_of, state_of
 from rackless.controllers.runtime import loop as controllers
 from rackless.controllers.runtime.queue import Queue
 from rackless.errors import RacklessError
+from rackless.installer.assets.ignition import front
 from rackless.operations import teardown
 from rackless.ports.resources import Key, Record
 from rackless.provisioning.wishes import HostWishes
@@ -160,6 +161,11 @@ def claim_that_is_made_again() -> Any:
     return patch.object(MachineController, "_host", impatient)
 
 
+def priority_that_all_have() -> Any:
+    """Control planes that an install makes count to the same moment when the VIP is free."""
+    return patch.object(front, "_priority_by_address", lambda _: 100)
+
+
 PLANTED: Mapping[str, Callable[[], Any]] = {
     plant.__name__: plant
     for plant in (
@@ -173,6 +179,7 @@ PLANTED: Mapping[str, Callable[[], Any]] = {
         error_that_ends_the_loop,
         lease_that_is_not_renewed,
         claim_that_is_made_again,
+        priority_that_all_have,
     )
 }
 

@@ -26,6 +26,7 @@ ONE = "name: lab\nservers: {worker: {count: 1}}"
 SPARES = (
     "name: lab\nservers: {ctrl: {role: control-plane, count: 1}, spare: {role: spare, count: 2}, worker: {count: 1}}"
 )
+THREE_BY_IPI = "name: lab\nservers: {ctrl: {role: control-plane, count: 3}}\ncluster: {method: ipi}"
 SHOWN = {
     "ledger_line_after_the_thing": (Scenario(0, ONE, (), ()), "the_ledger_covers_all_that_exists"),
     "missing_fsync": (
@@ -41,6 +42,7 @@ SHOWN = {
         "every_wait_ends",
     ),
     "lease_that_is_not_renewed": (Scenario(0, ONE, ("up", "controllers", "wait"), ()), "at_most_one_leads"),
+    "priority_that_all_have": (Scenario(0, THREE_BY_IPI, ("up",), ()), "at_most_one_holds_the_vip"),
     "claim_that_is_made_again": (Scenario(0, SPARES, ("up", "scale up", "wait"), ()), "no_host_is_claimed_twice"),
 }
 """By the bug: a story that shows it, and the demand that is then not met."""

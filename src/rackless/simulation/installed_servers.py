@@ -40,8 +40,10 @@ from rackless.ports.resources import Conflict
 from rackless.simulation.api import SENDER, Durable, open_objects
 from rackless.simulation.cluster import ClusterStory
 from rackless.simulation.person import Person
+from rackless.simulation.vrrp import VirtualRouter, Wire, read_settings
 
 BOOTSTRAP = "bootstrap"
+KEEPALIVED = "keepalived.service"
 LOOK_EVERY = 5.0
 STARTS_AGAIN = 5.0
 """Seconds after which systemd starts a unit again that failed."""
@@ -62,6 +64,8 @@ class InstalledServer:
     api: bool = False
     engine: bool = False
     """Its Ironic answers."""
+    router: VirtualRouter | None = None
+    """Its keepalived, while that runs."""
 
     @property
     def place(self) -> bootstrap_handover.Place:
@@ -77,6 +81,8 @@ class InstalledServers:
     all: dict[str, InstalledServer] = field(default_factory=dict)
     members: list[EtcdPeer] = field(default_factory=list)
     objects: Objects | None = None
+    wire: Wire = field(default_factory=Wire)
+    """On which the VIP is."""
     _ids: int = 0
 
     # who is on
@@ -177,6 +183,7 @@ class InstalledServers:
 
     def _end(self, machine: InstalledServer) -> None:
         machine.on = machine.etcd = machine.api = False
+        self._stop_router(machine, said=False)
         for process in machine.units.values():
             self.person.world.processes.kill(process)
         machine.units.clear()
@@ -224,7 +231,7 @@ class InstalledServers:
             await asyncio.sleep(20.0)
             await self._boot_bootstrap(machine)
         elif (machine.place / "/etc/rackless/control-plane.json").exists():
-            for name in ("etcd.service", "rackless-api.service", services.METAL3):
+            for name in ("etcd.service", "rackless-api.service", KEEPALIVED, services.METAL3):
                 self._started(machine, name)
         else:
             await self._boot_new(machine)
@@ -237,6 +244,8 @@ class InstalledServers:
             with self.quiet():
                 _unpack(config, machine.root)
         machine.etcd = machine.api = True
+        if not (machine.root / "disabled").exists():
+            self._start_router(machine)
         root, place = machine.place / ROOT, machine.place
         kubeconfig = place / LOOPBACK_KUBECONFIG
 
@@ -291,6 +300,8 @@ class InstalledServers:
         if "disable" in words:
             with self.quiet():
                 _put(machine.root / "disabled", b"")
+            if KEEPALIVED in words:
+                self._stop_router(machine, said=True)
             if services.METAL3 in words and (running := machine.units.pop("metal3", None)) is not None:
                 self.person.world.processes.signal(running, 15)
 
@@ -303,8 +314,28 @@ class InstalledServers:
             ]
         elif name == "rackless-api.service":
             machine.api = True
+        elif name == KEEPALIVED:
+            self._start_router(machine)
         elif name == services.METAL3:
             self._metal3(machine, machine.place / METAL3_KUBECONFIG, whole=True)
+
+    # the VIP
+
+    def _start_router(self, machine: InstalledServer) -> None:
+        self._stop_router(machine, said=True)
+        settings = read_settings((machine.place / "/etc/keepalived/keepalived.conf").read_text())
+        router = VirtualRouter(
+            machine.name, machine.address, settings, lambda: machine.api and self._quorum(), self.wire
+        )
+        machine.router = router
+        self._unit(machine, "keepalived", router.run)
+
+    def _stop_router(self, machine: InstalledServer, *, said: bool) -> None:
+        if machine.router is not None:
+            machine.router.leave(said=said)
+            machine.router = None
+        if (running := machine.units.pop("keepalived", None)) is not None:
+            self.person.world.processes.kill(running)
 
     # etcd
 
@@ -343,10 +374,8 @@ class InstalledServers:
         return next((one for one in self.all.values() if one.address == host), None)
 
     def _holder(self) -> InstalledServer | None:
-        """Of the VIP: the bootstrap until it lets go, then the first that serves."""
-        there = [one for one in self.all.values() if one.api and one.etcd]
-        kept = [one for one in there if one.name == BOOTSTRAP and not (one.root / "disabled").exists()]
-        return next(iter(kept or [one for one in there if one.name != BOOTSTRAP]), None)
+        """Of the VIP."""
+        return next((one for one in self.all.values() if one.router is not None and one.router.holds), None)
 
     def _way(self, network: object, url: str) -> Objects | None:
         if network is None:  # the holder's door on the computer's own loopback

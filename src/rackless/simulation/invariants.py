@@ -14,6 +14,7 @@ from rackless.provisioning.baremetalhost import BY_HAND, State, read
 from rackless.run.ledger import Ledger
 from rackless.simulation.disaster import Disaster
 from rackless.simulation.person import Person
+from rackless.simulation.vrrp import Wire
 
 Wrong = Iterator[str]
 
@@ -22,6 +23,8 @@ Wrong = Iterator[str]
 class Situation:
     person: Person
     disaster: Disaster
+    wire: Wire
+    """On which a cluster that installs itself has its VIP."""
     call: Call | None = None
     """The one that was made just now."""
     installed: set[str] = field(default_factory=set)
@@ -136,6 +139,11 @@ def at_most_one_leads(scene: Situation) -> Wrong:
         yield f"{' and '.join(leading)} lead at once"
 
 
+def at_most_one_holds_the_vip(scene: Situation) -> Wrong:
+    if len(holders := scene.wire.holders()) > 1:
+        yield f"{' and '.join(holders)} hold the VIP at once"
+
+
 def at_most_one_of_each_program_runs(scene: Situation) -> Wrong:
     call = scene.call
     if call is None or call.port != "processes" or not call.changed:
@@ -195,6 +203,7 @@ def nothing_acknowledged_is_lost(scene: Situation) -> Wrong:
             yield f"the label {lost[0]} that a person gave {host} is gone"
 
 
+AFTER_THE_VIP_MOVED: tuple[Callable[[Situation], Wrong], ...] = (at_most_one_holds_the_vip,)
 AFTER_UP: tuple[Callable[[Situation], Wrong], ...] = (what_up_says_is_so,)
 AFTER_EVERY_CALL: tuple[Callable[[Situation], Wrong], ...] = (
     the_ledger_covers_all_that_exists,

@@ -139,7 +139,8 @@ class _Story:
         if self.person.spec.cluster.method is Method.IPI:
             self.person.installed = lambda: self.cluster.file
         self.errands = Errands(self.person, self.cluster, text, self.disaster.may_lose)
-        self.scene = Situation(self.person, self.disaster)
+        self.scene = Situation(self.person, self.disaster, self.machines.wire)
+        self.machines.wire.changed = self._vip_moved
         self.others: list[asyncio.Task[None]] = []
         self.asked: list[str] = []
         """What people have run so far."""
@@ -249,6 +250,10 @@ class _Story:
         self.trace.note(who, f"changed: {call}" if call.changed else str(call))
         self.scene.call = call
         self._demand(invariants.AFTER_EVERY_CALL)
+
+    def _vip_moved(self) -> None:
+        self.trace.note("VIP", f"held by {', '.join(self.machines.wire.holders())}")
+        self._demand(invariants.AFTER_THE_VIP_MOVED)
 
     def _touched(self, method: str, path: str) -> None:
         """Somebody is about to write a file: a moment to be killed in; and the dead write nothing."""

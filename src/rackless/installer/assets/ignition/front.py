@@ -32,6 +32,8 @@ READY = f"/usr/bin/busybox wget -q -O /dev/null http://127.0.0.1:{HEALTH_PORT}/r
 as long. Debian's cannot be told when to give up; keepalived ends it."""
 
 _HIGHEST, _LOWEST = 200, 50
+_STEP = 29
+"""Between the priorities of neighbouring addresses: up to five of them are as far apart as they can be."""
 
 
 def keepalived_conf(
@@ -61,7 +63,7 @@ vrrp_instance api {{
     nopreempt
     interface {interface}
     virtual_router_id {router_ids(plan.name)[0]}
-    priority {_priority(server, plan)}
+    priority {_priority(server, plan) if known else _priority_by_address(server)}
     advert_int {ADVERT_SECONDS}
 {_adverts(server, plan, known)}    virtual_ipaddress {{
         {vip}/{vip.max_prefixlen} dev {interface}
@@ -85,6 +87,12 @@ def _priority(server: ConfiguredMachine, plan: ConfiguredCluster) -> int:
     """All different, and far apart: whoever is next takes the VIP well before the others would."""
     place, members = plan.control_planes.index(server), len(plan.control_planes)
     return _HIGHEST - place * (_HIGHEST - _LOWEST) // max(members - 1, 1)
+
+
+def _priority_by_address(server: ConfiguredMachine) -> int:
+    """Of one that does not know the other control planes: by its address, which no other has. With the same priority all would
+    count to the same moment when the holder goes, and hold the VIP together."""
+    return _LOWEST + int(server.address) * _STEP % (_HIGHEST - _LOWEST)
 
 
 def haproxy_cfg(plan: ConfiguredCluster) -> str:
