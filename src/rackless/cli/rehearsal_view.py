@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from rackless.cluster.openshift.report import NOT_PROVEN, LineVerdict, Report
+from rackless.cluster.openshift.report import LineVerdict, Report
 
 _MARKS = {
     LineVerdict.PROVEN: ("✓", "green"),
@@ -19,10 +19,10 @@ def show(report: Report) -> None:
     for finding in report.findings:
         mark, colour = _MARKS[finding.verdict]
         click.echo(f"  {click.style(mark, fg=colour)} {finding.subject:<22} {finding.saw}")
-        if finding.remedy and finding.verdict is LineVerdict.FAILED:
+        if finding.remedy and finding.verdict is not LineVerdict.PROVEN:
             click.echo(f"    {'':<22} do: {finding.remedy}")
-    click.echo("not proven by a quick rehearsal:")
-    for words in NOT_PROVEN:
+    click.echo("not proven by a quick rehearsal:" if report.installs else "not proven by asking:")
+    for words in report.not_proven:
         click.echo(f"  · {words}")
     if report.deviations:
         click.echo("otherwise than at the site:")
@@ -34,6 +34,8 @@ def show(report: Report) -> None:
 
 def _verdict(report: Report) -> str:
     took = f"after {report.seconds:.0f} s"
+    if not report.installs:
+        return f"the servers are as the config says, {took}" if report.good else f"not ready, {took}: see above"
     if report.fault:
         as_expected = "as it does at a site" if report.good else f"where {report.expected} was expected"
         return f"{report.fault}: the installer ended with {report.exit_code} {took}, {as_expected}"

@@ -73,12 +73,12 @@ async def rehearse(wanted: Wanted, roots: Roots, bus: Bus, drivers: Drivers | No
     drivers = drivers or open_drivers()
     require_root("make a lab", drivers.computer)
     binary = _require_installer(wanted.installer)
-    text = _read(wanted.source)
+    text = read_source(wanted.source)
     twin = read_twin(wanted.source, wanted.twin)
     report = Report(twin.domain, str(wanted.installer), fault=wanted.fault.value if wanted.fault else "")
     report.expected = EXPECTED.get(wanted.fault, 8) if wanted.fault else 0
     report.deviations += twin.deviations
-    _check_config(text, report)
+    check_config(text, report)
     run = _Run(wanted, twin, binary, report, roots, bus, drivers)
     with bus.step(f"rehearsal of {twin.domain}"):
         await run.all(text)
@@ -102,14 +102,16 @@ def _require_installer(path: Path) -> Path:
     return found
 
 
-def _read(source: Path) -> str:
+def read_source(source: Path) -> str:
+    """Raises InputError."""
     try:
         return source.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"{source} cannot be read", why=str(error)) from error
 
 
-def _check_config(text: str, report: Report) -> None:
+def check_config(text: str, report: Report) -> None:
+    """Raises InputError where the installer would refuse it."""
     found = check(text, NEWEST)
     errors = [one for one in found.findings if one.severity is Severity.ERROR]
     if errors:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from pathlib import Path
+from typing import NoReturn
 
 import click
 
@@ -12,6 +13,7 @@ from rackless.cli import rehearsal_view
 from rackless.cli.options import DHCP_AT_A_SITE, print_json
 from rackless.cli.progress import shown
 from rackless.cluster.openshift.faults import STORIES, InstallFault
+from rackless.cluster.openshift.report import Report
 from rackless.errors import FINDINGS, InputError
 from rackless.events import Bus
 from rackless.installer.twin.site import Wishes
@@ -24,7 +26,24 @@ _File = click.Path(path_type=Path, dir_okay=False)
 
 @click.command()
 @click.argument("source", type=_File, metavar="INSTALL-CONFIG")
-@click.option("--installer", type=_File, required=True, help="The installer of your release; it is run as it is.")
+@click.option("--installer", type=_File, help="The installer of your release; it is run as it is.")
+@click.option(
+    "--bmcs",
+    type=click.Choice(["twin", "real"]),
+    default="twin",
+    show_default=True,
+    help="Whose BMCs: those of a twin on this computer, or the site's own. Those are only asked; no lab is made, and no "
+    "installer is run.",
+)
+@click.option(
+    "--allow",
+    "allowed",
+    type=click.Choice(["media", "power"]),
+    multiple=True,
+    help="With --bmcs real: put a disc into every virtual drive and take it out again; switch servers on that are off, and "
+    "off again. What somebody uses is left alone.",
+)
+@click.option("--image", metavar="URL", default="", help="With --allow media: the ISO, where BMCs can fetch it.")
 @click.option("--quick", is_flag=True, help="Ask BMCs and simulate the masters: about a minute. So far the only way.")
 @click.option("--name", help="The twin's name [the cluster's].")
 @click.option("--dhcp", type=DHCP_AT_A_SITE, default=Dhcp.INSTALLER.value, show_default=True,
@@ -47,7 +66,10 @@ _File = click.Path(path_type=Path, dir_okay=False)
 @click.option("-q", "--quiet", is_flag=True, help="Say nothing but the report.")
 def rehearse(
     source: Path,
-    installer: Path,
+    installer: Path | None,
+    bmcs: str,
+    allowed: tuple[str, ...],
+    image: str,
     quick: bool,
     name: str | None,
     dhcp: str,
@@ -64,7 +86,16 @@ def rehearse(
 
     The twin has the addresses, names, MACs and BMCs of the install-config. Nothing outside this computer is asked. Exit code 0: all
     was proven; 10: something was not, and the report says what to do about it.
+
+    With --bmcs real the site's own BMCs are asked instead, from this computer, by the addresses and accounts of the install-config.
     """
+    if bmcs == "real":
+        report = _ask_metal(source, allowed, image, quiet=quiet or as_json)
+        _end(report, output, as_json=as_json)
+    if allowed or image:
+        raise InputError("--allow and --image are for a site's own servers", hint="add --bmcs real")
+    if installer is None:
+        raise InputError("no installer is named", hint="name that of your release with --installer ./openshift-install")
     from rackless.operations import rehearse as operations
 
     if not quick:
@@ -80,7 +111,22 @@ def rehearse(
     bus = Bus()
     with shown(bus, as_json=False, quiet=quiet or as_json):
         report = asyncio.run(operations.rehearse(wanted, Roots.from_environment(), bus))
-    places = operations.write_report(report, output) if output else {}
+    _end(report, output, as_json=as_json)
+
+
+def _ask_metal(source: Path, allowed: tuple[str, ...], image: str, *, quiet: bool) -> Report:
+    from rackless.operations.rehearse_metal import Allowed, MetalWanted, rehearse_metal
+
+    bus = Bus()
+    wanted = MetalWanted(source, frozenset(map(Allowed, allowed)), image)
+    with shown(bus, as_json=False, quiet=quiet):
+        return asyncio.run(rehearse_metal(wanted, bus))
+
+
+def _end(report: Report, output: Path | None, *, as_json: bool) -> NoReturn:
+    from rackless.operations.rehearse import write_report
+
+    places = write_report(report, output) if output else {}
     if as_json:
         print_json(report.as_json())
     else:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 from xml.etree import ElementTree
+
+from rackless.installer.install_config.live.probe import Probe, ProbeOutcome
 
 
 class LineVerdict(StrEnum):
@@ -33,6 +35,15 @@ NOT_PROVEN = (
 )
 """What a quick rehearsal says nothing about."""
 
+NOT_PROVEN_BY_ASKING = (
+    "the installer: it was not run, and no lab was made; a quick rehearsal does that in a twin",
+    "virtual media and PXE: BMCs were asked whether they can; --allow media tries the drives",
+    "power: it was read; --allow power switches servers on that are off, and off again",
+    "networks: whether servers get leases, and reach VIPs, DNS and each other",
+    "disks and memory of the servers, as only an inspection finds them",
+)
+"""What asking a site's own BMCs says nothing about."""
+
 SUBJECTS = (
     "install-config", "installer", "libvirt and bridges", "firmware and live ISO", "MAC and lease", "DNS forward", "DNS back",
     "API VIP", "certificates", "BMC access", "machine-config server", "hand-over", "exit code", "kubeconfig",
@@ -52,11 +63,21 @@ class Report:
     exit_code: int | None = None
     fault: str = ""
     expected: int | None = None
+    not_proven: Sequence[str] = NOT_PROVEN
+    installs: bool = True
+    """Whether an installer was run."""
 
     def add(self, subject: str, good: bool, saw: str, remedy: str = "") -> None:
         self.findings.append(
             ReportLine(subject, LineVerdict.PROVEN if good else LineVerdict.FAILED, saw, "" if good else remedy)
         )
+
+    def add_probe(self, probe: Probe) -> None:
+        """What a live check found; what it could not find out is told as not reached."""
+        verdict = {ProbeOutcome.FAILED: LineVerdict.FAILED, ProbeOutcome.OK: LineVerdict.PROVEN}.get(
+            probe.outcome, LineVerdict.NOT_REACHED
+        )
+        self.findings.append(ReportLine(probe.subject, verdict, probe.saw, probe.fix))
 
     def close(self) -> None:
         """What nobody came to is said too."""
@@ -70,6 +91,8 @@ class Report:
     def good(self) -> bool:
         if self.fault:
             return self.exit_code == self.expected
+        if not self.installs:
+            return all(finding.verdict is not LineVerdict.FAILED for finding in self.findings)
         return self.exit_code == 0 and all(finding.verdict is LineVerdict.PROVEN for finding in self.findings)
 
     def durations(self) -> dict[str, float]:
@@ -90,7 +113,7 @@ class Report:
             "proven": [_object(one) for one in self.findings if one.verdict is LineVerdict.PROVEN],
             "failed": [_object(one) for one in self.findings if one.verdict is LineVerdict.FAILED],
             "notReached": [one.subject for one in self.findings if one.verdict is LineVerdict.NOT_REACHED],
-            "notProven": list(NOT_PROVEN),
+            "notProven": list(self.not_proven),
             "deviations": list(self.deviations),
         }
 
@@ -98,8 +121,8 @@ class Report:
         bad = [one for one in self.findings if one.verdict is LineVerdict.FAILED]
         skipped = [one for one in self.findings if one.verdict is LineVerdict.NOT_REACHED]
         suite = ElementTree.Element(
-            "testsuite", name=f"rehearsal of {self.cluster}", tests=str(len(self.findings) + len(NOT_PROVEN)),
-            failures=str(len(bad)), errors="0", skipped=str(len(skipped) + len(NOT_PROVEN)), time=f"{self.seconds:.1f}",
+            "testsuite", name=f"rehearsal of {self.cluster}", tests=str(len(self.findings) + len(self.not_proven)),
+            failures=str(len(bad)), errors="0", skipped=str(len(skipped) + len(self.not_proven)), time=f"{self.seconds:.1f}",
         )  # fmt: skip
         for number, one in enumerate(self.findings, 1):
             case = ElementTree.SubElement(suite, "testcase", classname="rehearsal", name=f"{number:02} {one.subject}")
@@ -109,7 +132,7 @@ class Report:
                 ElementTree.SubElement(case, "skipped", message=one.saw)
             else:
                 ElementTree.SubElement(case, "system-out").text = one.saw
-        for words in NOT_PROVEN:
+        for words in self.not_proven:
             case = ElementTree.SubElement(suite, "testcase", classname="not proven", name=words.partition(":")[0])
             ElementTree.SubElement(case, "skipped", message=words)
         ElementTree.indent(suite)

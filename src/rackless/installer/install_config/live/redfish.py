@@ -36,10 +36,24 @@ class RedfishReader:
     """The last Date header: the BMC's clock."""
 
     def get(self, path: str) -> dict[str, Any]:
+        status, body = self._ask("GET", path)
+        return self._object(path, status, body)
+
+    def send(self, method: str, path: str, body: str) -> None:
+        """Have the BMC do something. Raises RedfishError when it refuses."""
+        status, answer = self._ask(method, path, body)
+        if not 200 <= status < 300:
+            said = answer[:300].decode(errors="replace")
+            raise RedfishError(f"{path} is answered with {status}: {said}", "look at the BMC itself")
+
+    def _ask(self, method: str, path: str, content: str | None = None) -> tuple[int, bytes]:
         connection = self._connection()
         account = base64.b64encode(f"{self.username}:{self.password}".encode()).decode()
+        headers = {"Authorization": f"Basic {account}", "Accept": "application/json"}
+        if content is not None:
+            headers["Content-Type"] = "application/json"
         try:
-            connection.request("GET", path, headers={"Authorization": f"Basic {account}", "Accept": "application/json"})
+            connection.request(method, path, body=content, headers=headers)
             response = connection.getresponse()
             body = response.read(_LIMIT)
         except ssl.SSLCertVerificationError as error:
@@ -58,7 +72,7 @@ class RedfishReader:
         finally:
             connection.close()
         self.date = response.getheader("Date") or self.date
-        return self._object(path, response.status, body)
+        return response.status, body
 
     def _connection(self) -> http.client.HTTPConnection:
         host, port = self.address.host, self.address.port
@@ -105,27 +119,34 @@ def examine(client: RedfishReader) -> str:
 
 
 def _virtual_media(client: RedfishReader, system: dict[str, Any]) -> str:
-    places = [_link(system.get("VirtualMedia"))]
-    links = system.get("Links")
-    managers = links.get("ManagedBy") if isinstance(links, dict) else None
-    for manager in managers[:4] if isinstance(managers, list) else ():
-        path = _link(manager)
-        if path:
-            places.append(_link(client.get(path).get("VirtualMedia")))
-    for place in filter(None, places):
-        members = client.get(place).get("Members")
-        for member in members[:8] if isinstance(members, list) else ():
-            path = _link(member)
-            device = client.get(path) if path else {}
-            kinds, actions = device.get("MediaTypes"), device.get("Actions")
-            is_disc = isinstance(kinds, list) and bool({"CD", "DVD"} & {str(kind) for kind in kinds})
-            if is_disc and isinstance(actions, dict) and "#VirtualMedia.InsertMedia" in actions:
-                return "has a virtual CD that takes an image"
+    if virtual_cd(client, system) is not None:
+        return "has a virtual CD that takes an image"
     raise RedfishError(
         "it has no virtual CD with InsertMedia", "check its licence, or use a PXE scheme with a provisioning network"
     )
 
 
-def _link(value: object) -> str:
+def virtual_cd(client: RedfishReader, system: dict[str, Any]) -> tuple[str, dict[str, Any]] | None:
+    """Where the drive is that takes an image of a CD, and what is said of it."""
+    places = [link_of(system.get("VirtualMedia"))]
+    links = system.get("Links")
+    managers = links.get("ManagedBy") if isinstance(links, dict) else None
+    for manager in managers[:4] if isinstance(managers, list) else ():
+        path = link_of(manager)
+        if path:
+            places.append(link_of(client.get(path).get("VirtualMedia")))
+    for place in filter(None, places):
+        members = client.get(place).get("Members")
+        for member in members[:8] if isinstance(members, list) else ():
+            path = link_of(member)
+            device = client.get(path) if path else {}
+            kinds, actions = device.get("MediaTypes"), device.get("Actions")
+            is_disc = isinstance(kinds, list) and bool({"CD", "DVD"} & {str(kind) for kind in kinds})
+            if is_disc and isinstance(actions, dict) and "#VirtualMedia.InsertMedia" in actions:
+                return path, device
+    return None
+
+
+def link_of(value: object) -> str:
     path = value.get("@odata.id") if isinstance(value, dict) else None
     return path if isinstance(path, str) and path.startswith("/") else ""
