@@ -109,3 +109,22 @@ def test_only_the_last_start_of_a_server_counts(tmp_path: Path) -> None:
     log.write_text(f"{FIRMWARE}{KERNEL}[ 3.0] Initramfs unpacking failed: write error\n{lost}\n")
     assert read_complaint(log) == "the kernel says: Initramfs unpacking failed: write error"
     assert read_complaint(tmp_path / "none") == "" and read_start(tmp_path / "none") == []
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("tftp-silent-ipxe", "tftp://192.0.2.1/ipxe.efi: Connection timed out"),
+        ("tftp-silent-ovmf", "PXE-E18: Server response timeout."),
+        ("tftp-silent-bios", "tftp://192.0.2.1/undionly.kpxe: Connection timed out"),
+        ("dhcp-silent-ovmf", "no address: PXE-E18: Server response timeout."),
+        ("dhcp-silent-bios", "No configuration methods succeeded"),
+    ],
+)
+def test_firmware_says_why_it_does_not_boot_over_a_network(name: str, words: str, tmp_path: Path) -> None:
+    """As `tests/real/planting_pxe.py` recorded it; and not any more once a kernel has started."""
+    recorded = Path(__file__).parent / f"data/console-{name}.log"
+    assert read_complaint(recorded) == f"the firmware says: {words}"
+    since = tmp_path / "console.log"
+    since.write_text(recorded.read_text() + "\n[    0.000000] Linux version 6.1.0\n")
+    assert read_complaint(since) == ""

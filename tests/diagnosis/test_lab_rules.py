@@ -104,6 +104,13 @@ def firmware(name: str) -> list[str]:
     return read_console(DATA / f"console-{name}.log")
 
 
+def network_boot(name: str, offered: str | None = None) -> str:
+    """A host whose firmware wrote this on its console, recorded by `tests/real/planting_pxe.py`."""
+    log = DATA / f"console-{name}.log"
+    answered = Answered(asked=offered is not None, offered=offered, sent=())
+    return boot(boot=answered, console=read_console(log), complaint=read_complaint(log))
+
+
 def agent(name: str) -> str:
     """A host whose agent wrote this on its console, recorded by `tests/real/planting_agent.py`."""
     log = DATA / f"console-agent-{name}.log"
@@ -205,6 +212,8 @@ PLANTED: dict[str, LabEvidence] = {
     "host/dhcp-no-address": host_error(boot(boot=planted("pool-empty", "02:00:00:00:00:02"))),
     "host/dhcp-wrong-network": host_error(boot(boot=planted("wrong-network", "02:00:00:00:00:02"))),
     "host/dhcp-leased-to-another": host_error(boot(boot=planted("leased-to-another", "02:00:00:00:00:02"))),
+    "host/pxe-timeout": host_error(network_boot("tftp-silent-ipxe", offered="192.0.2.67")),
+    "host/dhcp-silent": host_error(network_boot("dhcp-silent-ipxe")),
     "host/secure-boot": host_error(boot(console=firmware("secure-boot"))),
     "host/not-bootable": host_error(boot(console=firmware("uefi-bios-image"))),
     "host/dhcp-not-asked": host_error(boot(boot=Answered(asked=False, offered=None, sent=()))),

@@ -26,6 +26,14 @@ _CALL = re.compile(
 _LOOKUP = re.compile(
     r"perform lookup with (?P<url>[^\s,]+), retrying\. Error: .*?\(Caused by (?P<why>.{1,400}?)\)+(?:: requests|$)"
 )
+_NETWORK_BOOT = re.compile(
+    r"(?P<pxe>PXE-E\d\d: [^\r\n;]{1,80})"
+    r"|(?P<url>(?:tftp|https?)://[^\s;]{1,200}?)\.* (?P<why>[A-Z][^\r\n(;]{3,60}) \(https?://ipxe\.org/[0-9a-f]+\)"
+    r"|(?P<address>No configuration methods succeeded)"
+)
+"""The words of firmware that boots over a network: UEFI's own, and iPXE's."""
+_ADDRESSED = "Station IP address is"
+_COLUMNS = 80
 _MEMORY = re.compile(r"Initramfs unpacking failed: [^\r\n;]{1,80}|Out of memory: Killed process [^\r\n;]{1,80}")
 _NOT_IRONIC = re.compile(r"Failed looking up node with addresses \S+ at (?P<url>\S+): (?P<why>Error \d+)")
 """The agent's words where it cannot reach Ironic, and where somebody else answers."""
@@ -51,7 +59,8 @@ class BootChain:
     agent: str | None = None
     """The last call of the agent to Ironic, if it ever called."""
     complaint: str = ""
-    """What the kernel says of its memory on the console, or the agent of its calls to Ironic, when they go wrong."""
+    """What firmware says of the network it boots over, the kernel of its memory, or the agent of its calls to Ironic, when they go
+    wrong; from the console."""
     locked: bool = False
     """Whether the server's BMC has locked the account that we use."""
 
@@ -116,7 +125,10 @@ def read_agent(log: Path, addresses: Collection[str]) -> str | None:
 
 
 def read_complaint(path: Path) -> str:
-    """Of the last start: what the kernel said of its memory, or the agent of its calls to Ironic: at which address, and why not."""
+    """Of the last start: what the firmware said of a file or an address that it did not get, the kernel of its memory, or the agent
+    of its calls to Ironic: at which address, and why not."""
+    if network := _read_network_boot(_tail(path, _LONG_TAIL)):
+        return f"the firmware says: {network}"
     text = _FIRMWARE.split(_tail(path, _LONG_TAIL))[-1]
     if memory := _MEMORY.search(text):
         return f"the kernel says: {memory[0]}"
@@ -124,6 +136,22 @@ def read_complaint(path: Path) -> str:
         if found := _LOOKUP.search(line) or _NOT_IRONIC.search(line):
             return f"the agent says: no way to {found['url']}: {_plain(found['why'])}"
     return ""
+
+
+def _read_network_boot(text: str) -> str:
+    """What firmware last said of a network that it could not boot over; empty where a kernel has started since."""
+    lines = re.split(r"\r?\n", _ESCAPES.sub("", text.rpartition(_KERNEL)[2].replace("\r\n", "\n")))
+    told = "".join(
+        line if len(line) == _COLUMNS else f"{line}\n" for line in lines
+    )  # a BIOS breaks lines at the screen's edge
+    found = list(_NETWORK_BOOT.finditer(told))
+    if not found:
+        return ""
+    last = found[-1]
+    if last["pxe"]:  # UEFI says the same of an address and of a file that it waited for
+        begun = told.rfind(">>Start PXE", 0, last.start())
+        return last["pxe"] if _ADDRESSED in told[begun : last.start()] else f"no address: {last['pxe']}"
+    return last["address"] or f"{last['url']}: {last['why']}"
 
 
 def _plain(why: str) -> str:

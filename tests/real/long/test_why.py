@@ -27,7 +27,7 @@ from rackless.diagnosis.rules import bootstrap
 from rackless.diagnosis.rules.logs import JOURNAL_PATTERNS
 from rackless.errors import FINDINGS
 from rackless.lab.network_boot import read_log
-from tests.real import planting, planting_agent, planting_bootstrap, planting_names, planting_node
+from tests.real import planting, planting_agent, planting_bootstrap, planting_names, planting_node, planting_pxe
 from tests.real.conftest import PretendHost
 
 pytestmark = [pytest.mark.real, pytest.mark.long("why")]
@@ -62,6 +62,16 @@ def test_dnsmasq_and_firmware_say_what_the_rules_know(tmp_path: Path) -> None:
     assert "Shell>" in consoles["uefi-bios-image"] and "No bootable device" in consoles["bios-uefi-image"]
     assert "Permission denied" in (tmp_path / "qemu-permission.txt").read_text()
     assert read_complaint(tmp_path / "console-memory.log").startswith("the kernel says: ")
+
+
+def test_firmware_that_boots_over_a_network_says_what_the_rules_know(tmp_path: Path) -> None:
+    planting_pxe.record(tmp_path)
+    said = {case: read_complaint(planting_pxe.file_of(tmp_path, *case)) for case in planting_pxe.ENDS}
+    assert said.pop(("ovmf", "tftp")).startswith("the firmware says: PXE-E18: Server response timeout")
+    assert said.pop(("ovmf", "dhcp")).startswith("the firmware says: no address: PXE-E18: Server response timeout")
+    for (_, fault), words in said.items():
+        assert words.startswith("the firmware says: ")
+        assert words.endswith(": Connection timed out" if fault == "tftp" else "No configuration methods succeeded")
 
 
 def test_programs_of_a_node_say_what_the_rules_know(tmp_path: Path) -> None:

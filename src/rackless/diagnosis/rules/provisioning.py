@@ -111,6 +111,17 @@ PATTERNS: tuple[ErrorPattern, ...] = (
     ErrorPattern("host/dhcp-nothing-to-offer", Depth.NETWORK, r"DHCP was asked and had nothing to offer",
         "{host} asked for an address on the provisioning network, and DHCP had none for it",
         "`rackless logs network-boot` has what dnsmasq said"),
+    ErrorPattern("host/dhcp-silent", Depth.NETWORK,
+        r"the firmware says: (?P<what>No configuration methods succeeded|no address: [^;\n]*)",
+        "{host} asks for an address to boot with, and hears no answer: {what}",
+        "nobody answers on that network, or nothing of it comes through: its NIC is on another network, or a filter or a link "
+        "is in between (`rackless capture {host} --cycle`)", Cure.RESTART_SERVER),
+    ErrorPattern("host/pxe-timeout", Depth.NETWORK,
+        r"the firmware says: (?P<what>[^;\n]*(Connection timed out|Server response timeout)[^;\n]*)",
+        "{host} gave up fetching what it is to boot over the network: {what}",
+        "firmware waits for seconds only, and on a busy computer that is short: let others end first, " + _RETRY
+        + "; a silent server or a filter before it looks the same (`rackless logs network-boot`, `rackless capture {host}`)",
+        Cure.RESTART_SERVER),
     ErrorPattern("host/secure-boot", Depth.HOST, r"no kernel on the console(?=.*(: Access Denied|Security Violation))",
         "Secure Boot on {host} denies what it was given to boot: it is not signed by a key that the firmware knows",
         "boot a signed loader (shim), or switch Secure Boot off for the server. " + _CONSOLE),
