@@ -9,7 +9,14 @@ import pytest
 
 from rackless.bmc.ipmi import endpoint as endpoint_
 from rackless.bmc.ipmi import wire
-from rackless.bmc.ipmi.endpoint import CLAIM_LIMIT, OPENING_LIMIT, OPENING_SECONDS, OPENING_SHARE, Endpoint
+from rackless.bmc.ipmi.endpoint import (
+    CLAIM_LIMIT,
+    OPENING_LIMIT,
+    OPENING_SECONDS,
+    OPENING_SHARE,
+    SESSION_SECONDS,
+    Endpoint,
+)
 from rackless.bmc.ipmi.rakp import RakpStatus
 from rackless.bmc.ipmi.session import IpmiSession, Login, Peer, Privilege
 from rackless.bmc.ipmi.suites import SUITES
@@ -235,3 +242,14 @@ async def test_the_last_answer_of_a_login_is_for_who_has_proved_themselves(table
     packet = wire.decode(again)
     assert isinstance(packet, Packet) and packet.payload == session.rakp4
     assert table.endpoint.receive(wire.outside_session(wire.RAKP3, third + bytes(32)), client.peer) == []
+
+
+async def test_a_session_ends_when_its_time_is_over_and_not_before(table: Table) -> None:
+    old = await table.login()
+    table.seconds += 1
+    young = await table.login(table.client(2, console=7))
+    table.seconds += SESSION_SECONDS - 1
+    assert table.endpoint.expire() == [] and len(table.endpoint.sessions) == 2, "its last moment"
+    table.seconds += 0.1
+    assert [session.id for session in table.endpoint.expire()] == [old.session]
+    assert list(table.endpoint.sessions) == [young.session]
