@@ -1,12 +1,14 @@
 """A fleet of BMCs in a process of its own, which tells how long its loop's turns were.
 
-A turn is measured in processor time of the loop's thread, so that what else runs here is no part of it. Attackers are in the
-process of the test: they share nothing with the BMCs but the loopback.
+A turn is measured in processor time of the loop's thread, so that what else runs here is no part of it. Its memory is locked: a
+computer that takes the pages of a quiet process back lets it read them again, in a turn of its own. Attackers are in the process
+of the test: they share nothing with the BMCs but the loopback.
 """
 
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import gc
 import json
 import resource
@@ -31,6 +33,10 @@ IDLE_TURN_SECONDS = 0.001
 class Told:
     turn: float
     """The longest turn since the last time, in processor seconds."""
+    collecting: float
+    """How much of that turn the garbage collector took."""
+    faults: int
+    """Pages that this turn had to be given."""
     cpu: float
     """Processor seconds of the whole process so far."""
     memory: int
@@ -82,17 +88,43 @@ def bmc_host(count: int = 1, *, aggregate: bool = False, tls: Path | None = None
 # in the other process
 
 
+_CURRENT, _FUTURE, _ON_FAULT = 1, 2, 4
+
+
+def _stay_in_memory() -> None:
+    """What is there now is read once and for all; what comes later stays once it was used. Where we may not, it is as it was."""
+    lock = ctypes.CDLL(None).mlockall
+    lock(_CURRENT)
+    lock(_CURRENT | _FUTURE | _ON_FAULT)
+
+
 class _Turns:
+    """The longest turn, and what was in it besides work."""
+
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self.longest = 0.0
+        self.longest, self.collecting, self.faults = 0.0, 0.0, 0
+        self._collected = self._began = 0.0
+        gc.callbacks.append(self._collects)
         once = loop._run_once  # type: ignore[attr-defined]
 
         def run_once() -> None:
-            began = time.thread_time()
+            self._collected, faults, began = 0.0, _faults(), time.thread_time()
             once()
-            self.longest = max(self.longest, time.thread_time() - began)
+            took = time.thread_time() - began
+            if took > self.longest:
+                self.longest, self.collecting, self.faults = took, self._collected, _faults() - faults
 
         loop._run_once = run_once  # type: ignore[attr-defined]
+
+    def _collects(self, phase: str, info: dict[str, int]) -> None:
+        if phase == "start":
+            self._began = time.thread_time()
+        else:
+            self._collected += time.thread_time() - self._began
+
+
+def _faults() -> int:
+    return resource.getrusage(resource.RUSAGE_THREAD).ru_minflt
 
 
 async def _main(wish: dict[str, Any]) -> None:
@@ -128,6 +160,7 @@ async def _main(wish: dict[str, Any]) -> None:
     reader = asyncio.StreamReader()
     await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
     _say({"addresses": addresses, "port": port, "ipmi_port": ipmi_port})
+    _stay_in_memory()
     gc.freeze()  # as `bmc serve` and labd do; one look through all modules is a turn of 20 to 40 ms
     turns.longest = 0.0
     while await reader.readline():
@@ -135,7 +168,8 @@ async def _main(wish: dict[str, Any]) -> None:
         memory = int(Path("/proc/self/status").read_text().split("VmRSS:")[1].split()[0]) << 10
         assert fleet._doors is not None
         _say(
-            {"turn": turns.longest, "cpu": usage.ru_utime + usage.ru_stime, "memory": memory,
+            {"turn": turns.longest, "collecting": turns.collecting, "faults": turns.faults,
+             "cpu": usage.ru_utime + usage.ru_stime, "memory": memory,
              "guests": fleet._doors.guests, "notes": notes[-5:]}
         )  # fmt: skip
         turns.longest = 0.0

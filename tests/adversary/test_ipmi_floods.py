@@ -89,8 +89,8 @@ async def test_one_address_pushes_out_only_its_own_half_open_sessions(desk: Desk
 
     patient.ask_outside = amid_the_flood  # type: ignore[method-assign]
     await patient.login()
-    mine = [one for one in desk.port.endpoint._openings.values() if one.client == "192.0.2.66"]
-    assert len(mine) == OPENING_SHARE == len(desk.port.endpoint._opened_by["192.0.2.66"])
+    assert list(desk.port.endpoint._openings) == list(desk.port.endpoint._opened_by["192.0.2.66"])
+    assert len(desk.port.endpoint._openings) == OPENING_SHARE
 
 
 async def test_addresses_that_are_made_up_take_a_bounded_place(desk: Desk) -> None:  # noqa: F811

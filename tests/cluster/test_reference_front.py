@@ -1,3 +1,4 @@
+import re
 from ipaddress import ip_address
 from itertools import pairwise
 from pathlib import Path
@@ -43,6 +44,8 @@ def test_every_program_of_a_control_plane_lets_its_timers_fire_together() -> Non
     }
     assert set(texts) == {"etcd.service", "rackless-api.service", "haproxy.service", "keepalived.service"}
     assert all("\n[Service]\n" in f"\n{text}" and "TimerSlackNSec=" in text for text in texts.values())
+    slack = re.search(r"TimerSlackNSec=(\d+)ms", texts["etcd.service"])
+    assert slack and int(slack[1]) < control_plane.HEARTBEAT_MS, "a tick that is later than the next one is left out"
 
 
 def test_no_two_control_planes_want_the_vip_equally_and_none_prefers_to_get_it_back() -> None:

@@ -87,7 +87,6 @@ class _Opening:
     suite: Suite
     limit: int
     at: float
-    client: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,7 +216,7 @@ class Endpoint:
         self._trim_client(peer[0])
         limit = request.privilege or Privilege.ADMINISTRATOR
         id = self._new_id()
-        self._openings[id] = _Opening(request.console, suite, limit, now, peer[0])
+        self._openings[id] = _Opening(request.console, suite, limit, now)
         self._opened_by[peer[0]].append(id)
         return encode_open_response(request.tag, limit, request.console, id, suite.algorithms)
 
