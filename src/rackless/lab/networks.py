@@ -21,6 +21,8 @@ async def ensure_networks(plan: LabPlan, links: Links, networks: Networks, memor
         changed |= await links.ensure_veth(plan.cable)
         changed |= await networks.ensure_bridge_network("baremetal", plan.baremetal.name)
         changed |= await _plug_attached(plan, links)
+        for route in plan.routes:
+            changed |= await links.ensure_route(route)
         if plan.provisioning is not None:
             changed |= await links.ensure_bridge(plan.provisioning)
             changed |= await networks.ensure_bridge_network("provisioning", plan.provisioning.name)

@@ -111,6 +111,14 @@ def _pools(spec: LabSpec) -> tuple[Pool, ...]:
             return (Pool(first, last),)
 
 
+def own_routes(spec: LabSpec) -> tuple[Route, ...]:
+    """On a network of others the lab is a client like the servers; on its own it is the router."""
+    cluster = spec.networks.cluster
+    if cluster.attach is None:
+        return ()
+    return tuple(Route(route.to, route.via) for route in cluster.routes if not route.audience)
+
+
 def _routes(spec: LabSpec, site: BmcSite) -> tuple[HandedRoutes, ...]:
     """One whole set for each kind of client: a client takes one option 121, not the union of several."""
     wanted = [(Route(route.to, route.via), route.audience) for route in spec.networks.cluster.routes]

@@ -115,7 +115,12 @@ class ClusterNetwork(Value):
         default=None,
     )
     bootstrap: BootstrapSpec = setting("The installer's bootstrap VM.", Change.LIVE, default=BootstrapSpec())
-    routes: tuple[RouteSpec, ...] = setting("Static routes that DHCP hands out.", Change.LIVE, default=())
+    routes: tuple[RouteSpec, ...] = setting(
+        "Static routes that DHCP hands out. With `attach` the lab itself takes those for everybody, too: its way to BMCs behind a "
+        "router of the site; one that is taken out of this list goes at the next `down`.",
+        Change.LIVE,
+        default=(),
+    )
 
     @model_validator(mode="before")
     @classmethod
