@@ -57,6 +57,8 @@ def subject(change: Call, person: Person, planned: set[str], lost: set[str]) -> 
             return "network/baremetal"
         case ("firewall", _, _) | ("links", "ensure_leg" | "ensure_route" | "remove", _):
             return "network/bmc"
+        case ("links", "impair", _):
+            return "network/cluster"
         case ("links", "ensure_veth", _):
             return "network/baremetal"
         case ("links", "plug", bridge) if bridge == plan_lab(person.spec).cluster.bridge:

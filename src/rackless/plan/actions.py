@@ -224,7 +224,8 @@ def plan_networks(scene: Scene) -> Iterator[Action]:
         if network is None:
             continue
         past = None if scene.before is None else scene.before.cluster if name == "cluster" else network
-        if name in observed.networks and past != network:
+        link = name == "cluster" and scene.before is not None and scene.before.impairment != new.impairment
+        if name in observed.networks and (past != network or link):
             yield Action(f"network/{name}", Verb.CHANGE, f"{why}; running servers go on")
         else:
             yield _network(name, observed)

@@ -10,7 +10,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 from uuid import UUID
 
-from rackless.ports.fabric import Bridge, Network, Route, Veth, Vlan
+from rackless.ports.fabric import Bridge, Impairment, Network, Route, Veth, Vlan
 from rackless.ports.hypervisor import Firmware
 from rackless.spec.address import Ip, IpInterface, IpNetwork
 from rackless.spec.discover import Discover
@@ -189,6 +189,8 @@ class LabPlan:
     """What a wire from outside may be called inside: the end of a cable, or a NIC. Plugged into `baremetal`."""
     routes: tuple[Route, ...] = ()
     """What the lab itself reaches by a router of the network that is attached, and answers by it."""
+    impairment: Impairment | None = None
+    """Of what the lab sends to its servers."""
     elastic: tuple[PlannedServer, ...] = ()
     """Servers that are made on demand. Networks know them all; of `servers` are those that have been made."""
 

@@ -11,6 +11,7 @@ from pydantic import field_validator, model_validator
 from rackless.spec.attach import AttachSpec
 from rackless.spec.change import Change, setting
 from rackless.spec.discover import Discover
+from rackless.spec.link import LinkSpec
 from rackless.spec.units import Address, AddressRange, Cidr, InterfaceName, Mac, RecordName, split_range
 from rackless.spec.uplink import UplinkSpec
 from rackless.spec.value import Value
@@ -107,6 +108,12 @@ class ClusterNetwork(Value):
         default=None,
         ge=576,
         le=9216,
+    )
+    link: LinkSpec | None = setting(
+        "How slow and lossy the way to the servers is: what the lab, and everything behind its gateway, sends to them. Between "
+        "servers, and from them, it is as ever.",
+        Change.LIVE,
+        default=None,
     )
     attach: AttachSpec | None = setting(
         "A bridge or a NIC of the hypervisor that becomes the wire of this network; `attach: br0` is short for its device. "
