@@ -11,7 +11,9 @@ import pytest
 
 from rackless.drivers.fake.fabric import FakeLinks
 from rackless.drivers.fake.script import Script
-from rackless.ports.fabric import Bridge, Links, Route, Veth
+from rackless.drivers.netlink.impairment import can_impair
+from rackless.errors import HypervisorError
+from rackless.ports.fabric import Bridge, Impairment, Links, Route, Veth
 from tests.own_network import own_network
 
 Story = Callable[[Links], Coroutine[Any, Any, None]]
@@ -136,3 +138,34 @@ def test_a_bridge_is_operational_when_it_was_waited_for() -> None:
 
     with own_network() as live:
         live(story)
+
+
+def test_a_link_is_slowed_down_once_changed_and_let_go_again(told: Told) -> None:
+    async def story(links: Links) -> None:
+        await links.ensure_bridge(LAN)
+        assert not await links.impair("lan", None), "as it came"
+        slow, slower = Impairment(rate_bits=10**7), Impairment(rate_bits=10**6)
+        assert await links.impair("lan", slow) and not await links.impair("lan", slow)
+        assert await links.impair("lan", slower) and not await links.impair("lan", slower)
+        assert await links.impair("lan", None) and not await links.impair("lan", None)
+
+    told(story)
+
+
+def test_a_link_delays_and_loses_where_the_kernel_can_and_says_where_it_cannot(told: Told) -> None:
+    async def story(links: Links) -> None:
+        await links.ensure_bridge(LAN)
+        far, slow = Impairment(40, 0.5), Impairment(40, 0.5, 10**7)
+        try:
+            assert await links.impair("lan", Impairment(rate_bits=10**7))
+            assert await links.impair("lan", far)
+        except HypervisorError as error:
+            assert "it has no netem" in error.what and "modprobe sch_netem" in error.hint
+            assert not isinstance(links, FakeLinks) and not can_impair(far), "and the computer says the same"
+            return
+        assert isinstance(links, FakeLinks) or can_impair(far)
+        assert not await links.impair("lan", far)
+        assert await links.impair("lan", slow) and not await links.impair("lan", slow)
+        assert await links.impair("lan", None) and not await links.impair("lan", None)
+
+    told(story)

@@ -54,6 +54,12 @@ async def ask(server: FileServer, path: str, source: str = GUEST) -> int:
     return int(answer.split()[1])
 
 
+async def test_a_boot_iso_is_also_for_bmcs_of_metal_by_their_addresses(server: FileServer) -> None:
+    server.ask_bmcs(lambda client, path: False, {"127.0.0.91"})
+    assert await ask(server, f"/{ISO}", "127.0.0.91") == 200
+    assert await ask(server, f"/{ISO}") == 404
+
+
 async def test_a_boot_iso_is_for_the_bmc_that_fetches_it_and_nobody_else(
     make_rack: MakeRack, server: FileServer
 ) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -14,7 +15,8 @@ from click.testing import CliRunner, Result
 from rackless.cli.following import last_lines
 from rackless.cli.handover import run_told
 from rackless.cli.main import COMMANDS, cli
-from rackless.errors import RacklessError
+from rackless.errors import HypervisorError, RacklessError
+from rackless.operations import this_computer
 from rackless.protocol.build import fingerprint
 from rackless.run.ledger import Ledger
 
@@ -205,6 +207,17 @@ def test_the_version_tells_the_build_and_its_components() -> None:
     lines = run("--version").output.splitlines()
     assert lines[0].startswith("rackless, version ") and "aiohttp" in run("--version").output
     assert lines[1].split() == ["build", fingerprint()]
+    assert re.fullmatch(r"  libvirt +\d+\.\d+\.\d+", lines[3])
+
+
+def test_the_version_tells_how_to_have_libvirts_binding_where_there_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing() -> str:
+        raise HypervisorError(
+            "the Python binding of libvirt is not installed", hint="install it: apt-get install python3-libvirt"
+        )
+
+    monkeypatch.setattr(this_computer, "library_version", missing)
+    assert "is not installed: install it: apt-get install python3-libvirt" in run("--version").output
 
 
 def test_a_lab_is_named_by_an_argument_an_option_or_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -217,7 +230,8 @@ def test_a_lab_is_named_by_an_argument_an_option_or_the_environment(monkeypatch:
     assert "two labs are named" in run("start", "this", "--name", "that").output
     monkeypatch.setenv("RACKLESS_LAB", "those")
     assert meant("start") == meant("status") == "there is no lab named those"
-    assert meant("start", "this") == "there is no lab named this"
+    for command in ("start", "status"):
+        assert meant(command, "this") == "there is no lab named this", command
     Path("lab.yaml").write_text("name: written\nservers: {a: {count: 1}}\n")
     assert meant("status", "-f", "lab.yaml") == "there is no lab named written", "what is said counts"
     assert json.loads(run("destroy", "this", "--json").output) == {"lab": "this", "there": False}

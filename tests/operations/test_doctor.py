@@ -68,6 +68,7 @@ def with_other_packages(world: FakeWorld) -> None:
         (lacks(bytes_of_memory=1 << 30), "memory", "warning", "use fewer or smaller servers"),
         (lacks(bytes_free=1 << 30), "disk space", "warning", "free some, or move it"),
         (lacks(tags=False), "VLANs", "warning", "modprobe 8021q"),
+        (lacks(queues=frozenset({"tbf"})), "slow links", "warning", "modprobe -a sch_netem"),
         (lacks(absent={Path("/proc/self/ns/net")}), "network namespaces", "missing", ""),
     ],
 )

@@ -89,3 +89,13 @@ def test_who_cannot_boot_is_not_discovered(mode: str) -> None:
     with pytest.raises(SpecError) as refused:
         parse(f"networks: {{provisioning: {{mode: {mode}, discover: mdns}}}}", "x")
     assert [problem.path for problem in refused.value.problems] == ["networks.provisioning.discover"]
+
+
+def test_on_a_network_of_others_the_lab_takes_the_routes_that_are_for_everybody() -> None:
+    routes = "routes: [{to: 10.7.0.0/24, via: 10.9.0.1}, {to: 10.8.0.0/24, via: 10.9.0.1, audience: [ctrl]}]"
+    places = "cidr: 10.9.0.0/24, gateway: 10.9.0.7, api_vip: 10.9.0.5, ingress_vip: 10.9.0.4"
+    servers = "servers: {ctrl: {role: control-plane, count: 1, first: 30}}"
+    attached = plan_lab(parse(f"networks: {{cluster: {{attach: br0, {places}, {routes}}}}}\n{servers}", "x"))
+    assert [(str(route.to), str(route.via)) for route in attached.routes] == [("10.7.0.0/24", "10.9.0.1")]
+    alone = plan_lab(parse(f"networks: {{cluster: {{{places}, {routes}}}}}\n{servers}", "x"))
+    assert alone.routes == (), "there it is the router itself"

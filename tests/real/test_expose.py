@@ -122,21 +122,21 @@ def test_an_ironic_outside_the_lab_switches_a_server_by_what_was_exported(host: 
 
 
 @contextmanager
-def ironic_outside(host: PretendHost) -> Iterator[Call]:
+def ironic_outside(host: PretendHost, address: str = "127.0.0.1", *more: str) -> Iterator[Call]:
     """Somebody's Ironic on the pretend host, which knows nothing of the lab."""
     folder = host.folder / "theirs"
     folder.mkdir()
-    write_certificates(folder, "127.0.0.1")
+    write_certificates(folder, address)
     config = host.folder / "theirs.curl"
     config.write_text(f'user = "{USERNAME}:{PASSWORD}"\nheader = "X-OpenStack-Ironic-API-Version: 1.88"\n')
     base = ["curl", "-sS", "--fail-with-body", "-K", str(config), "--cacert", str(folder / "ca.crt")]
 
     def call(method: str, path: str, body: object = None) -> Any:
         sent = ["-H", "Content-Type: application/json", "-d", json.dumps(body)] if body is not None else []
-        done = host.run(*base, "-X", method, *sent, f"https://127.0.0.1:{IRONIC_PORT}/v1/{path}")
+        done = host.run(*base, "-X", method, *sent, f"https://{address}:{IRONIC_PORT}/v1/{path}")
         return json.loads(done.stdout or "null")
 
-    command = [sys.executable, "-m", "tests.real.other_ironic", str(folder), "127.0.0.1", str(IRONIC_PORT)]
+    command = [sys.executable, "-m", "tests.real.other_ironic", str(folder), address, str(IRONIC_PORT), *more]
     process = subprocess.Popen(
         ["nsenter", "-t", str(host.pid), "-m", "-n", f"--wd={ROOT}", "--", *command],
         env=host.environment, stdout=subprocess.PIPE, text=True,

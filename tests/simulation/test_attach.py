@@ -124,3 +124,17 @@ def test_after_a_power_cut_a_nic_is_attached_again(person: Person) -> None:
         assert person.world.devices.here["eth1"] == SPARE
 
     person.live(story)
+
+
+def test_a_route_of_the_site_is_taken_by_the_lab_when_it_is_described(person: Person) -> None:
+    attach(person, "br0")
+
+    async def story() -> None:
+        await person.up("lab")
+        assert person.lab.links.routes == set()
+        routed = LAB.replace("attach: DEVICE", "attach: br0, routes: [{to: 10.7.0.0/24, via: 10.9.0.2}]")
+        person.spec = parse(routed, "lab.yaml")
+        assert "network/baremetal" in await compare(person, "lab")
+        assert [(str(route.to), str(route.via)) for route in person.lab.links.routes] == [("10.7.0.0/24", "10.9.0.2")]
+
+    person.live(story)

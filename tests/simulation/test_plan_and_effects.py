@@ -53,8 +53,12 @@ def subject(change: Call, person: Person, planned: set[str], lost: set[str]) -> 
             return "network/uplink"
         case ("firewall", _, table) if table.startswith("rl_"):
             return "network/uplink"
+        case ("links", "ensure_route", to) if to in {str(route.to) for route in plan_lab(person.spec).routes}:
+            return "network/baremetal"
         case ("firewall", _, _) | ("links", "ensure_leg" | "ensure_route" | "remove", _):
             return "network/bmc"
+        case ("links", "impair", _):
+            return "network/cluster"
         case ("links", "ensure_veth", _):
             return "network/baremetal"
         case ("links", "plug", bridge) if bridge == plan_lab(person.spec).cluster.bridge:

@@ -106,12 +106,14 @@ def _version(context: click.Context, _: click.Parameter, wanted: bool) -> None:
     from importlib.metadata import PackageNotFoundError, version
     from platform import python_version
 
+    from rackless.operations.this_computer import libvirt_version
     from rackless.protocol.build import fingerprint
 
     click.echo(f"rackless, version {__version__}")
     click.echo(f"  {'build':<16} {fingerprint()}")
     click.echo(f"  {'Python':<16} {python_version()}, {sys.executable}")
-    for package in ("libvirt-python", "aiohttp", "pydantic", "cryptography"):
+    click.echo(f"  {'libvirt':<16} {libvirt_version()}")
+    for package in ("aiohttp", "pydantic", "cryptography"):
         try:
             found = version(package)
         except PackageNotFoundError:

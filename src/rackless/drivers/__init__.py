@@ -26,6 +26,14 @@ if TYPE_CHECKING:
     from rackless.ports.process import Processes
 
 
+def library_version() -> str:
+    """Of libvirt, here. Raises HypervisorError where Python has no binding of it."""
+    from rackless.drivers.libvirt.binding import libvirt
+
+    number = int(libvirt().getVersion())
+    return f"{number // 1_000_000}.{number // 1000 % 1000}.{number % 1000}"
+
+
 def open_drivers(world: FakeWorld | None = None) -> Drivers:
     """This computer: its kernel, its programs, the libvirtd of the namespaces we are in; or a world of fakes.
 

@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 
 from rackless.ports.computer import Memory, OperatingSystem
+from rackless.ports.fabric import Impairment
 
 KVM = Path("/dev/kvm")
 _SYSTEM_MODULES = "/usr/lib/python3/dist-packages"
@@ -101,6 +102,11 @@ class LinuxComputer:
         )
 
         return can_tag()
+
+    def can_impair(self, wanted: Impairment) -> bool:
+        from rackless.drivers.netlink.impairment import can_impair
+
+        return can_impair(wanted)
 
 
 def _existing(folder: Path) -> Path:

@@ -8,7 +8,7 @@ remembered of them is bounded, and so are their connections. labd has others to 
 from __future__ import annotations
 
 import os.path
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 
 from aiohttp import web
@@ -54,6 +54,7 @@ class FileServer:
         self._runner: web.AppRunner | None = None
         self._fetched: dict[str, dict[str, None]] = {}
         self._fetches: Fetches | None = None
+        self._metal: frozenset[str] = frozenset()
 
     @property
     def url(self) -> str:
@@ -65,9 +66,11 @@ class FileServer:
         server = self._runner.server if self._runner is not None else None
         return server.open if isinstance(server, GuardedServer) else 0
 
-    def ask_bmcs(self, fetches: Fetches) -> None:
-        """From now on a boot ISO is served only to the BMC that fetches it at the moment."""
+    def ask_bmcs(self, fetches: Fetches, metal: Collection[str] = ()) -> None:
+        """From now on a boot ISO is served only to the BMC that fetches it at the moment. Nobody can ask the BMCs of `metal` what
+        they fetch: they are known by their addresses."""
         self._fetches = fetches
+        self._metal = frozenset(metal)
 
     async def start(self) -> None:
         if self._runner is not None:
@@ -97,7 +100,7 @@ class FileServer:
 
     def _allowed(self, client: str, path: str) -> bool:
         private = path.split("/")[1] == FOR_BMCS
-        return not private or self._fetches is None or self._fetches(client, path)
+        return not private or self._fetches is None or client in self._metal or self._fetches(client, path)
 
     def _note(self, client: str, path: str) -> None:
         files = self._fetched.pop(client, {})

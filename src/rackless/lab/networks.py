@@ -17,10 +17,13 @@ async def ensure_networks(plan: LabPlan, links: Links, networks: Networks, memor
         if plan.bmc_site.router is None:
             changed |= await links.ensure_bridge(plan.bmc)
         changed |= await _ensure_network(plan.cluster, links, networks, memory)
+        changed |= await links.impair(plan.cluster.bridge, plan.impairment)
         # libvirt makes the bridge of the cluster network, so the cable comes after it
         changed |= await links.ensure_veth(plan.cable)
         changed |= await networks.ensure_bridge_network("baremetal", plan.baremetal.name)
         changed |= await _plug_attached(plan, links)
+        for route in plan.routes:
+            changed |= await links.ensure_route(route)
         if plan.provisioning is not None:
             changed |= await links.ensure_bridge(plan.provisioning)
             changed |= await networks.ensure_bridge_network("provisioning", plan.provisioning.name)

@@ -124,7 +124,7 @@ class RunningLab:
             evidence=lambda name: describe_boot(name, self.plan, paths, self.bmcs, self.hosts),
             lost=Blackouts(self.bmcs.observe, self.clock, self._room).lost,
         )
-        self.hosts.files.ask_bmcs(self.bmcs.fetches)
+        self.hosts.files.ask_bmcs(self.bmcs.fetches, self.plan.metal_bmcs)
         self.power = LabPower(self.hypervisor, self.bmcs, self.hosts)
         self.showing = LabShowing(paths, drivers.processes)
         self.release = FileServer(paths.release, str(self.plan.gateway.ip))

@@ -17,6 +17,7 @@ from rackless.operations.prepare import PACKAGES, missing_packages
 from rackless.plan.budget import SLOW_FSYNC
 from rackless.ports.computer import Computer
 from rackless.ports.drivers import Drivers
+from rackless.ports.fabric import Impairment
 from rackless.run.paths import LabPaths, Roots
 from rackless.spec.lab import GIB
 
@@ -143,6 +144,11 @@ def _kernel(computer: Computer) -> Iterator[Check]:
         tags = computer.can_tag()
         saw = "there" if tags else "not in this kernel; only networks with a `vlan` need them"
         yield Check("VLANs", "ok" if tags else "warning", saw, "" if tags else "modprobe 8021q")
+        kinds = {"rate": (Impairment(rate_bits=10**6), "sch_tbf"), "delay and loss": (Impairment(1, 1.0), "sch_netem")}
+        lacking = {what: module for what, (wanted, module) in kinds.items() if not computer.can_impair(wanted)}
+        saw = f"no {' and no '.join(lacking)} in this kernel; only labs with `networks.cluster.link` need them"
+        fix = " ".join(["modprobe -a", *lacking.values()]) if lacking else ""
+        yield Check("slow links", "warning" if lacking else "ok", saw if lacking else "there", fix)
 
 
 async def _cache(roots: Roots, drivers: Drivers) -> Check:

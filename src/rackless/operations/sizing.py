@@ -13,6 +13,7 @@ from rackless.operations.lab_registry import recorded_spec
 from rackless.plan.actions import Action, Verb
 from rackless.plan.addressing import plan_lab
 from rackless.plan.budget import BudgetFinding, check_budget
+from rackless.plan.networks import impairment
 from rackless.ports.computer import Computer
 from rackless.run.paths import LabPaths, Roots
 from rackless.spec.lab import LabSpec, Profile, Role
@@ -77,13 +78,21 @@ def refuse_poverty(spec: LabSpec, roots: Roots, actions: Sequence[Action], bus: 
 
 
 async def refuse_kernel(spec: LabSpec, computer: Computer) -> None:
-    """Refuse, before anything is made, a lab that needs what this kernel lacks (VLANs)."""
+    """Refuse, before anything is made, a lab that needs what this kernel lacks (VLANs, slow and lossy links)."""
     tagged = [name for name, extra in spec.networks.extra.items() if extra.vlan is not None]
     if tagged and not await asyncio.to_thread(computer.can_tag):
         raise HypervisorError(
             f"this computer's kernel has no VLANs, and the network {tagged[0]} is one",
             why="its module 8021q is not there",
             hint="modprobe 8021q, or give the network no vlan",
+        )
+    wanted = impairment(spec)
+    if wanted is not None and not await asyncio.to_thread(computer.can_impair, wanted):
+        module, what = ("sch_tbf", "rate") if wanted.plain_rate else ("sch_netem", "delay and loss")
+        raise HypervisorError(
+            f"this computer's kernel cannot give a link a {what}, and networks.cluster.link asks for it",
+            why=f"its module {module} is not there",
+            hint=f"modprobe {module}, or take {what} out of networks.cluster.link",
         )
 
 

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
-from rackless.drivers import open_drivers
+from rackless.drivers import library_version, open_drivers
+from rackless.errors import HypervisorError
 from rackless.ports.drivers import Drivers
 from rackless.ports.process import Processes
 
 
 def this_computer() -> Drivers:
     return open_drivers()
+
+
+def libvirt_version() -> str:
+    """Of the library that the binding speaks through; the binding is the distribution's, or in our own environment."""
+    try:
+        return library_version()
+    except HypervisorError as error:
+        return f"{error.what}: {error.hint}"
 
 
 def local_processes() -> Processes:

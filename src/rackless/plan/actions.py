@@ -217,12 +217,15 @@ def plan_networks(scene: Scene) -> Iterator[Action]:
     baremetal = _network("baremetal", observed)
     if baremetal.verb is Verb.KEEP and any(a.verb is not Verb.KEEP for a in plan_attachment(scene)) and new.attached:
         baremetal = Action(baremetal.subject, Verb.CHANGE, "what is attached is plugged into it")
+    if baremetal.verb is Verb.KEEP and scene.before is not None and scene.before.routes != new.routes:
+        baremetal = Action(baremetal.subject, Verb.CHANGE, "other routes lead out of it")
     yield baremetal
     for name, network in names.items():
         if network is None:
             continue
         past = None if scene.before is None else scene.before.cluster if name == "cluster" else network
-        if name in observed.networks and past != network:
+        link = name == "cluster" and scene.before is not None and scene.before.impairment != new.impairment
+        if name in observed.networks and (past != network or link):
             yield Action(f"network/{name}", Verb.CHANGE, f"{why}; running servers go on")
         else:
             yield _network(name, observed)

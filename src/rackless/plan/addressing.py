@@ -20,7 +20,7 @@ from rackless.plan.model import (
     local_mac,
     with_prefix,
 )
-from rackless.plan.networks import plan_cluster, plan_provisioning, provisioning_gateway
+from rackless.plan.networks import impairment, own_routes, plan_cluster, plan_provisioning, provisioning_gateway
 from rackless.ports.fabric import Bridge, Veth, Vlan
 from rackless.ports.hypervisor import Firmware
 from rackless.spec.address import Ip, IpInterface
@@ -98,6 +98,8 @@ def plan_lab(spec: LabSpec) -> LabPlan:
         discover=wanted.provisioning.discover,
         metal=spec.hosts,
         attached=(ATTACHED, wanted.cluster.attach.device) if wanted.cluster.attach is not None else (),
+        routes=own_routes(spec),
+        impairment=impairment(spec),
         elastic=tuple(server for server in places if server.name in on_demand),
     )
 

@@ -7,9 +7,10 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from ipaddress import ip_interface
 from pathlib import Path
+from urllib.parse import urlsplit
 from uuid import UUID
 
-from rackless.ports.fabric import Bridge, Network, Route, Veth, Vlan
+from rackless.ports.fabric import Bridge, Impairment, Network, Route, Veth, Vlan
 from rackless.ports.hypervisor import Firmware
 from rackless.spec.address import Ip, IpInterface, IpNetwork
 from rackless.spec.discover import Discover
@@ -186,6 +187,10 @@ class LabPlan:
     """Hosts that are no servers of the lab."""
     attached: tuple[str, ...] = ()
     """What a wire from outside may be called inside: the end of a cable, or a NIC. Plugged into `baremetal`."""
+    routes: tuple[Route, ...] = ()
+    """What the lab itself reaches by a router of the network that is attached, and answers by it."""
+    impairment: Impairment | None = None
+    """Of what the lab sends to its servers."""
     elastic: tuple[PlannedServer, ...] = ()
     """Servers that are made on demand. Networks know them all; of `servers` are those that have been made."""
 
@@ -206,6 +211,11 @@ class LabPlan:
     def control_planes(self) -> tuple[PlannedServer, ...]:
         """Those that become members of the quorum; a server with another image than ours does not."""
         return tuple(server for server in self.servers if server.role is Role.CONTROL_PLANE and server.image is None)
+
+    @property
+    def metal_bmcs(self) -> frozenset[str]:
+        """Where BMCs that are not the lab's answer, and fetch boot images from."""
+        return frozenset(urlsplit(host.bmc).hostname or "" for host in self.metal.values())
 
     @property
     def bmc_route(self) -> Route | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence, Set
 
 from rackless.plan.model import CLUSTER_BRIDGE, BmcSite, PlannedServer, local_mac, with_prefix
-from rackless.ports.fabric import HandedRoutes, Network, Pool, Record, Reservation, Route, Tag
+from rackless.ports.fabric import HandedRoutes, Impairment, Network, Pool, Record, Reservation, Route, Tag
 from rackless.spec.address import Ip, IpInterface
 from rackless.spec.discover import Discover
 from rackless.spec.lab import LabSpec
@@ -109,6 +109,19 @@ def _pools(spec: LabSpec) -> tuple[Pool, ...]:
             return (Pool(first, last, INSTALLER),)
         case Dhcp.OPEN:
             return (Pool(first, last),)
+
+
+def impairment(spec: LabSpec) -> Impairment | None:
+    link = spec.networks.cluster.link
+    return Impairment(link.delay or 0, link.loss or 0.0, link.rate) if link is not None else None
+
+
+def own_routes(spec: LabSpec) -> tuple[Route, ...]:
+    """On a network of others the lab is a client like the servers; on its own it is the router."""
+    cluster = spec.networks.cluster
+    if cluster.attach is None:
+        return ()
+    return tuple(Route(route.to, route.via) for route in cluster.routes if not route.audience)
 
 
 def _routes(spec: LabSpec, site: BmcSite) -> tuple[HandedRoutes, ...]:

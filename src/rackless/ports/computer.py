@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from rackless.ports.fabric import Impairment
+
 
 @dataclass(frozen=True, slots=True)
 class Memory:
@@ -75,4 +77,8 @@ class Computer(Protocol):
 
     def can_tag(self) -> bool:
         """Whether the kernel knows VLANs."""
+        ...
+
+    def can_impair(self, wanted: Impairment) -> bool:
+        """Whether the kernel can make a link as slow and lossy as that."""
         ...

@@ -52,6 +52,21 @@ class Leg:
 
 
 @dataclass(frozen=True, slots=True)
+class Impairment:
+    """What happens to packets that leave by a link."""
+
+    delay_ms: int = 0
+    loss_percent: float = 0.0
+    rate_bits: int | None = None
+    """A second; None is as fast as it goes."""
+
+    @property
+    def plain_rate(self) -> bool:
+        """Whether it is a rate and no more, which more kernels can."""
+        return self.rate_bits is not None and not self.delay_ms and not self.loss_percent
+
+
+@dataclass(frozen=True, slots=True)
 class Route:
     to: IpNetwork
     via: Ip
@@ -147,6 +162,13 @@ class Links(Protocol):
         ...
 
     async def ensure_route(self, route: Route) -> bool: ...
+
+    async def impair(self, name: str, wanted: Impairment | None) -> bool:
+        """Have what leaves by a link be delayed, lost and slowed down, or by None nothing of it; True when it was otherwise.
+
+        Raises HypervisorError where the kernel cannot.
+        """
+        ...
 
     async def ports(self, bridge: str) -> set[str]:
         """The links plugged into a bridge."""

@@ -11,6 +11,7 @@ from pydantic import field_validator, model_validator
 from rackless.spec.attach import AttachSpec
 from rackless.spec.change import Change, setting
 from rackless.spec.discover import Discover
+from rackless.spec.link import LinkSpec
 from rackless.spec.units import Address, AddressRange, Cidr, InterfaceName, Mac, RecordName, split_range
 from rackless.spec.uplink import UplinkSpec
 from rackless.spec.value import Value
@@ -108,6 +109,12 @@ class ClusterNetwork(Value):
         ge=576,
         le=9216,
     )
+    link: LinkSpec | None = setting(
+        "How slow and lossy the way to the servers is: what the lab, and everything behind its gateway, sends to them. Between "
+        "servers, and from them, it is as ever.",
+        Change.LIVE,
+        default=None,
+    )
     attach: AttachSpec | None = setting(
         "A bridge or a NIC of the hypervisor that becomes the wire of this network; `attach: br0` is short for its device. "
         "`down` and `destroy` give it back as it was.",
@@ -115,7 +122,12 @@ class ClusterNetwork(Value):
         default=None,
     )
     bootstrap: BootstrapSpec = setting("The installer's bootstrap VM.", Change.LIVE, default=BootstrapSpec())
-    routes: tuple[RouteSpec, ...] = setting("Static routes that DHCP hands out.", Change.LIVE, default=())
+    routes: tuple[RouteSpec, ...] = setting(
+        "Static routes that DHCP hands out. With `attach` the lab itself takes those for everybody, too: its way to BMCs behind a "
+        "router of the site; one that is taken out of this list goes at the next `down`.",
+        Change.LIVE,
+        default=(),
+    )
 
     @model_validator(mode="before")
     @classmethod

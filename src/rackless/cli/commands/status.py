@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from rackless.cli import timeline_view
-from rackless.cli.options import console_for, lab_name, lab_options, listing_options, print_as
+from rackless.cli.options import console_for, lab_name, listing_options, named_lab, print_as
 from rackless.codec import encode
 from rackless.diagnosis.chrome_trace import chrome_trace as trace_of
 from rackless.diagnosis.timeline import to_json
@@ -29,7 +29,7 @@ from rackless.run.paths import Roots
 
 
 @click.command()
-@lab_options
+@named_lab
 @click.option(
     "--timeline",
     "as_timeline",

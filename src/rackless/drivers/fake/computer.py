@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from rackless.ports.computer import Memory, OperatingSystem
+from rackless.ports.fabric import Impairment
 
 GIB = 1 << 30
 
@@ -19,6 +20,8 @@ class FakeComputer:
     """How often it was started."""
     sync_seconds: float | None = 0.001
     tags: bool = True
+    queues: frozenset[str] = frozenset({"tbf", "netem"})
+    """The kernel's ways to make links slow and lossy."""
     is_root: bool = True
     lacking: set[str] = field(default_factory=set)
     """Programs and modules that are not installed."""
@@ -77,3 +80,6 @@ class FakeComputer:
 
     def can_tag(self) -> bool:
         return self.tags
+
+    def can_impair(self, wanted: Impairment) -> bool:
+        return self.queues >= ({"tbf"} if wanted.plain_rate else {"netem"})

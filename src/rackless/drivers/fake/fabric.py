@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from rackless.drivers.fake.script import Script
-from rackless.ports.fabric import Bridge, Leg, Network, Route, Veth, Vlan
+from rackless.ports.fabric import Bridge, Impairment, Leg, Network, Route, Veth, Vlan
 from rackless.ports.hypervisor import Unreachable
 from rackless.ports.namespaces import Room
 
@@ -18,6 +18,7 @@ class FakeLinks:
     routes: set[Route] = field(default_factory=set)
     masters: dict[str, str] = field(default_factory=dict)
     """The bridge that a link is plugged into."""
+    impaired: dict[str, Impairment] = field(default_factory=dict)
     guests: set[str] = field(default_factory=set)
     """Links that came from outside: they are not ours, and go as they came."""
 
@@ -46,6 +47,17 @@ class FakeLinks:
             return False
         self.routes.add(route)
         self.script.change("links", "ensure_route", str(route.to))
+        return True
+
+    async def impair(self, name: str, wanted: Impairment | None) -> bool:
+        await self.script.meet("links", "impair", name)
+        if self.impaired.get(name) == wanted:
+            return False
+        if wanted is None:
+            del self.impaired[name]
+        else:
+            self.impaired[name] = wanted
+        self.script.change("links", "impair", name)
         return True
 
     async def remove(self, name: str) -> None:

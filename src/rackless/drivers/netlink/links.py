@@ -19,8 +19,9 @@ from pyroute2.netlink.rtnl import RTMGRP_LINK
 from pyroute2.netlink.rtnl.ifinfmsg import IFF_UP
 
 from rackless.drivers.namespaces import ThreadRoom
+from rackless.drivers.netlink.impairment import impair
 from rackless.errors import GaveUp
-from rackless.ports.fabric import Bridge, Leg, Route, Veth, Vlan
+from rackless.ports.fabric import Bridge, Impairment, Leg, Route, Veth, Vlan
 from rackless.ports.namespaces import Room
 from rackless.spec.address import IpInterface
 
@@ -53,6 +54,9 @@ class NetlinkLinks:
 
     async def ensure_route(self, route: Route) -> bool:
         return await asyncio.to_thread(_ensure_route, str(route.to), str(route.via))
+
+    async def impair(self, name: str, wanted: Impairment | None) -> bool:
+        return await asyncio.to_thread(impair, name, wanted)
 
     async def ports(self, bridge: str) -> set[str]:
         return await asyncio.to_thread(_ports, bridge)
