@@ -178,6 +178,10 @@ class LocalProcesses:
     async def end(self, pid: int, within: float = 5.0) -> None:
         await end(pid, within)
 
+    def interrupt(self, pid: int) -> None:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGINT)
+
     def end_remains(self, leader: int) -> None:
         """A number that somebody else on the computer has got since is left alone."""
         if identity(leader):

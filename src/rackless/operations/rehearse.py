@@ -10,9 +10,7 @@ import asyncio
 import json
 import os
 import shutil
-import signal
 import sys
-import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
@@ -134,12 +132,15 @@ class _Run:
     roots: Roots
     bus: Bus
     drivers: Drivers
-    began: float = field(default_factory=time.monotonic)
+    began: float = field(init=False)
     stage_said: list[dict[str, Any]] = field(default_factory=list)
     told: asyncio.Event = field(default_factory=asyncio.Event)
     in_vain: str = ""
     waiting_since: float | None = None
     last_error: str = ""
+
+    def __post_init__(self) -> None:
+        self.began = self.drivers.clock.now()
 
     @property
     def paths(self) -> LabPaths:
@@ -170,7 +171,7 @@ class _Run:
             await self._refuse_release()
             await self._run_installer(text, iso, kvm=kvm)
         finally:
-            self.report.seconds = time.monotonic() - self.began
+            self.report.seconds = self.drivers.clock.now() - self.began
             self.report.close()
             if not there and not self.wanted.keep:
                 with self.bus.step("twin removed"):
@@ -250,12 +251,19 @@ class _Run:
                     if url := next((said["iso"] for said in self.stage_said if "iso" in said), None):
                         return str(url)
                     if child.code is not None:
-                        raise HypervisorError("the stage of the rehearsal ended", log=self.folder / "stage.log")
+                        raise self._stage_failed("ended")
                     await self._something(1.0)
         except TimeoutError as error:
-            raise HypervisorError(
-                "the stage of the rehearsal does not answer", log=self.folder / "stage.log"
-            ) from error
+            raise self._stage_failed("does not answer") from error
+
+    def _stage_failed(self, how: str) -> HypervisorError:
+        """With the last lines of the stage's log: the log itself goes with the twin, unless that is kept."""
+        log = self.folder / "stage.log"
+        why = "\n".join(log.read_text(errors="replace").splitlines()[-5:])
+        what = f"the stage of the rehearsal {how}"
+        if self.wanted.keep:
+            return HypervisorError(what, why=why, log=log)
+        return HypervisorError(what, why=why, hint="run it again with --keep: then its log stays")
 
     async def _something(self, within: float) -> None:
         with suppress(TimeoutError):
@@ -282,7 +290,7 @@ class _Run:
                 if line.phase is not None:
                     self._phase(line.phase)
                 if line.phase == "api" and self.wanted.fault is InstallFault.INTERRUPTED:
-                    _interrupt(child)
+                    self.drivers.processes.interrupt(child.pid)
                 if calls.is_secret(line.message):
                     continue
                 if line.level in ("error", "fatal"):
@@ -293,7 +301,7 @@ class _Run:
         finally:
             watching.cancel()
             if child.code is None:  # somebody stopped us
-                _interrupt(child)
+                self.drivers.processes.interrupt(child.pid)
                 with suppress(TimeoutError):
                     async with asyncio.timeout(_END_SECONDS):
                         await child.wait()
@@ -304,14 +312,14 @@ class _Run:
         patience = PATIENCE_SECONDS if self.wanted.patience is None else self.wanted.patience
         while True:
             await asyncio.sleep(0.5)
-            if self.waiting_since is not None and time.monotonic() - self.waiting_since > patience:
-                _interrupt(child)
+            if self.waiting_since is not None and self.drivers.clock.now() - self.waiting_since > patience:
+                self.drivers.processes.interrupt(child.pid)
                 return
 
     # what was seen
 
     def _phase(self, name: str) -> None:
-        self.report.phases.setdefault(name, time.monotonic() - self.began)
+        self.report.phases.setdefault(name, self.drivers.clock.now() - self.began)
 
     def _note(self, said: dict[str, Any]) -> None:
         report = self.report
@@ -362,11 +370,11 @@ class _Run:
         for one in (said, inner):
             if one.get("in_vain"):
                 self.in_vain = str(one["waits"])
-                self.waiting_since = time.monotonic()
+                self.waiting_since = self.drivers.clock.now()
             if "failed" in one:
                 self.last_error = str(one["failed"])
                 self.in_vain = self.in_vain or str(one["failed"])
-                self.waiting_since = self.waiting_since or time.monotonic()
+                self.waiting_since = self.waiting_since or self.drivers.clock.now()
 
     async def _judge(self, code: int) -> None:
         report = self.report
@@ -424,11 +432,6 @@ class _Run:
             done = await self.drivers.processes.run(argv, check=False, within=60)
             return done.stdout.split() if done.code == 0 else []
         return []
-
-
-def _interrupt(child: Child) -> None:
-    with suppress(ProcessLookupError):
-        os.kill(child.pid, signal.SIGINT)
 
 
 def _shape(spec: LabSpec) -> dict[str, Any]:

@@ -111,6 +111,10 @@ class ProcessTable(Processes, Protocol):
         """End a process that is not our child: ask, wait, kill. Silent when it is gone."""
         ...
 
+    def interrupt(self, pid: int) -> None:
+        """Send SIGINT, as Ctrl-C does. Silent when it is gone."""
+        ...
+
     def end_remains(self, leader: int) -> None:
         """Kill what a program that has ended left running: its process group, as far as it lives in our network namespace."""
         ...
