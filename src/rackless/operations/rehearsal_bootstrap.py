@@ -102,8 +102,8 @@ async def play(
 
 
 async def ask_bmc(host: ClusterMetal, processes: Processes, within: float = 20.0) -> tuple[bool, str]:
-    """As the site's own Ironic would reach it: by the manifest's address and the Secret's account. A twin's BMC has a
-    certificate of the lab's, so that one is not held against whom the site believes."""
+    """Ask a BMC as the site's own Ironic would: at the manifest's address, with the Secret's account. Its certificate is not
+    verified: a twin's BMC has one of the lab's CA, which the site does not know."""
     asked = HostEntry(
         path=host.name, at=host.name, name=host.name, role="", boot_mac=host.mac, boot_mode="", hardware_profile="",
         device_name="", bmc_address=host.bmc, bmc_username=host.username, bmc_password=host.password,

@@ -1,4 +1,5 @@
-"""Beside the installer, inside the lab: serves the live ISO, watches its machine, and is the cluster once that machine is gone.
+"""The process beside the installer in a rehearsal: serves the live ISO, watches the bootstrap machine, and plays the cluster once
+the installer has destroyed that machine.
 
 A process of its own in the lab's namespaces, started by `operations/rehearse.py`, which reads what it says: one JSON object a line.
 It ends on SIGTERM, which it also gets when `rehearse` dies, and then deletes the API VIP that it added to the bridge.
@@ -237,7 +238,7 @@ def _marked(iso: Path, target: Path, fault: InstallFault | None) -> Path:
 
 
 async def _ask_machine_config(known: ClusterSite) -> dict[str, Any]:
-    """As a master does that has only its pointer: by name, believing the cluster's root CA."""
+    """Ask the machine-config server as a master does: by its name in DNS, verified with the cluster's root CA."""
     url = f"https://{known.api_internal}:{MACHINE_CONFIG_PORT}/config/master"
     context = ssl.create_default_context(cadata=known.root_ca)
     try:
@@ -251,7 +252,7 @@ async def _ask_machine_config(known: ClusterSite) -> dict[str, Any]:
 
 
 async def _ask_by_kubeconfig(path: Path) -> int:
-    """What a person does first with the installer's kubeconfig: ask the cluster how it is."""
+    """Read the ClusterVersion with the installer's kubeconfig; returns the exit code."""
     config = yaml.safe_load(path.read_text())
     cluster, user = config["clusters"][0]["cluster"], config["users"][0]["user"]
     context = ssl.create_default_context(cadata=base64.b64decode(cluster["certificate-authority-data"]).decode())

@@ -1,4 +1,4 @@
-"""`rackless rehearse`: the twin of a site, the user's own installer in it, and what that has shown.
+"""`rackless rehearse`: runs the user's own installer in the twin of a site, and reports what that has proven.
 
 From the hypervisor's side: makes the twin up to its BMCs, starts the stage (`rehearsal_stage`) and the installer inside it, follows
 both, and writes the report. The installer is not changed, and its config only where a lab must differ; the report says where.
@@ -61,9 +61,10 @@ class Wanted:
     twin: Wishes = Wishes()  # noqa: RUF009  (frozen)
     fault: InstallFault | None = None
     patience: float | None = None
-    """Seconds the installer is left waiting in vain; None is a little while, and its own patience never runs out."""
+    """Seconds after which an installer that waits in vain is interrupted; None is `PATIENCE_SECONDS`, long before its own
+    timeouts."""
     keep: bool = False
-    """Leave the lab there, and in it what the installer left."""
+    """Keep the twin, and in it what the installer left."""
     install: bool = True
 
 
@@ -184,7 +185,7 @@ class _Run:
         return self.roots.state / f"{self.twin.name}.twin"
 
     def _spec(self, there: bool) -> LabSpec:
-        """With passwords in a folder that nobody else reads, until `up` has kept them."""
+        """The twin's lab description. Its BMC passwords are in a private folder until `up` has copied them into the lab."""
         folder = self._passwords
         text = rendering.render(self.twin, self.wanted.source.name, PurePosixPath(folder))
         spec = load.parse(text, "the twin")
@@ -408,7 +409,8 @@ class _Run:
     # afterwards
 
     async def _clean(self) -> None:
-        """What an installer, or a rehearsal that was killed, has left in the lab: its machine, pool, volumes, our VIP."""
+        """Delete what an installer, or a killed rehearsal, has left in the lab: its VM, storage pool and volumes, and the API VIP
+        on the bridge."""
         if not self.folder.exists():
             return
         own = {server.name for server in self.twin.servers}
