@@ -59,7 +59,7 @@ class Report:
         )
 
     def close(self) -> None:
-        """What nobody came to is said too."""
+        """Add a line for every subject that the run did not reach."""
         told = {finding.subject for finding in self.findings}
         for subject in SUBJECTS:
             if subject not in told:
