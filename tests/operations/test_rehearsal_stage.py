@@ -20,7 +20,7 @@ from rackless.cluster.openshift.faults import InstallFault
 from rackless.errors import CommandFailed, HypervisorError, LabError
 from rackless.images.bootstrap_iso import NO_FAULT
 from rackless.operations import rehearsal_bootstrap, rehearsal_stage
-from rackless.operations.rehearsal_bootstrap import MARK, MachinePlace, play
+from rackless.operations.rehearsal_bootstrap import MARK, BootstrapPlace, play
 from rackless.operations.rehearsal_stage import RehearsalStage, StageSetting
 from rackless.ports.process import Child, Completed
 from tests.cluster.openshift.bootstrap_config import DOMAIN, Made
@@ -128,7 +128,7 @@ class Rehearsed:
             await running
 
     def play(self) -> asyncio.Task[None]:
-        place = MachinePlace(self.root, VIP)
+        place = BootstrapPlace(self.root, VIP)
         return asyncio.create_task(play(self.folder / "config.ign", self.commands, self.speak, place, step=0.0))
 
 

@@ -38,7 +38,7 @@ Tell = Callable[[Mapping[str, Any]], None]
 
 
 @dataclass(frozen=True, slots=True)
-class MachinePlace:
+class BootstrapPlace:
     """Where the machine's files are and which address its servers listen on; another one only for tests."""
 
     root: Path = Path("/")
@@ -55,7 +55,7 @@ class MachinePlace:
 
 def main(config: str) -> None:
     try:
-        asyncio.run(play(Path(config), LocalProcesses(), tell, MachinePlace()))
+        asyncio.run(play(Path(config), LocalProcesses(), tell, BootstrapPlace()))
     except (RacklessError, ignition.NoIgnition) as error:
         tell({"failed": str(error)})
         sys.exit(1)
@@ -67,7 +67,7 @@ def tell(what: Mapping[str, Any]) -> None:
 
 
 async def play(
-    config: Path, processes: Processes, tell: Tell, place: MachinePlace, step: float = rehearsal.STEP_SECONDS
+    config: Path, processes: Processes, tell: Tell, place: BootstrapPlace, step: float = rehearsal.STEP_SECONDS
 ) -> None:
     """Until cancelled: the installer destroys this machine when it has what it waits for."""
     text = config.read_bytes()
@@ -136,7 +136,7 @@ async def _await_address(known: ClusterSite, processes: Processes) -> tuple[str,
         raise LabError(what, why=f"it has {', '.join(seen) or 'none at all'}") from error
 
 
-async def _take_static(static: site.Static, processes: Processes, place: MachinePlace) -> None:
+async def _take_static(static: site.Static, processes: Processes, place: BootstrapPlace) -> None:
     links = sorted(path.name for path in place.links.iterdir() if (path / "device").exists())
     await processes.run([_BUSYBOX, "ip", "addr", "replace", str(static.address), "dev", links[0]])
     if static.gateway is not None:
@@ -183,7 +183,7 @@ async def _names(known: ClusterSite, own: IPv4Interface) -> list[dict[str, Any]]
 
 
 @asynccontextmanager
-async def _machine_configs(known: ClusterSite, place: MachinePlace) -> AsyncIterator[None]:
+async def _machine_configs(known: ClusterSite, place: BootstrapPlace) -> AsyncIterator[None]:
     """Port 22623, where masters get their configuration; a simulated one gets an empty one."""
 
     async def config(_: web.Request) -> web.Response:
@@ -201,11 +201,11 @@ async def _machine_configs(known: ClusterSite, place: MachinePlace) -> AsyncIter
         await runner.cleanup()
 
 
-def _mac(link: str, place: MachinePlace) -> str:
+def _mac(link: str, place: BootstrapPlace) -> str:
     return (place.links / link / "address").read_text().strip()
 
 
-def _fault(place: MachinePlace) -> InstallFault | None:
+def _fault(place: BootstrapPlace) -> InstallFault | None:
     """What the hypervisor wants to go wrong, on the kernel's command line."""
     for word in (place.root / "proc/cmdline").read_text().split():
         name, _, value = word.partition("=")
