@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as some
 
 from tests.order import agree_on_the_day, longest_first
 from tests.skips import Skips
@@ -17,7 +18,7 @@ from tests.skips import Skips
 REAL = Path(__file__).parent / "real"
 PARTS = pytest.StashKey[Counter[str]]()
 
-settings.register_profile("unhurried", deadline=None)
+settings.register_profile("unhurried", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("unhurried")
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in a shell's background, for all we start too
@@ -74,6 +75,15 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     """What is there now stays: looking for garbage in it, and after every 700 objects, takes a sixteenth of the time."""
     gc.freeze()
     gc.set_threshold(10_000, 20, 20)
+    if session.config.option.collectonly:
+        _let_hypothesis_read_all_modules()
+
+
+@settings(max_examples=1, database=None)
+@given(some.integers(), some.text())
+def _let_hypothesis_read_all_modules(number: int, text: str) -> None:
+    """Before its first example Hypothesis looks for constants in every module that was imported, and keeps what it found in files:
+    nearly two seconds of processor time, which in a fresh clone each worker would take for itself."""
 
 
 def part_of(item: pytest.Item) -> str:

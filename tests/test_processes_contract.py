@@ -20,6 +20,8 @@ Story = Callable[[ProcessTable, Path], Coroutine[Any, Any, None]]
 SPEAKS = ["sh", "-c", "echo one; echo two"]
 FAILS = ["false"]
 STAYS = ["sleep", "60"]
+HEARS_INTERRUPTS = ["env", "--default-signal=INT", "sleep", "60"]
+"""Whoever runs the tests in the background of a shell has SIGINT ignored, and hands that on."""
 
 
 async def _sh(process: FakeProcess) -> int:
@@ -44,7 +46,9 @@ def told(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[Story], No
         if request.param == "local":
             asyncio.run(story(LocalProcesses(), tmp_path))
             return
-        world = FakeWorld({"sh": lambda _: _sh, "false": lambda _: _false, "sleep": lambda _: _sleep})
+        world = FakeWorld(
+            {"sh": lambda _: _sh, "false": lambda _: _false, "sleep": lambda _: _sleep, "env": lambda _: _sleep}
+        )
 
         async def whole() -> None:
             await world.processes.as_process("test", story(world.processes, tmp_path))
@@ -88,6 +92,15 @@ def test_a_process_is_known_by_more_than_its_number_and_ends_when_it_is_told_to(
         assert child.code == -15
         assert processes.find(folder / "pid") is None and processes.identity(child.pid) == ""
         assert processes.find(folder / "nothing") is None
+
+    told(story)
+
+
+def test_an_interrupted_process_ends_by_that_signal(told: Callable[[Story], None]) -> None:
+    async def story(processes: ProcessTable, folder: Path) -> None:
+        child = await processes.start(HEARS_INTERRUPTS, log=folder / "log")
+        processes.interrupt(child.pid)
+        assert await child.wait() == -2
 
     told(story)
 

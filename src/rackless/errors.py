@@ -93,7 +93,7 @@ class HypervisorError(RacklessError):
     exit_code = 3
 
 
-HypervisorError = HypervisorError
+MachineError = HypervisorError
 """Deprecated: its name in what a labd of an earlier version answers, and in programs that catch it."""
 
 

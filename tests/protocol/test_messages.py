@@ -13,8 +13,10 @@ import pytest
 
 import rackless
 from rackless.codec import BadValue, decode, encode
+from rackless.errors import HypervisorError
 from rackless.protocol import messages
 from rackless.protocol.exchange import Exchange, Nothing
+from rackless.protocol.failures import Failure
 from rackless.protocol.messages import FaultList, FaultStatus, HostWish, LabSeen, LabStatus, PressPower, WishedImage
 
 EXCHANGES: list[Exchange[Any, Any]] = [found for found in vars(messages).values() if isinstance(found, Exchange)]
@@ -131,3 +133,8 @@ def _status() -> dict[str, Any]:
         "etcd": None,
         "vip": None,
     }
+
+
+def test_an_error_that_a_daemon_of_before_calls_by_its_old_name_is_of_the_same_kind() -> None:
+    error = Failure("MachineError", "a package is missing", hint="install it").error()
+    assert isinstance(error, HypervisorError) and (error.exit_code, error.hint) == (3, "install it")

@@ -57,11 +57,11 @@ class ApiSettings:
     store_ca: Path | None = None
     store_cert: Path | None = None
     store_key: Path | None = None
-    """TLS to etcd: whom we believe, and who we are."""
+    """TLS to etcd: CA, client certificate and key."""
     patience: ClientPatience = field(default_factory=ClientPatience)
     """How long clients may take."""
     tls: ssl.SSLContext | None = None
-    """Instead of a certificate of our own: who we are, and whose clients we believe."""
+    """A TLS context to serve with, instead of a certificate of the API's own CA."""
 
 
 def open_store(description: str, ca: Path | None = None, cert: Path | None = None, key: Path | None = None) -> Store:

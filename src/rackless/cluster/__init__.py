@@ -1,1 +1,1 @@
-"""From hosts to a cluster: install recipes, install-config, diagnosis."""
+"""From provisioned hosts to a cluster: the reference cluster, the bootstrap machine, and the real OpenShift installer."""

@@ -1,1 +1,2 @@
-"""Keeping it true: controllers over Kubernetes objects, and the runtime they share."""
+"""Controllers that reconcile Kubernetes objects (hosts, Machines, MachineSets, Nodes, certificate requests), and the runtime they
+share."""

@@ -21,7 +21,7 @@ from rackless.provisioning.credentials import Incomplete, host_access
 from rackless.provisioning.data_image import FINALIZER, KIND, PLACES, attached, failures, wanted
 
 AGAIN = 60.0
-"""Seconds after which an image that could not be had is tried once more, while the host is off."""
+"""Seconds after which an image that could not be fetched is tried once more, while the host is off."""
 
 
 @dataclass
@@ -35,7 +35,7 @@ class DataImageController:
     name: str = "data-image"
     wakes: Sequence[Wake] = field(init=False)
     _again: set[Key] = field(default_factory=set)
-    """Images that are tried once more, after they could not be had."""
+    """Images that could not be fetched and are tried once more."""
 
     def __post_init__(self) -> None:
         # an API without this kind has hosts all the same
@@ -65,7 +65,7 @@ class DataImageController:
         return await self._exchange(key, host, record)
 
     async def _exchange(self, key: Key, host: Host, record: Record) -> Result:
-        """The host is off, and its drive has not what is wanted."""
+        """Eject and insert: the host is off, and its drive does not have the wanted image."""
         try:
             access, _ = await host_access(self._reader, host, self.bmc_ca)
         except Incomplete:
@@ -111,7 +111,7 @@ def _asks_other(before: Record, after: Record) -> bool:
 
 
 def _of_host(before: Record | None, after: Record | None) -> Iterable[Key]:
-    """Hosts that came to a place, left one, or were switched."""
+    """Wake the DataImages of hosts whose state or power changed."""
     if _concerns(before) != _concerns(after):
         metadata = (after or before or {})["metadata"]
         yield Key(KIND, metadata.get("namespace") or "", metadata["name"])

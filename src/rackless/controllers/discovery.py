@@ -1,7 +1,8 @@
-"""Servers that nobody has described become unmanaged hosts, with what is in them: whoever gives one a BMC has a host.
+"""Discovery: servers that boot from the provisioning network and are in no lab.yaml become unmanaged BareMetalHosts with their
+hardware; a person adds the BMC.
 
-The engine remembers each until it is dismissed, so a kill between the two writes loses nothing. Whoever can boot from that
-network can say that it is a server: what it tells is read with distrust, and there is an end to how many are taken.
+Ironic keeps each until it is dismissed, so a kill between the two writes loses nothing. Anything that can boot from that network
+can claim to be a server: what it reports is validated, and the number of discovered hosts is limited.
 """
 
 from __future__ import annotations
@@ -23,9 +24,9 @@ from rackless.provisioning.hardware import hardware
 
 LOOK_EVERY = 15.0
 MOST = 256
-"""Hosts that were discovered and have no BMC yet; more are not taken in."""
+"""Discovered hosts without a BMC at once; no more are made."""
 DISCOVERED = "rackless.test/discovered"
-"""The label of a host that was found, not described."""
+"""The label of a discovered host."""
 _MAC = re.compile(r"[0-9a-f]{2}(:[0-9a-f]{2}){5}", re.ASCII)
 
 
@@ -45,7 +46,7 @@ class HostDiscovery:
             await self.clock.sleep(LOOK_EVERY)
 
     async def look(self) -> list[str]:
-        """Take in whoever has come; the names of the new hosts."""
+        """Make hosts of newly discovered servers; returns their names."""
         came = await self.discovery.strangers()
         if not came:
             return []

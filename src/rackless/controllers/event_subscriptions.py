@@ -1,7 +1,8 @@
 """BMCEventSubscriptions: a host's BMC sends its events to an address.
 
-A subscription is made once, and has the id that the BMC gave it; what it says cannot be changed afterwards, as the API sees to.
-It goes when its object goes. A BMC that cannot be asked any more, because its host is gone, holds nobody up.
+A subscription is created at the BMC once, and its status has the id that the BMC gave it; the API refuses later changes. It is
+deleted at the BMC when its object is deleted. When its host is gone, the BMC cannot be asked, and the object is deleted all the
+same.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from rackless.provisioning.states import UNREGISTERED
 KIND = "BMCEventSubscription"
 FINALIZER = "bmceventsubscription.metal3.io"
 BY_HOST, BY_SECRET = "host", "secret"
-"""The indexes of subscriptions by what they name."""
+"""Names of the cache's indexes: subscriptions by host, and by Secret."""
 AGAIN = 60.0
 
 

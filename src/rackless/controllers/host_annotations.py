@@ -1,8 +1,9 @@
-"""What annotations of a host ask for beside its way through the states: a status or hardware brought along, and being let go.
+"""Annotations of a BareMetalHost that act beside its provisioning states: a status or hardware details given with it, and
+`detached`.
 
-`baremetalhost.metal3.io/status`: a host that was moved from another API, or restored, goes on from this status.
-`inspect.metal3.io/hardwaredetails`: what is in it, where nobody is to look.
-`baremetalhost.metal3.io/detached`: the provisioner forgets it; what runs there runs on, and nobody switches it.
+`baremetalhost.metal3.io/status`: a host that was moved from another API, or restored from a backup, goes on from this status.
+`inspect.metal3.io/hardwaredetails`: its hardware, where inspection is disabled.
+`baremetalhost.metal3.io/detached`: Ironic forgets it; its system keeps running, and its power is not managed.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ TRY_AGAIN = 10.0
 
 
 def brought_along(record: Record, host: Host) -> Result | None:
-    """A status or hardware that an annotation brings, for a host that has none yet; None when there is nothing to do."""
+    """Take over the status or hardware of an annotation, for a host that has none yet; None when there is nothing to do."""
     if STATUS in host.annotations:
         return _status(record, host)
     if HARDWARE in host.annotations:
@@ -67,7 +68,7 @@ def _hardware(host: Host) -> Result | None:
 
 
 def wants_detached(host: Host) -> bool:
-    """Whether it is to be let go, and is where it can be."""
+    """Whether the host is to be detached, and is in a state in which it can be."""
     if DETACHED not in host.annotations:
         return False
     return (

@@ -1,8 +1,8 @@
-"""HostFirmwareSettings: made for every host whose BMC shows settings, kept true to them, and judged.
+"""HostFirmwareSettings: made for every host whose BMC has BIOS settings, kept up to date with them, and validated.
 
-What is wanted is given to the firmware by the host's own way, when it is prepared (`provisioning/states`). Here it is only
-said whether that is allowed, and whether it is so. The engine reads settings when it registers and when it prepares a host, so
-they are looked at when a host comes out of that, and not in between.
+Wanted settings are applied when the host is prepared (`provisioning/states`). This controller only reports whether they are
+valid, and whether they are applied. Ironic reads settings when it registers and when it prepares a host, so they are read when a
+host leaves these states, and not in between.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from rackless.provisioning.firmware import (
 )
 
 LOOKED_AT = (State.INSPECTING, State.PREPARING, State.AVAILABLE, State.PROVISIONED, State.EXTERNALLY_PROVISIONED)
-"""States in which the engine knows a host's settings."""
+"""Provisioning states in which Ironic knows a host's settings."""
 UNREADABLE_PAUSE = 60.0
 
 
@@ -47,7 +47,7 @@ class FirmwareController:
     name: str = "host-firmware-settings"
     wakes: Sequence[Wake] = field(init=False)
     _without: set[str] = field(default_factory=set)
-    """UIDs of hosts whose BMC shows no settings."""
+    """UIDs of hosts whose BMC has no settings."""
 
     def __post_init__(self) -> None:
         # an API without this kind has hosts all the same
@@ -72,7 +72,7 @@ class FirmwareController:
         return Result(status=status, events=_events(record, {**record, "status": status}))
 
     def _host(self, key: Key) -> Host | None:
-        """The host, when the engine knows its settings and may be asked for them."""
+        """The host, when it is in a state in which Ironic knows its settings."""
         record = self.hosts.get(Key(HOST, key.namespace, key.name))
         try:
             host = read(record) if record is not None else None
@@ -138,7 +138,7 @@ def _asks_other(before: Record, after: Record) -> bool:
 
 
 def _came_out(before: Record | None, after: Record | None) -> Iterable[Key]:
-    """Hosts of which the engine may know something new."""
+    """Wake for hosts that left a state in which Ironic reads settings."""
     state = _state(after)
     if after is None or state not in LOOKED_AT or (before is not None and _state(before) == state):
         return

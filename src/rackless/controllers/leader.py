@@ -1,7 +1,9 @@
-"""One of several: who holds the Lease leads, and lets go of it at the end. As client-go elects, with its times.
+"""Leader election by a Lease: of several processes one leads, and releases the Lease when it ends. As client-go does it, with its
+times.
 
-When a Lease expires is measured by our own clock, from when we last saw it change: clocks of different computers disagree. Whoever
-leads counts from when they asked: others may have seen the Lease renewed long before its answer came.
+When a Lease expires is measured by this process's own clock, from when it last saw the Lease change: clocks of different
+computers disagree. The leader counts from when it sent its renewal: others may have seen the Lease renewed long before the answer
+came.
 """
 
 from __future__ import annotations
@@ -20,7 +22,8 @@ from rackless.ports.resources import Conflict, Record, Resources
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """Seconds: others wait so long for a silent leader, who gives up earlier, having tried so often."""
+    """Times in seconds: how long others wait for a leader that does not renew, after how long the leader gives up, how often it
+    renews."""
 
     duration: float = 15.0
     renew_within: float = 10.0
@@ -28,11 +31,11 @@ class Terms:
 
 
 PATIENT = Terms(60.0, 45.0, 5.0)
-"""For a leader whose work is costly to begin anew, on machines that may not be scheduled for seconds."""
+"""Times for a leader whose work is costly to restart, on emulated machines that may get no processor for seconds."""
 
 
 class LostLeadership(LabError):
-    """Somebody else may lead by now: whoever did must end."""
+    """Another process may lead by now: this one must end."""
 
 
 def _wall_clock() -> str:
@@ -43,19 +46,19 @@ def _wall_clock() -> str:
 class Leader:
     resources: Resources
     name: str
-    """Of the Lease, in the connection's own namespace."""
+    """The name of the Lease, in the connection's own namespace."""
     identity: str
     clock: Clock
     now: Callable[[], str] = _wall_clock
     told: Callable[[str], None] = lambda _: None
-    """Hears who leads when that changes."""
+    """Called with the leader's identity when that changes."""
     terms: Terms = Terms()
     leading: bool = False
     _seen: tuple[Any, float] = (None, 0.0)
     _holder: str = field(default="", init=False)
 
     async def lead(self, work: Callable[[], Awaitable[None]]) -> None:
-        """Wait until it is our turn, and do the work for as long as it is. Raises LostLeadership."""
+        """Wait until this process holds the Lease, and do the work for as long as it does. Raises LostLeadership."""
         version, asked = await self._acquire()
         self.leading = True
         task = asyncio.ensure_future(work())
@@ -74,7 +77,8 @@ class Leader:
                 await self._release()
 
     async def _acquire(self) -> tuple[str, float]:
-        """The Lease's version, and when it was asked for; one whose answer came too late is somebody else's by now."""
+        """Acquire the Lease: its resourceVersion, and when that was asked for; when the answer came too late, another process may
+        have it by now."""
         while True:
             with suppress(RacklessError, Conflict):
                 asked = self.clock.now()
@@ -118,7 +122,8 @@ class Leader:
                     raise self._lost(str(error)) from error
 
     async def _ask(self, version: str) -> tuple[str, bool]:
-        """Renew the Lease: its version, and whether that is done. Not when somebody wrote to it meanwhile, and it is still ours."""
+        """Renew the Lease: its resourceVersion, and whether it was renewed. It was not when another client wrote to it meanwhile
+        and it is still ours."""
         try:
             change = {"spec": {"renewTime": self.now()}}
             found = await self.resources.patch("Lease", self.name, change, resource_version=version)

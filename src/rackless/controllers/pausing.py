@@ -1,4 +1,5 @@
-"""What keeps controllers off an object: an annotation, with any value. Hosts have Metal3's, the kinds beside them Cluster API's."""
+"""The annotation that pauses the controllers of an object, with any value. Hosts have Metal3's, the kinds beside them Cluster
+API's."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Why: evidence of what happened to a host, and how long each phase took."""
+"""Diagnosis (`rackless why`): evidence of what happened to hosts and to the lab, rules from symptom to cause, timelines."""

@@ -1,4 +1,5 @@
-"""Servers that went off or were stopped while somebody waits for them to call: told, instead of waiting for a time-out."""
+"""Notices servers that are off or paused while Ironic waits for their agent: the failure is reported at once instead of after a
+timeout."""
 
 from __future__ import annotations
 
@@ -10,9 +11,9 @@ from rackless.ports.clock import Clock
 from rackless.ports.hypervisor import Power
 
 LONG = 20.0
-"""Seconds; an engine that restarts a server has it off for two or three."""
+"""Seconds that a server may be off: Ironic has it off for two or three when it reboots it."""
 FORGOTTEN = 10.0
-"""Seconds without a look, after which a server may have been on meanwhile."""
+"""Seconds without an observation, after which a server may have been on meanwhile."""
 FULL = 16 << 20
 """Bytes; with less for their disks QEMU stops servers at their next write."""
 
@@ -27,7 +28,7 @@ class Blackouts:
     """Since when a server is off, and when that was seen last."""
 
     def lost(self, name: str) -> str:
-        """Why nothing is to be heard of a server; empty while it is on, starting, or off for a moment only."""
+        """Why a server's agent cannot call; empty while the server is on, starting, or off for a moment only."""
         bmc = self.observe().get(name)
         if bmc is None or bmc.power is not Power.OFF or bmc.starting:
             self._off.pop(name, None)

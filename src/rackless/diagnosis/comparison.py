@@ -1,4 +1,4 @@
-"""What was slower in one run than in another: the same step of the same subject, by name."""
+"""`rackless compare`: which steps took longer in one run of `up` than in another."""
 
 from __future__ import annotations
 

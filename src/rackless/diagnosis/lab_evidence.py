@@ -33,9 +33,9 @@ class Surroundings:
 
     names: tuple[NameAnswer, ...] = ()
     dhcp: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """By network, the addresses of those who offered a lease to a stranger."""
+    """For each network, the addresses of DHCP servers that offered a lease to an unknown MAC."""
     dhcp_own: Mapping[str, str] = field(default_factory=dict)
-    """By network, the address of who is to answer there."""
+    """For each network, the address of the lab's own DHCP server."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""All rules about a lab, of every family: what `rackless why` asks, and the lab itself when it may help itself."""
+"""All rules about a lab, of every family: used by `rackless why` and by labd's automatic remediation."""
 
 from __future__ import annotations
 

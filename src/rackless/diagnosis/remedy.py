@@ -1,6 +1,7 @@
-"""What a lab may do about a cause by itself: things that somebody would do by hand anyway, and that lose nothing. Pure.
+"""Remedies that labd may apply to a cause by itself: what a person would do by hand anyway, and what deletes nothing. Pure.
 
-A rule names its cure; what was tried stands in a file of the lab, and is not tried again before what it was tried on has changed.
+A rule names its cure; tries are recorded in a file of the lab, and a cure is not tried again until the state that it was tried on
+has changed.
 """
 
 from __future__ import annotations

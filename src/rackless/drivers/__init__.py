@@ -1,4 +1,4 @@
-"""The edges: how the ports are served. `open_drivers` serves them with this computer, or with a world of fakes."""
+"""Drivers: the implementations of the ports. `open_drivers` returns those of this computer, or of a world of fakes."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ KVM = Path("/dev/kvm")
 _SYSTEM_MODULES = "/usr/lib/python3/dist-packages"
 _SYNCS = 40
 _LONGEST = 0.3
-"""Seconds: a disk that is slow is known by then."""
+"""Seconds after which measuring fsync stops: a slow disk has shown itself by then."""
 _BLOCK = b"\0" * 2300
 """About what etcd writes for one entry of its log."""
 

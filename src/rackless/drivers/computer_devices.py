@@ -16,7 +16,7 @@ from rackless.ports.computer_devices import Device, SiteCable
 
 _FILTER = Path("/proc/sys/net/bridge/bridge-nf-call-iptables")
 _KERNELS = ("kernel", "ra", "redirect")
-"""Routes that come back by themselves: with an address, or from a router."""
+"""Protocols of routes that the kernel makes again: with an address, or from a router advertisement."""
 
 
 class LinuxComputerDevices:
@@ -163,7 +163,7 @@ def read_routes(shown: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 
 
 def _restoring(device: Device, now: Device) -> Iterator[list[str]]:
-    """What makes a NIC what it was, in an order in which nothing takes away what came before."""
+    """The `ip` commands that restore a NIC's state, in an order in which no command undoes an earlier one."""
     if now.mtu != device.mtu:
         yield ["ip", "link", "set", device.name, "mtu", str(device.mtu)]
     if device.master and now.master != device.master:
@@ -181,7 +181,7 @@ def _is_six(route: str) -> bool:
 
 
 def _own() -> str:
-    """The network namespace that we live in, told to a program that lives in another."""
+    """A path to our own network namespace for a program in another one."""
     return f"/proc/{os.getpid()}/task/{threading.get_native_id()}/ns/net"
 
 

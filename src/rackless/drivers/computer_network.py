@@ -30,7 +30,7 @@ class LinuxComputerNetwork:
 
     @asynccontextmanager
     async def alone(self) -> AsyncIterator[None]:
-        """The lock is on the namespace itself."""
+        """The lock (flock) is on the namespace's own file."""
         handle = os.open("/proc/self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
         try:
             while True:

@@ -1,7 +1,6 @@
 """A unix socket at which every connection is handed to a new process, as inetd does.
 
-The holder of a lab listens with it, and its own loop does no more for a visitor than to start that process: whatever a visitor
-sends is read there.
+The holder listens with it, and only starts a process for each connection: what the caller sends is read by that process.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 
 _CONNECTION = 3
-"""The file that the connection is, for the process."""
+"""The file descriptor under which the process gets its connection."""
 
 
 class LinuxEntrance:
@@ -24,7 +23,7 @@ class LinuxEntrance:
         self._place, self._argv, self._env, self._most = place, list(argv), dict(env), most
         self._loop = asyncio.get_running_loop()
         self._inside: dict[int, int] = {}
-        """The processes that run, by what tells their end."""
+        """The running processes, by their pidfd."""
         place.unlink(missing_ok=True)
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
         before = os.umask(0o177)
@@ -37,7 +36,7 @@ class LinuxEntrance:
         self._loop.add_reader(self._listener, self._admit)
 
     def close(self) -> None:
-        """Nobody comes in any more; who is inside goes on."""
+        """Accept no more connections; processes that run go on."""
         self._loop.remove_reader(self._listener)
         self._listener.close()
         self._place.unlink(missing_ok=True)
@@ -51,7 +50,7 @@ class LinuxEntrance:
             connection, _ = self._listener.accept()
         except OSError:
             return
-        with connection, suppress(OSError):  # who is not let in sees that the connection is closed
+        with connection, suppress(OSError):  # a caller over the limit sees that the connection is closed
             if len(self._inside) >= self._most:
                 return
             connection.setblocking(True)
@@ -69,5 +68,5 @@ class LinuxEntrance:
     def _ended(self, end: int) -> None:
         self._loop.remove_reader(end)
         os.close(end)
-        with suppress(ChildProcessError):  # the holder buries whoever ended, too
+        with suppress(ChildProcessError):  # the holder may have reaped it already
             os.waitpid(self._inside.pop(end), os.WNOHANG)

@@ -1,7 +1,7 @@
 """The kernel's namespaces and mounts, by system call: what Python 3.11's `os` does not have. `drivers.lab_namespaces` serves the
 port with it.
 
-Used by the holder, which must stay small, and by whoever has to find or end what lives in a lab's network namespace.
+Used by the holder, which must stay small, and by `destroy` and `doctor` to find the processes in a lab's network namespace.
 """
 
 from __future__ import annotations

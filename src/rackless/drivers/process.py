@@ -1,7 +1,7 @@
 """The one door to other programs: no shell, a small environment, failures that can be replayed.
 
-What we run to the end is killed when we are cancelled. What keeps running is told to end when we die, whatever the
-way we die (the kernel's parent-death signal), so nothing of ours is left without its keeper.
+What we run to the end is killed when we are cancelled. A program that keeps running gets SIGTERM when this process ends, however
+it ends (PR_SET_PDEATHSIG), so none is left without a supervisor.
 """
 
 from __future__ import annotations
@@ -52,13 +52,13 @@ def _die_with_parent(parent: int) -> Callable[[], None]:
 
 
 def adopt_orphans() -> None:
-    """From now on descendants of ours whose parents end become our children: who ends, ends for good when we `bury` it."""
+    """Become the subreaper: descendants whose parents end become our children, and `bury` reaps them."""
     if _libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
         raise OSError(ctypes.get_errno(), "prctl")
 
 
 def bury(but: int) -> None:
-    """Take note of the end of every child but one, whose end somebody else waits for."""
+    """Reap every child that has ended, but for the one that somebody else waits for."""
     with suppress(ChildProcessError):
         while (found := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)) and found.si_pid != but:
             os.waitpid(found.si_pid, os.WNOHANG)
@@ -178,8 +178,12 @@ class LocalProcesses:
     async def end(self, pid: int, within: float = 5.0) -> None:
         await end(pid, within)
 
+    def interrupt(self, pid: int) -> None:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGINT)
+
     def end_remains(self, leader: int) -> None:
-        """A number that somebody else on the computer has got since is left alone."""
+        """Kill what is left of an ended program's process group; a pid that was reused meanwhile is left alone."""
         if identity(leader):
             return
         here = network_id(Path("/proc/self/ns/net"))

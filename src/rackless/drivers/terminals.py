@@ -40,7 +40,7 @@ class TerminalConsoles:
 
 
 def _beginning(log: Path, lines: int) -> int:
-    """Where the last lines of a log begin; those further back than a block are not looked for."""
+    """The position in a log at which its last lines begin, within the last block."""
     try:
         with log.open("rb") as file:
             size = file.seek(0, os.SEEK_END)
@@ -108,7 +108,7 @@ class _Terminal:
         self._type()
 
     def _type(self) -> None:
-        """What the server does not take at once is tried again soon."""
+        """Write to the terminal; what it does not take at once is written again soon."""
         self._next = None
         assert self._line is not None
         try:

@@ -1,10 +1,10 @@
-"""The holder: a small process that owns a lab's namespaces and its doors on the host, and keeps labd running in them.
+"""The holder: a small process that owns a lab's namespaces and its port forwards on the hypervisor, and restarts labd in them.
 
 `python -m rackless.holder.main LAB`, started by `up` and detached. It ends when labd ends by itself (asked to stop), or on
 SIGTERM. When it is killed, labd ends with it; the servers run on, and the next `up` starts a new holder around them.
 
 libvirtd does not reap its QEMUs: the process that adopts orphans does, and libvirtd reports a server as off only after that.
-In a container that may be nobody, or somebody slow: so the holder adopts them.
+In a container the init may not reap, or reap late: so the holder adopts them (PR_SET_CHILD_SUBREAPER).
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ from rackless.spec.lab import LabSpec
 FIRST_PAUSE = 0.5
 LONGEST_PAUSE = 30.0
 MOST_VISITORS = 64
-"""At once: programs, recordings and connections that are being made."""
+"""Connections at the entrance socket at once: programs, packet captures, forwarded connections."""
 STEADY = 60.0
-"""After this many seconds labd counts as having started well, and the pause starts small again."""
+"""Seconds after which labd counts as having started well, and the pause before a restart is short again."""
 
 
 def main() -> None:
@@ -54,12 +54,12 @@ def main() -> None:
 
 @dataclass(frozen=True, slots=True)
 class HypervisorSide:
-    """What the holder keeps of the hypervisor's side."""
+    """What the holder keeps open outside the lab's network namespace."""
 
     doors: Sequence[tuple[socket.socket | None, str]]
-    """Ports on the host's loopback, each with the address inside that it leads to."""
+    """Listening sockets on the hypervisor's loopback, each with the address inside the lab that it forwards to."""
     outside: Room
-    """The host's network, in which more ports are opened on demand."""
+    """A thread in the hypervisor's network namespace, which opens the ports of `rackless expose`."""
 
 
 def enter(paths: LabPaths, drivers: Drivers) -> HypervisorSide:
@@ -86,7 +86,7 @@ def enter(paths: LabPaths, drivers: Drivers) -> HypervisorSide:
 
 
 async def keep_open(paths: LabPaths, hypervisor_side: HypervisorSide, drivers: Drivers) -> int:
-    """Keep labd running, and open the doors to the APIs and what the ledger lists as exposed."""
+    """Keep labd running, and forward the ports to the APIs and the exposed ports that the ledger lists."""
     keepers = [Doorkeeper(door, address, API_PORT) for door, address in hypervisor_side.doors if door is not None]
     for keeper in keepers:
         keeper.start()
@@ -101,7 +101,8 @@ async def keep_open(paths: LabPaths, hypervisor_side: HypervisorSide, drivers: D
 
 @contextmanager
 def _open_to_owner(paths: LabPaths, drivers: Drivers) -> Iterator[None]:
-    """The lab's owner goes inside by a socket of theirs: each time a visitor is started, who becomes them."""
+    """Listen on the entrance socket for the lab's owner: for each connection a visitor process is started, which becomes that
+    user."""
     if (owner := owner_of(paths)) is None:
         yield
         return
@@ -116,7 +117,7 @@ def _open_to_owner(paths: LabPaths, drivers: Drivers) -> Iterator[None]:
 
 @asynccontextmanager
 async def _exposed(paths: LabPaths, outside: Room, drivers: Drivers) -> AsyncIterator[None]:
-    """Open the forwards that the ledger lists, and look again whenever `rackless expose` knocks."""
+    """Open the port forwards that the ledger lists, and read it again whenever `rackless expose` connects to the socket."""
 
     def listen(family: int, kind: int, address: str, port: int) -> socket.socket:
         listener = outside.call(lambda: drivers.namespaces.socket(family, kind, 0))
@@ -157,7 +158,7 @@ async def _exposed(paths: LabPaths, outside: Room, drivers: Drivers) -> AsyncIte
 
 
 async def keep(paths: LabPaths, drivers: Drivers) -> int:
-    """Run labd, and run it again when it dies."""
+    """Run labd, and restart it when it dies."""
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):

@@ -1,4 +1,4 @@
-"""The inside of a lab's namespaces: what its processes see of the file system.
+"""The mounts of a lab's mount namespace: what its processes see of the file system.
 
 Mounts go from the host into the lab (slave) and never back. `/run` and the three folders of `/var` that libvirt writes to are the
 lab's own, which also hides the host's D-Bus, resolver and libvirt; in them only rackless's own folders are kept. All content lies
@@ -23,7 +23,8 @@ ACCOUNTS = {
     Path("/etc/passwd"): "libvirt-qemu:x:64055:64055:Libvirt Qemu,,,:/var/lib/libvirt:/usr/sbin/nologin\n",
     Path("/etc/group"): "libvirt-qemu:x:64055:\n",
 }
-"""Debian's libvirtd wants this account to exist, even when told to use another; on the host it is not ours to make."""
+"""Debian's libvirtd wants this account to exist, even when told to use another; so it is in the lab's own passwd, and not made on
+the hypervisor."""
 
 
 def ensure_mounts(mounts: Mounts, paths: LabPaths, gateway: str, domain: str, shown: Mapping[Path, Path]) -> None:

@@ -1,4 +1,4 @@
-"""Who besides root may go into a lab."""
+"""Which user besides root may run commands inside a lab."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from rackless.run.paths import LabPaths
 
 
 def owner_of(paths: LabPaths) -> int | None:
-    """The user who made the lab through sudo. Root needs nobody to let it in, so it is none."""
+    """The user who made the lab through sudo. None when root made it."""
     try:
         return int(paths.owner.read_text()) or None
     except (OSError, ValueError):

@@ -1,9 +1,10 @@
-"""A visitor: one connection at a lab's entrance, as a process of its own.
+"""A visitor: one connection of the lab's owner at the entrance socket, served by a process of its own (`rackless exec`, `shell`,
+`capture`).
 
 `python -m rackless.holder.visitor LAB`, with the connection as file 3. The holder starts it, so it is root in the lab's
-namespaces. It asks the kernel who is at the other end, reads one byte, and becomes that caller: their user, their groups, no
-capabilities, no way to gain any. Only then it reads what the caller wants, takes the files that the caller hands over, and
-touches anything by a name that the caller chose.
+namespaces. It asks the kernel who is at the other end (SO_PEERCRED), reads one byte, and becomes that caller: their user, their
+groups, no capabilities, no way to gain any. Only then it reads what the caller wants, takes the files that the caller hands over,
+and touches anything by a name that the caller chose.
 
 As root it does nothing with the caller's files, not even to say that something is wrong: a write to some files of the kernel is
 judged by who writes. It says so at the connection.
@@ -49,7 +50,7 @@ NOT_FOUND, NOT_RUN = 127, 126
 def main() -> None:
     os.closerange(
         _CONNECTION + 1, os.sysconf("SC_OPEN_MAX")
-    )  # what the holder may have been started with is nobody's business
+    )  # the holder's other environment is not passed on to the caller's program
     with socket.socket(fileno=_CONNECTION) as connection:
         os.set_inheritable(_CONNECTION, False)
         connection.settimeout(_READ_WITHIN)
@@ -72,7 +73,7 @@ def main() -> None:
 
 
 def serve(purpose: bytes, connection: socket.socket, packets: list[socket.socket]) -> tuple[Ended, list[int]]:
-    """What came of it, and files to hand back."""
+    """Serve one request; returns the answer, and files to hand back."""
     if purpose == entrance.RUN:
         asked, files = receive(connection, RunInside)
         if len(files) != 3 or not asked.argv:
@@ -133,7 +134,7 @@ def _become_program(asked: RunInside, files: list[int], said: int) -> NoReturn:
             os.chdir(asked.folder)
         except OSError:  # one of those that a lab has its own of
             os.chdir("/")
-        # which Python ignores, or whoever started the lab, as nohup does: a shell cannot even trap those
+        # signals that Python ignores, or that whoever started the lab ignored (nohup): a shell cannot trap those
         for number in (signal.SIGPIPE, signal.SIGXFSZ, *_PASSED_ON):
             signal.signal(number, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_SETMASK, ())

@@ -1,1 +1,2 @@
-"""What is installed: install-configs, checked and written as the installer would."""
+"""The installer's inputs: install-configs, checked by the installer's rules and written; assets and Ignition configs; twins of
+sites."""

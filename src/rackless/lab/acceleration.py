@@ -1,4 +1,4 @@
-"""Whether KVM runs a guest here. Asked by booting one: a /dev/kvm that exists, and even one that opens, may still hang.
+"""Whether KVM works here, probed by booting a guest: a /dev/kvm that exists, and even one that opens, may still hang.
 
 The guest is a kernel without a root file system; it panics, reboots and so ends QEMU. That takes KVM about a second. The
 answer holds until the computer or the kernel changes, and is kept in the cache.

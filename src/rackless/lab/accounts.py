@@ -1,4 +1,4 @@
-"""Who the programs behind a lab's servers run as: never root, and no two servers as the same user.
+"""Which user QEMU and swtpm of a lab's servers run as: never root, and no two servers as the same user.
 
 The users are numbers. No account of the computer has them, so nothing is written to its /etc/passwd, and a file that belongs to
 one of them is closed to every other user of the computer.
@@ -29,13 +29,13 @@ KVM = Path("/dev/kvm")
 @dataclass(frozen=True, slots=True)
 class ServerAccounts:
     strangers: int
-    """For servers that were not defined by us."""
+    """The user of servers that somebody else defined in the lab's libvirt."""
     tpm: int
     own: bool = True
-    """Whether each of our servers has a user of its own."""
+    """Whether each of the lab's servers has a user of its own."""
 
     def of_server(self, lab: Path, server: str) -> int:
-        """The same at every start, and another one in another lab."""
+        """The server's user: the same at every start, and another one in another lab."""
         if not self.own:
             return self.strangers
         digest = hashlib.sha256(f"{lab}/{server}".encode()).digest()

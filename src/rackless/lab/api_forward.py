@@ -1,4 +1,4 @@
-"""A lab's doors on the host's side: ports on the host's loopback that lead to Kubernetes APIs inside the lab.
+"""Port forwards from the hypervisor's loopback to the Kubernetes APIs inside a lab ("doors").
 
 One leads to the lab's own API, one to the cluster's, where there are control planes. The holder opens the ports before
 it enters the lab's network namespace and keeps them as long as it lives, so they outlast restarts of labd and of the
@@ -25,16 +25,16 @@ FIRST_PORT = 16443
 """Below what the kernel gives to outgoing connections, so that nobody has it by chance when the lab comes back."""
 PORTS = range(FIRST_PORT, FIRST_PORT + 1000)
 MOST = 512
-"""Connections at once: anybody on the host can knock, and the holder has other duties. The one that was silent longest makes
-room for a new one, so nobody keeps others out by holding on to theirs."""
+"""Connections at once: any user of the hypervisor can connect, and the holder has other duties. When there are more, the one that
+was idle longest is closed, so nobody can keep others out by holding connections open."""
 LINGER_SECONDS = 30.0
-"""For a client to go, when the API has closed its side."""
+"""Seconds for a client to close its connection after the API has closed its side."""
 _PIECE = 65536
 MakeSocket = Callable[[int, int, int], socket.socket]
 
 
 def open_door(paths: LabPaths, record: Path, make: MakeSocket = socket.socket) -> socket.socket | None:
-    """Listen where the lab listened before, else on the first port that no lab has. None when all are taken."""
+    """Listen on the port that the lab had before, else on the first port that no lab has. None when all are taken."""
     mine = read_port(record)
     others = {read_port(door) for name in paths.roots.labs() for door in LabPaths(paths.roots, name).doors}
     free = (port for port in PORTS if port not in others)
@@ -61,13 +61,13 @@ def read_port(record: Path) -> int | None:
 
 
 def host_url(record: Path) -> str | None:
-    """Where the API behind that door is for the host."""
+    """The URL of the API on the hypervisor's loopback."""
     port = read_port(record)
     return f"https://{LOOPBACK}:{port}" if port is not None else None
 
 
 class Doorkeeper:
-    """Passes on what comes through the door to `address`, until closed."""
+    """Accepts connections and forwards them to `address`, until closed."""
 
     def __init__(self, listener: socket.socket, address: str, port: int) -> None:
         self._listener = listener
@@ -133,7 +133,7 @@ class Doorkeeper:
 @dataclass
 class Passage:
     last: float
-    """When something last went through, by the loop's clock."""
+    """When bytes were last forwarded, by the loop's clock."""
 
     async def carry(self, source: socket.socket, target: socket.socket) -> None:
         loop = asyncio.get_running_loop()

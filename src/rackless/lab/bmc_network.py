@@ -1,4 +1,5 @@
-"""Where the BMCs of a lab live: on a bridge of the lab, or, routed, in a namespace of their own behind a router."""
+"""The BMC network of a lab: BMC addresses on a bridge of the lab, or, with `access: routed`, in a network namespace of their own
+behind a router."""
 
 from __future__ import annotations
 
@@ -55,7 +56,7 @@ class BmcWiring:
                 step.unchanged()
 
     def make_socket(self, family: int, kind: int, protocol: int) -> socket.socket:
-        """BMCs listen, and fetch their media, where they live."""
+        """A socket in the BMCs' network namespace: they listen there, and fetch virtual media from there."""
         if self._room is not None:
             return self._room.call(lambda: self._namespaces.socket(family, kind, protocol))
         return self._namespaces.socket(family, kind, protocol)

@@ -1,4 +1,4 @@
-"""The hypervisor as it is: memory, CPUs, free disk, how fast a sync is. Only looks."""
+"""The hypervisor's capacity: memory, CPUs, free disk, how fast fsync is. Changes nothing."""
 
 from __future__ import annotations
 

@@ -46,8 +46,8 @@ def record(
     until: socket.socket | None = None,
     most_bytes: int | None = None,
 ) -> int:
-    """Until the time is over, the file would get larger than `most_bytes`, an interrupt, or a word or the end at `until`; `told`
-    hears the count now and then. The listeners are bound to their bridges."""
+    """Record until the time is over, the file would get larger than `most_bytes`, an interrupt, or until something can be read
+    from `until`; `told` is called with the number of packets now and then. The sockets are bound to their bridges."""
     wanted = [bytes.fromhex(mac.replace(":", "")) for mac in macs]
     for one in listeners:
         bridge = one.getsockname()[0]

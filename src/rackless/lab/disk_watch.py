@@ -1,6 +1,6 @@
-"""Room for the servers' disks: said while there is still time, and when there is some again, servers go on.
+"""Watches the free disk space for servers' disks: warns before it is full, and resumes paused servers when there is space again.
 
-QEMU stops a server that cannot write, and does not look whether it could by now.
+QEMU pauses a server that cannot write (ENOSPC), and does not resume it by itself.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from aiohttp.abc import AbstractStreamWriter
 from rackless.run.connections import ClientPatience, GuardedRunner, GuardedServer
 
 PORT = 6180
-"""Where Metal3 serves its images too."""
+"""The port; Metal3 serves its images on the same one."""
 FOR_BMCS = "redfish"
 """The folder in which Ironic publishes boot ISOs, and whatever else is for a virtual drive."""
 MOST_CLIENTS = 1024
@@ -45,7 +45,7 @@ class SentFile(web.FileResponse):
 
 
 class FileServer:
-    """At all of `addresses`; the first is the one that is told."""
+    """Listens on all of `addresses`; URLs have the first one."""
 
     def __init__(self, root: Path, *addresses: str, port: int = PORT) -> None:
         self._root = root
@@ -85,7 +85,7 @@ class FileServer:
             await web.TCPSite(self._runner, address, self.port).start()
 
     def fetched(self, *clients: str) -> list[str]:
-        """The files a client with these addresses was given, in the order it first was."""
+        """The files that a client with one of these addresses has fetched, in the order of the first fetch."""
         return [path for client in clients for path in self._fetched.get(client, {})]
 
     async def _serve(self, request: web.Request) -> web.StreamResponse:

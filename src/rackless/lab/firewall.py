@@ -1,4 +1,5 @@
-"""Who may talk to the BMCs, and which networks do not meet: nftables in the lab's own namespaces. Pure."""
+"""nftables rules in the lab's own namespaces: which clients may connect to the BMCs, and between which networks nothing is
+forwarded. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Somebody deletes a lab's folders while it runs: labd says so where it is still heard, and stays reachable.
+"""Notices when somebody deletes a running lab's folders: labd reports it in the kernel's log, and stays reachable.
 
 A ledger that is gone takes the lab from `list` and `destroy`; `destroy --orphans` ends it. What is deleted of the run
 folder, by a cleaner of temporary files, is made again: the socket, and the files that say who the daemons are.
@@ -30,7 +30,7 @@ class FolderWatch:
     clock: Clock
     bus: Bus
     last_resort: Path
-    """Where it is said when the logs are gone too: the kernel's log, which `dmesg` and the journal show."""
+    """Where it is reported when the logs are gone, too: the kernel's log, which `dmesg` and the journal show."""
     warnings: list[str] = field(default_factory=list)
     _socket: int | None = None
     _who: dict[Path, str] = field(default_factory=dict)

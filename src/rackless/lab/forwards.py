@@ -1,7 +1,8 @@
-"""Ports of the hypervisor that lead into a lab, as its ledger lists them. The holder keeps them, so they outlast labd.
+"""Port forwards of `rackless expose` from the hypervisor into a lab, as its ledger lists them. The holder keeps them open, so
+they outlast labd.
 
-TCP goes through a `Doorkeeper`. UDP has no connections: whoever sends something gets a socket of their own inside, from which
-answers come back to them, until nothing was said for a while.
+TCP goes through a `Doorkeeper`. UDP has no connections: each client that sends a datagram gets a socket of its own inside, whose
+replies are sent back to it, until it was silent for a while.
 """
 
 from __future__ import annotations
@@ -33,7 +34,8 @@ Listen = Callable[[int, int, str, int], socket.socket]
 
 @dataclass(frozen=True, slots=True)
 class FollowLedger:
-    """Asked of the holder: open what the ledger lists and is not open, and close what it does not list, or what is named here."""
+    """A request to the holder: open the forwards that the ledger lists and that are not open, and close those that it does not
+    list, or that are named here."""
 
     close: tuple[str, ...] = ()
 
@@ -110,7 +112,7 @@ class Forwards:
 
 
 class DatagramKeeper:
-    """Passes datagrams on to `address`, and answers back to whom they are for, until closed."""
+    """Forwards datagrams to `address`, and replies to the client that they are for, until closed."""
 
     def __init__(
         self,

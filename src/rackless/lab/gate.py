@@ -1,8 +1,9 @@
-"""What an uplink lets through: nftables at both of its ends, rendered by pure functions.
+"""The firewall of an uplink: nftables at both of its ends, rendered by pure functions.
 
-The hypervisor's end does not trust the lab: its own services, the networks it is in, private and link-local addresses are
-refused unless they are named. The lab's end refuses the same once more, should somebody flush the hypervisor's rules, and knows
-what the other cannot tell: whether a guest asks, or the lab itself. Only the lab itself may ask the outer name servers.
+The hypervisor's end does not trust the lab: its own services, the networks it is in, private and link-local addresses are refused
+unless they are named. The lab's end refuses the same once more, in case somebody flushes the hypervisor's rules, and can tell
+what the other end cannot: whether a packet comes from a guest or from the lab's own DNS server. Only the latter may ask the outer
+name servers.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from rackless.spec.uplink import Reach
 
 LAB_TABLE = "rackless_uplink"
 OPENED = "opened"
-"""The set with the interfaces of the hypervisor that a lab made to forward: with its table, it says so to other labs."""
+"""The nftables set with the interfaces of the hypervisor on which a lab switched on forwarding: other labs read it."""
 NOT_THE_INTERNET = tuple(
     map(
         IPv4Network,
@@ -43,11 +44,11 @@ class Gate:
     host: tuple[IPv4Address, ...]
     """The hypervisor's own addresses."""
     networks: tuple[IPv4Network, ...]
-    """The networks it is in, or knows a way to."""
+    """The networks that the hypervisor is in, or has a route to."""
     opened: tuple[str, ...] = ()
-    """Interfaces that did not forward before, and now do for this lab's answers …"""
+    """Interfaces on which forwarding was switched on for replies to this lab …"""
     closed: tuple[str, ...] = ()
-    """… and those to which nothing of others may be forwarded from there, as nothing was before."""
+    """… and interfaces to which nothing but such replies may be forwarded from them, as nothing was forwarded before."""
 
     @property
     def table(self) -> str:
@@ -137,7 +138,7 @@ def render_lab(gate: Gate) -> str:
 
 
 _REFUSE = "reject with icmp type admin-prohibited"
-"""Said, not dropped: who tries is told at once, and need not wait for a time-out."""
+"""reject, not drop: the client gets an error at once instead of a timeout."""
 
 
 def _passes(gate: Gate) -> list[str]:

@@ -42,7 +42,8 @@ unix_sock_rw_perms = "0700"
 unix_sock_admin_perms = "0700"
 log_outputs = "3:stderr"
 """
-"""Whoever may write to libvirtd's sockets is root in the lab, so only root may; the reading one tells who has which disk."""
+"""Only root may open libvirtd's sockets: with the read-write one a user would be root in the lab, and the read-only one shows the
+servers' disks."""
 
 QEMU_CONF = """\
 # Servers that say nothing about it run as this user; libvirt gives them their files while they run.
@@ -69,7 +70,7 @@ def write_configuration(folder: Path, accounts: ServerAccounts) -> None:
 
 
 def ensure_folders(paths: LabPaths, accounts: ServerAccounts) -> None:
-    """What libvirt's packages bring on other computers, and who defines servers through libvirt takes for granted."""
+    """Make the folders that libvirt's packages make elsewhere, and that clients of libvirt expect."""
     library, authority = paths.libvirt / "lib", paths.state / "var/lib/swtpm-localca"
     sockets = paths.inner_run / "libvirt/qemu/swtpm"
     folders = {

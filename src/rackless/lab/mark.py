@@ -1,4 +1,4 @@
-"""Whose a network namespace is, written into it: the lab's name, its folders, and the host it was made on.
+"""The mark in a lab's network namespace: the lab's name, its folders, and the computer it was made on.
 
 The mark is the alias of the loopback link. It lives as long as the namespace does, whatever happens to files, pins and processes,
 and only root in that namespace can write it. So a lab is found by what runs, also when nothing else tells of it.

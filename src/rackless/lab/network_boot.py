@@ -1,8 +1,8 @@
 """Booting over the provisioning network, as Metal3 does it: one dnsmasq for DHCP and TFTP, iPXE from there on over HTTP.
 
-A server's firmware is told to fetch iPXE by TFTP, the one for BIOS or the one for UEFI. iPXE asks again and is told the
-script that Ironic keeps on the lab's file server, as is the iPXE that a network card already has in its ROM. Only servers of
-the lab are answered, unless the network has addresses for strangers. The configuration and the reading of the log are pure.
+A server's firmware is told to fetch iPXE by TFTP, the one for BIOS or the one for UEFI. iPXE asks again and is told the script
+that Ironic keeps on the lab's file server, as is the iPXE that a network card already has in its ROM. DHCP answers only servers
+of the lab, unless the network has addresses for discovered servers. The configuration and the reading of the log are pure.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ _TFTP = re.compile(r"sent (\S+) to (\S+)")
 
 
 def read_log(lines: Iterable[str], mac: str, address: str) -> Answered:
-    """Out of dnsmasq's log; what it did for others is passed over."""
+    """What dnsmasq's log says of one server; lines of other servers are passed over."""
     asked, offered, sent, refused = False, None, dict[str, None](), ""
     no_range = False
     for line in lines:

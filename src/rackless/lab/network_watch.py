@@ -1,4 +1,5 @@
-"""Keeps the lab's DHCP and DNS answering: libvirt starts a dnsmasq for each network, and does not look after it."""
+"""Restarts the dnsmasq of a lab's networks (DHCP and DNS) when it dies: libvirt starts one for each network, and does not watch
+it."""
 
 from __future__ import annotations
 
@@ -42,14 +43,14 @@ class NetworkWatch:
                 await self._look(name, self._watched.setdefault(name, _Watched()))
 
     async def hurry(self) -> None:
-        """Somebody asks for it: who does not run is started without waiting for its turn."""
+        """Restart a dead dnsmasq now instead of after its pause: somebody needs it."""
         for name, known in self._watched.items():
             if not known.running:
                 known.pause = 0.0
                 await self._look(name, known)
 
     def describe(self) -> list[Part]:
-        """For the lab's status, beside the programs that labd itself keeps."""
+        """For `rackless status`, beside the processes that labd itself supervises."""
         return [
             Part(
                 f"dnsmasq of {name}",

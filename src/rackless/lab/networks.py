@@ -1,4 +1,4 @@
-"""The networks of a lab, made real: cluster network, `baremetal` bridge with its cable, provisioning, BMC, extra ones."""
+"""Makes the networks of a lab: cluster network, `baremetal` bridge with its veth pair, provisioning, BMC, extra ones."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rackless.run.files import write
 
 
 async def ensure_networks(plan: LabPlan, links: Links, networks: Networks, memory: Path, bus: Bus) -> None:
-    """`memory` is where it is noted what has to be plugged in again, should we be killed in between."""
+    """`memory` is a folder for the names of bridge ports that must be plugged in again after a kill in between."""
     with bus.step("networks") as step:
         changed = await links.ensure_bridge(plan.baremetal)
         if plan.bmc_site.router is None:
@@ -40,7 +40,7 @@ async def ensure_networks(plan: LabPlan, links: Links, networks: Networks, memor
 
 
 async def unplugged(plan: LabPlan, links: Links) -> list[str]:
-    """Of what was attached from outside, what is here and not plugged in."""
+    """Devices of the hypervisor that are in the lab's namespace and not in its bridge."""
     if not plan.attached:
         return []
     here = set(plan.attached) & await links.names()
@@ -48,7 +48,7 @@ async def unplugged(plan: LabPlan, links: Links) -> list[str]:
 
 
 async def _plug_attached(plan: LabPlan, links: Links) -> bool:
-    """Into the bridge that stays as it is when the cluster network is started anew."""
+    """Plug attached devices into `baremetal`, the bridge that stays when the cluster network is restarted."""
     late = await unplugged(plan, links)
     if late:
         await links.plug(plan.baremetal.name, late)
@@ -56,7 +56,7 @@ async def _plug_attached(plan: LabPlan, links: Links) -> bool:
 
 
 def _link_names(plan: LabPlan) -> list[str]:
-    """Of the bridges and what stands on them."""
+    """Names of the bridges and of the VLAN links on them."""
     networks = [network.bridge for network in (plan.cluster, plan.provisioning_dhcp) if network is not None]
     bridges = [
         bridge.name for bridge in (plan.baremetal, plan.bmc, plan.provisioning, *plan.extra) if bridge is not None
@@ -65,7 +65,7 @@ def _link_names(plan: LabPlan) -> list[str]:
 
 
 async def _ensure_network(network: Network, links: Links, networks: Networks, memory: Path) -> bool:
-    """A changed network is started anew on a new bridge; running servers are plugged into that and go on."""
+    """A changed network is restarted on a new bridge; running servers are plugged into that bridge and keep running."""
     note = memory / f"{network.bridge}.unplugged"
     if await networks.differs(network):
         write(note, "\n".join(sorted(await links.ports(network.bridge))))

@@ -1,4 +1,5 @@
-"""Stopping a lab's servers for a while: which were on is written down first, and their BMCs switch them on again afterwards."""
+"""Switching off a lab's servers for `down`: which were on is written down first, and their BMCs switch them on again at the next
+`up`."""
 
 from __future__ import annotations
 
@@ -25,7 +26,7 @@ class ServersPause:
     bus: Bus
 
     async def begin(self, *, force: bool) -> list[str]:
-        """All servers off: by asking their systems, unless `force`. Returns those that were on."""
+        """Switch off all servers: by ACPI shutdown, unless `force`. Returns those that were on."""
         running = [state.name for state in await self.hypervisor.servers() if state.power is Power.ON]
         write(self.memory, "\n".join(running))
         if not force:

@@ -1,7 +1,7 @@
-"""Which servers are on, written down as it changes, so that `up` brings them back after the computer was restarted.
+"""Remembers which servers are on, so that `up` switches them on again after a reboot of the computer.
 
-A computer that goes down takes its servers along, and the daemon may see them end before it ends itself; so a server counts as
-off only when it has been off for a while. Whether the computer was restarted is known by a mark that does not outlive that.
+At a shutdown of the computer labd may see its servers end before it ends itself; so a server counts as off only when it has been
+off for a while. A reboot is noticed by a mark file that does not survive it.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ AGAIN = 1.0
 class PowerMemory:
     memory: Path
     mark: Path
-    """In a folder that a restart of the computer empties; it names the start of the computer besides."""
+    """The mark file, in a folder that a reboot empties; the boot id is in it, too."""
     hypervisor: Hypervisor
     clock: Clock
     boot_id: Callable[[], str] = BOOT.read_text
-    """Another one after every start of the computer."""
+    """The kernel's boot id: another one after every reboot."""
     _on: set[str] = field(default_factory=set)
     _looking: asyncio.Task[None] | None = None
 
     def restarted(self) -> bool:
-        """Whether the computer was restarted since we were `awake`."""
+        """Whether the computer was rebooted since the mark file was written."""
         with suppress(FileNotFoundError):
             return self.mark.read_text() != self.boot_id()
         return True

@@ -1,4 +1,4 @@
-"""The servers of a lab: planned boxes as hardware, with their disks, defined and left switched off."""
+"""Makes the servers of a lab: libvirt domains with their disks, defined and switched off."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rackless.run.paths import LabPaths
 from rackless.spec.disks import DiskCache
 
 SHOWN = Path("/var/lib/libvirt/servers")
-"""In the lab: where QEMU finds the files of servers."""
+"""The path inside the lab where QEMU finds the servers' disks."""
 PASSAGE = 0o711
 
 
@@ -58,9 +58,8 @@ def _disk_names(server: PlannedServer) -> list[str]:
 
 
 def mounts(plan: LabPlan, paths: LabPaths) -> dict[Path, Path]:
-    """Folders with files of servers, and where the lab shows them to QEMU, which may not get to them otherwise.
-
-    Its users pass through these folders and see no names in them; each file is its own server's alone.
+    """Folders with servers' disks, and where the lab mounts them for QEMU, whose users may not reach them otherwise. These users
+    can pass through the folders and not list them; each file belongs to its server's user alone.
     """
     return {disk_folder(plan, paths): SHOWN / "disks", paths.media: SHOWN / "media"}
 
@@ -68,7 +67,7 @@ def mounts(plan: LabPlan, paths: LabPaths) -> dict[Path, Path]:
 async def differs(
     server: PlannedServer, plan: LabPlan, paths: LabPaths, hypervisor: Hypervisor, accounts: ServerAccounts
 ) -> bool:
-    """Whether the box or one of its disks is missing, or is not as planned."""
+    """Whether the domain or one of its disks is missing, or is not as planned."""
     box = hardware(server, plan, paths, accounts)
     return any(not disk.path.exists() for disk in box.disks) or await hypervisor.differs(box)
 
@@ -82,7 +81,7 @@ async def ensure_servers(
     accounts: ServerAccounts,
     only: Collection[str] | None = None,
 ) -> None:
-    """All of them, or those of these names."""
+    """Define all servers, or those with these names, and make their disks."""
     wanted = [server for server in plan.servers if only is None or server.name in only]
     with bus.step("servers", servers=len(wanted)) as step:
         for folder in mounts(plan, paths):
@@ -105,7 +104,7 @@ async def ensure_servers(
 
 
 async def retire_server(server: PlannedServer, plan: LabPlan, paths: LabPaths, hypervisor: Hypervisor) -> None:
-    """The box, its disks and its console's log."""
+    """Delete a server: its domain, its disks and its console log."""
     await hypervisor.retire(server.name)
     box = hardware(server, plan, paths)
     for path in (*(disk.path for disk in box.disks), box.nvram, box.console_log):

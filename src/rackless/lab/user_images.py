@@ -1,9 +1,8 @@
-"""Images of a person's own: a URL as it is, a file on this computer offered on the lab's file server.
+"""A person's own images (`image:`): a URL is used as it is, a file on this computer is offered on the lab's file server.
 
 Root's files are offered from the host's side, which sees all of them; labd, which does not, reads what was offered. The lab's
-owner reads a file and sends its bytes to labd. A file is
-put there by its checksum, which is computed once for as long as the file stays the same. It is looked into first: what
-cannot be the image it is said to be is refused before a server is touched.
+owner reads a file and sends its bytes to labd. A file is put there by its checksum, which is computed once for as long as the
+file stays the same. Its format is checked first: a file that is not of the stated format is refused before a server is changed.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""What labd answers at its control socket: every exchange of `protocol/messages.py`, and which part of the lab does it."""
+"""labd's request handlers at its control socket: for every exchange of `protocol/messages.py`, the part of the lab that answers
+it."""
 
 from __future__ import annotations
 
@@ -150,7 +151,7 @@ def _bmcs(lab: RunningLab) -> list[Served]:
 
 
 def _shows(lab: RunningLab) -> list[Served]:
-    """For the lab's owner, who cannot look into its folders as root can."""
+    """Requests that show files of the lab: for an owner who is not root and cannot read its folders."""
 
     async def screen(asked: say.LookAt) -> say.Screen:
         lab.require(asked.server)

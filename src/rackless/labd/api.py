@@ -1,4 +1,5 @@
-"""The lab's Kubernetes API: `rackless api serve`, kept running inside the lab, its objects in the lab's state folder.
+"""The lab's Kubernetes API server: `rackless api serve`, supervised by labd inside the lab, with its objects in the lab's state
+folder.
 
 It listens on the gateway's address, where the lab's nodes find it too; the cluster's own API has another address (the
 API VIP). Its CA is its own: the API refuses a certificate of the lab's BMCs or of etcd. labd is the administrator, as is
@@ -47,13 +48,13 @@ class LabApi:
             self._kept.hurry()
 
     def open(self, patience: float) -> ApiConnection:
-        """The lab's records; who opens them closes them. They may be opened before the API is started."""
+        """A client of the lab's API; the caller closes it. It may be opened before the API is started."""
         pki = self._paths.api_pki
         access = Access(self.url, pki / "ca.crt", pki / "admin.crt", pki / "admin.key")
         return self._drivers.open_api(access, patience=patience)
 
     async def start(self) -> bool:
-        """Return when it answers; False when it was running."""
+        """Start the API and wait until it answers; False when it was running."""
         if self._kept is not None:
             return False
         self._paths.api.mkdir(exist_ok=True, mode=0o700)

@@ -1,4 +1,4 @@
-"""What a BMC shows and has written down, as it is told to a person: sensors, its event log, the audit log."""
+"""A BMC's sensors, its system event log (SEL) and its audit log, as `rackless bmc` and the web page show them."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from rackless.ports.hypervisor import NoSuchServer, Unreachable
 from rackless.protocol.messages import AuditSeen, BmcLogSeen, SensorSeen
 
 MOST_LINES = 100
-"""Of a log, the latest."""
+"""Lines of a log that are shown, the latest ones."""
 _TAIL_BYTES = 256 << 10
-"""Of the audit log that are read: it is one file for all BMCs, and some 1500 lines."""
+"""Bytes of the audit log that are read, from its end: some 1500 lines. It is one file for all BMCs."""
 _SENSORS: tuple[tuple[Figure, str], ...] = ((INLET, "°C"), (CPU, "°C"), *((fan, "rpm") for fan in FANS), (POWER, "W"))
 
 
 def read_sensors(chassis: Chassis) -> tuple[SensorSeen, ...]:
-    """Empty while the server cannot be seen."""
+    """A server's sensors; empty while libvirt does not show the server."""
     try:
         readings = chassis.readings()
     except (Unreachable, NoSuchServer):
@@ -37,7 +37,8 @@ def read_log(log: Log) -> tuple[BmcLogSeen, ...]:
 
 
 def read_audit(file: Path, server: str, address: str) -> tuple[AuditSeen, ...]:
-    """Of one server, the latest first. A login is the BMC's: where several servers share an address, it is of all of them."""
+    """The audit log of one server, the latest first. Where several servers share a BMC address, a login there is listed for all
+    of them."""
     try:
         with file.open("rb") as opened:
             opened.seek(max(0, opened.seek(0, 2) - _TAIL_BYTES))

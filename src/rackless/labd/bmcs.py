@@ -1,4 +1,4 @@
-"""The BMCs of a lab as labd runs them: the fleet with the lab's certificate, and what goes wrong with it on demand."""
+"""The BMCs of a lab as labd runs them: the fleet with the lab's certificate, and faults that a person asked for."""
 
 from __future__ import annotations
 
@@ -92,18 +92,18 @@ class LabBmcs:
             await self._fleet.power_returned(were_on)
 
     def is_locked(self, server: str) -> bool:
-        """Whether its BMC has locked the account that we use, after wrong passwords."""
+        """Whether the server's BMC has locked the account that labd uses, after wrong passwords."""
         return self._fleet is not None and self._fleet.is_locked(server, USERNAME)
 
     def observe(self) -> dict[str, BmcState]:
-        """By server; empty while there are none."""
+        """The state of each server's BMC; empty while no BMCs run."""
         return {bmc.server: bmc for bmc in self._fleet.observe()} if self._fleet else {}
 
     def seen(self) -> tuple[BmcSeen, ...]:
         return tuple(self._shown(bmc) for bmc in self.observe().values())
 
     def inside(self, server: str) -> BmcInside:
-        """What one BMC knows: its sensors, its log, and who asked it to change something."""
+        """One BMC's sensors, its event log, and its audit log of changes."""
         chassis = self._chassis(server)
         return BmcInside(
             server,
@@ -125,14 +125,14 @@ class LabBmcs:
         return self._shown(self.observe()[server])
 
     async def set_boot(self, server: str, device: BootTarget, *, once: bool) -> BmcSeen:
-        """From where the next start is, or every start from now on."""
+        """Set a server's boot override: for its next start, or for every start from now on."""
         wanted = BootOverride(BootDevice(device), When.ONCE if once else When.CONTINUOUS) if device != "none" else None
         await self._chassis(server).update(lambda memory: replace(memory, boot=wanted or BootOverride()))
         return self._shown(self.observe()[server])
 
     async def press(self, server: str, what: Reset) -> bool:
-        """Press a button at the BMC where it was told what the next start is from: only a start of its own follows that.
-        False where it was not, and where there is no BMC."""
+        """Switch a server's power through its BMC when that has a boot override: only a start by the BMC follows the override.
+        False when there is no override or no BMC; then libvirt switches the server."""
         if self._fleet is None or server not in self.observe():
             return False
         chassis = self._fleet.chassis(server)
@@ -155,7 +155,7 @@ class LabBmcs:
         return self._fleet is not None and self._fleet.fetches(address, path)
 
     def faults(self) -> tuple[FaultStatus, ...]:
-        """What goes wrong because somebody asked for it."""
+        """The faults that a person asked for (`rackless fault`)."""
         return self._desk(self._fleet).list() if self._fleet else ()
 
     def add_fault(self, wish: FaultWish) -> FaultStatus:
@@ -172,7 +172,7 @@ class LabBmcs:
     def _make(self) -> Fleet:
         authority = self._identity.authority()
         hosts = dict.fromkeys(str(server.bmc_address) for server in self._plan.places)
-        # who comes from outside the lab comes through the loopback of the hypervisor, or by a name (`rackless expose`)
+        # clients outside the lab use the hypervisor's loopback address, or a name (`rackless expose`)
         hosts |= dict.fromkeys([LOOPBACK, *(bmc_name(server.name, self._plan) for server in self._plan.places)])
         leaf = authority.ensure_leaf("bmc", list(hosts), uses=(Use.SERVER,))
         tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)

@@ -1,4 +1,4 @@
-"""What is seen of a server that does not come up: how far its boot came, from every file and part of the lab that knows of it."""
+"""How far a server's boot came (firmware, DHCP lease, image, agent), for the diagnosis of a host that does not come up."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from rackless.run.paths import LabPaths
 
 
 def describe_boot(name: str, plan: LabPlan, paths: LabPaths, bmcs: LabBmcs, hosts: LabHosts) -> str:
-    """Empty for a host that is no server of the lab."""
+    """How far the boot of this host's server came; empty for a host that is no server of the lab."""
     server = plan.server(name)
     if server is None:
         return ""

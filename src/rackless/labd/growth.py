@@ -1,8 +1,8 @@
-"""Servers on demand: made when a Machine finds no host, taken away when nobody has had them for a while.
+"""Elastic servers: labd makes one when a Machine finds no host, and deletes one that no Machine has claimed for a while.
 
-Which are needed is a pure function of the Machines, the hosts, and the servers that have been made (`decide`). A server that
-goes is taken from the hosts that can be claimed by one write on the version that was looked at, so that no Machine gets it
-meanwhile; whoever comes after a kill reads the rest from the ledger and from that write.
+Which are needed is a pure function of the Machines, the hosts, and the servers that have been made (`decide`). Before a server is
+deleted, its BareMetalHost gets a consumer of kind `LEAVING`, written on the resourceVersion that was read, so that no Machine can
+claim it; after a kill, labd goes on from the ledger and from that consumer.
 """
 
 from __future__ import annotations
@@ -22,18 +22,19 @@ from rackless.controllers.runtime.runtime import Runtime
 from rackless.ports.resources import Key, Record, Resources
 
 IDLE_SECONDS = 60.0
-"""So long nobody has a server before it goes: somebody who shrinks and grows again gets the same one."""
+"""Seconds that no Machine has claimed a server before it is deleted: a MachineSet that shrinks and grows again gets the same
+one."""
 LEAVING = "ServerGroup"
-"""The kind of consumer that a host has while its server is taken away."""
+"""The kind in a host's `consumerRef` while its server is being deleted."""
 COMING = ("", "registering", "inspecting", "preparing", "available", "ready", "deprovisioning")
-"""States of a host that nobody has and that can be had soon."""
+"""Provisioning states of an unclaimed host that can soon be claimed."""
 WHOLE = Key("Growth", "", "lab")
-"""There is one thing to look at: all of it."""
+"""The one key in this controller's queue: it always reconciles all servers together."""
 
 
 class Servers(Protocol):
     def elastic(self) -> tuple[Sequence[str], Collection[str]]:
-        """The servers that may be made, and those of them that have been."""
+        """The servers that may be made on demand, and those of them that exist."""
         ...
 
     async def grow(self, name: str) -> None: ...
@@ -45,9 +46,9 @@ class Servers(Protocol):
 class Decision:
     grow: tuple[str, ...] = ()
     idle: tuple[str, ...] = ()
-    """Servers that nobody has or waits for."""
+    """Servers that no Machine has claimed or waits for."""
     leaving: tuple[str, ...] = ()
-    """Servers that are being taken away, or whose hosts somebody deleted."""
+    """Servers that are being deleted, or whose BareMetalHosts somebody deleted."""
 
 
 def decide(
@@ -75,7 +76,7 @@ def decide(
 
 
 def _waits(record: Record, hosts: Iterable[Record]) -> bool:
-    """A Machine that wants a host and has none."""
+    """Whether a Machine wants a host and has none."""
     machine = read(record)
     if machine.deleting or machine.host or machine.phase == "Failed" or problem(machine.provider_spec):
         return False
@@ -89,7 +90,7 @@ def _comes(host: Record) -> bool:
 
 
 def _idle(host: Record) -> bool:
-    """Nobody has it, and nothing is being done to it; one that failed is of no use to anybody."""
+    """Whether a host is unclaimed and nothing is being done to it; a failed one counts as idle, for no Machine can use it."""
     spec, status = host.get("spec") or {}, host.get("status") or {}
     taken = spec.get("consumerRef") or spec.get("image") or spec.get("customDeploy")
     if taken or is_paused(host) or host["metadata"].get("deletionTimestamp"):
@@ -143,7 +144,7 @@ class GrowthController:
         return Result(min(left) if left else None)
 
     async def _take(self, host: Record) -> None:
-        """From now on no Machine gets it. Raises Conflict when one was faster."""
+        """Write the `LEAVING` consumer into a host, so that no Machine can claim it. Raises Conflict when a Machine was faster."""
         metadata = host["metadata"]
         reference = {"kind": LEAVING, "apiVersion": "rackless.test/v1", "name": metadata["name"]}
         self.hosts.put(
@@ -177,7 +178,7 @@ def _changed(before: Record | None, after: Record | None) -> Iterable[Key]:
 
 
 def _concern(record: Record) -> tuple[Any, ...]:
-    """What of a Machine or host this looks at."""
+    """The fields of a Machine or host that this controller depends on: other changes do not wake it."""
     metadata, spec, status = record["metadata"], record.get("spec") or {}, record.get("status") or {}
     return (
         metadata["uid"],

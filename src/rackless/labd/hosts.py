@@ -1,4 +1,4 @@
-"""The hosts of a lab as labd looks after them: Ironic, the files it serves, and the controller of the BareMetalHosts."""
+"""The hosts of a lab: labd runs Ironic, the file server with the images, and the controller of the BareMetalHosts."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ from rackless.trust.identity import USERNAME, Identity
 
 DEPROVISION_WITHIN = 1800.0
 PATIENCE = 4
-"""How often taking a host down may fail before its server is taken away nevertheless."""
+"""How often deprovisioning a host may fail before its server is deleted nevertheless."""
 
 
 class LabHosts:
@@ -103,7 +103,7 @@ class LabHosts:
         self._plan = plan
 
     def lacking(self) -> str:
-        """Why the engine has to be started, or started again; empty when it runs and hosts are looked after."""
+        """Why Ironic or the host controller must be started (again); empty when both run."""
         if self._provisioner is None:
             return "not running yet"
         if self._ironic is not None and self._ironic.forgetful:
@@ -143,7 +143,7 @@ class LabHosts:
         return self._ironic.open(network_boot=self.network_boot is not None)
 
     async def _open_external(self, spec: ProvisionerSpec, supplies: Supplies, checked: bool) -> OpenProvisioner:
-        """Somebody else's Ironic, and on our file server what it boots servers with."""
+        """Connect to an Ironic that is not the lab's, and serve the deploy kernel and ramdisk for it."""
         found = self._drivers.reach_provisioning(external_ironic.load(spec, self._paths))
         if checked:
             await found.check()
@@ -155,7 +155,7 @@ class LabHosts:
         return found.open(Guest(f"{self._plan.name}~", ramdisk if spec.ramdisk is Ramdisk.LAB else {}))
 
     async def forget_nodes(self) -> list[str]:
-        """Take everything of this lab out of somebody else's Ironic."""
+        """Delete this lab's nodes from an Ironic that is not the lab's."""
         spec = self._plan.provisioner
         if spec is None:
             return []
@@ -216,20 +216,20 @@ class LabHosts:
         return name
 
     def answered(self, server: PlannedServer) -> Answered | None:
-        """What a server got on the network it boots from; None for one that does not."""
+        """What DHCP, TFTP and HTTP gave a server that boots over the network; None for a server that does not."""
         nic = server.boot_nic
         if self.network_boot is None or not server.bmc_scheme.boots_over_network:
             return None
         return self.network_boot.answered(nic.mac, str(nic.address))
 
     async def records(self) -> list[Record]:
-        """The hosts as they stand in the records; BareMetalHosts, word for word."""
+        """The BareMetalHosts as the API has them."""
         if self.installed.present:
             return await self.installed.resources().list(KIND)
         return await self._resources.list(KIND) if self._api.started else []
 
     async def known(self) -> list[Record]:
-        """An empty list while the API does not answer: `status` still tells the rest."""
+        """The BareMetalHosts, or an empty list while the API does not answer: `status` still shows the rest."""
         try:
             return await self.records()
         except ApiUnreachable as error:
@@ -246,11 +246,11 @@ class LabHosts:
         }
 
     def offered(self, path: str) -> str:
-        """Where the lab's file server has a file that was offered. Raises LabError when it was not."""
+        """The URL on the lab's file server of a file that was offered. Raises LabError when it was not offered."""
         return UserImages(self._paths).resolve(ImageSpec(url=path), self.files.url).url
 
     async def wish(self, asked: HostWish) -> HostDone:
-        """Ask something of one host, and wait for it when that is wanted."""
+        """Carry out a verb on one host (provision, deprovision, retry …), and wait for it when asked to."""
         if self.installed.present:
             done = await self._ask(HostWishes(self.installed.resources()), asked)
         else:
@@ -286,7 +286,7 @@ class LabHosts:
         return UserImages(self._paths).resolve(ImageSpec.model_validate(encode(given)), self.files.url)
 
     async def retire(self, name: str) -> None:
-        """Delete a host: what is on it is taken off first; one that cannot be reached is let go all the same."""
+        """Delete a host. It is deprovisioned first; when its BMC cannot be reached, it is deleted all the same."""
         if await self._resources.get(KIND, name) is None:
             return
         try:
@@ -319,8 +319,9 @@ class LabHosts:
                 await self._resources.delete(KIND, name)
 
     async def keep_power(self, name: str, *, online: bool) -> None:
-        """What a person did at the power button of a provisioned host is what the host should be from now on. A cluster whose own
-        API is away cannot be told; it may be what is being switched on."""
+        """Write the power state that a person chose into a provisioned host's `spec.online`, or its controller would undo it.
+        When the API of a cluster that installed itself does not answer, nothing is written: the server may be its control plane,
+        being switched on."""
         try:
             await self._keep_power(name, online=online)
         except ApiUnreachable as error:

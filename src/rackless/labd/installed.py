@@ -1,4 +1,5 @@
-"""The hosts of a cluster that installs itself: they are in its own API, the bootstrap's first and its control plane's then."""
+"""The hosts of a cluster that installs itself (`method: ipi`): their BareMetalHosts are in the cluster's API, first the bootstrap
+machine's, then the control plane's."""
 
 from __future__ import annotations
 

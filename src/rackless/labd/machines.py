@@ -1,6 +1,7 @@
 """The lab's nodes as Machines, and the controllers of Machines and Nodes: hosts and Machines in labd's API, Nodes in the cluster's.
 
-Written when the cluster is there. Running hosts are not touched: a Machine takes the host that it was written for as it is.
+The Machines are written once the cluster answers. Running hosts are not changed: each Machine claims the provisioned host that it
+was written for.
 """
 
 from __future__ import annotations
@@ -33,12 +34,12 @@ from rackless.run.waiting import until
 from rackless.spec.lab import Role
 
 PATIENCE = 30.0
-"""Seconds for which a request to labd's own API is tried again while it does not answer …"""
+"""Seconds for which a request to the lab's own API is retried while it does not answer …"""
 CLUSTER_PATIENCE = 5.0
-"""… and one to the cluster's, which may be down for long: then its caches ask again by themselves."""
+"""… and a request to the cluster's API, which may be down for long: the controllers' caches retry by themselves."""
 
 CLAIMED_WITHIN = 30.0
-"""Seconds for Machines that were just written to take their hosts."""
+"""Seconds for new Machines to claim their hosts."""
 
 MOST_EVENTS = 200
 """Kubernetes Events in one answer."""
@@ -72,7 +73,7 @@ class LabMachines:
         self._plan, self._cluster = plan, cluster
 
     async def lacking(self) -> str:
-        """Which node is no Machine's; empty when all are, or where there is no cluster of ours."""
+        """Why Machines must be written: which node has none. Empty when all have one, or where rackless makes no cluster."""
         if not await self._cluster.forms():
             return ""
         if alone := [server.name for server, _ in await self._alone()]:
@@ -82,7 +83,7 @@ class LabMachines:
         return "" if self._running is not None and not self._running.done() else "nobody looks after the Machines"
 
     async def ensure(self, image: Image) -> None:
-        """Every node of ours has a Machine, workers are of one set, and somebody looks after them."""
+        """Give every node a Machine, put the workers' into one MachineSet, and run the controllers of Machines and Nodes."""
         if not await self._cluster.forms():
             return
         if not await self.lacking():
@@ -108,7 +109,7 @@ class LabMachines:
             step.detail = ", ".join(server.name for server, _ in alone)
 
     async def _await_claims(self) -> None:
-        """Until each Machine has its host: before that, `plan` says that nodes are no Machine's."""
+        """Wait until each Machine has claimed its host: until then `plan` would still have actions."""
 
         async def claimed() -> tuple[bool, str]:
             alone = [server.name for server, _ in await self._alone()]
@@ -121,7 +122,7 @@ class LabMachines:
             self._bus.tell("machines-without-hosts", why=str(error))
 
     async def scale(self, wanted: int) -> Scaled:
-        """Raises LabError when there is no set yet."""
+        """Set the replicas of the workers' MachineSet. Raises LabError when there is none yet."""
         if wanted < 0:
             raise InputError(f"{wanted} workers cannot be wanted")
         found = await self._resources.get(SET, WORKERS)
@@ -148,7 +149,7 @@ class LabMachines:
         return LabObjects(machines, nodes, requests)
 
     async def object_events(self, kind: str, name: str) -> ObjectEvents:
-        """Of both APIs, the latest first; without the cluster's while that does not answer."""
+        """Kubernetes Events of both APIs, the latest first; without the cluster's while its API does not answer."""
         found: list[Record] = []
         for connection in (self._resources, *self._open[-1:]):
             with suppress(LabError):
@@ -158,7 +159,7 @@ class LabMachines:
         return ObjectEvents(tuple(sorted(found, key=_happened_at, reverse=True)[:MOST_EVENTS]))
 
     async def phases(self) -> dict[str, str]:
-        """Of Machines, by name; none while nobody answers: `status` still tells the rest."""
+        """The phase of each Machine, by name; none while the API does not answer: `status` still shows the rest."""
         if not self._api.started:
             return {}
         with suppress(LabError):
@@ -169,7 +170,7 @@ class LabMachines:
         return {}
 
     async def approve(self, name: str) -> None:
-        """Approve a certificate request of a node; the caller has made sure whose it is."""
+        """Approve a node's CertificateSigningRequest; the caller has checked that it is that node's."""
         if not self._open:
             raise LabError("nobody speaks to the cluster's API yet", hint="`rackless up` goes on until it is there")
         resources = self._open[-1]
@@ -211,7 +212,7 @@ class LabMachines:
         self._open = []
 
     async def _alone(self) -> list[tuple[PlannedServer, Record]]:
-        """Nodes of ours whose hosts nobody has."""
+        """The lab's nodes whose hosts no Machine has claimed."""
         hosts = {host["metadata"]["name"]: host for host in await self._resources.list(HOST)}
         return [
             (server, hosts[server.name])
@@ -241,5 +242,5 @@ def _is_about(event: Record, kind: str, name: str) -> bool:
 
 
 def _happened_at(event: Record) -> str:
-    """When last, as the API writes times: the same form for all, so they compare as text."""
+    """An Event's last time in the API's format, which sorts as text."""
     return str(event.get("lastTimestamp") or event.get("eventTime") or event["metadata"].get("creationTimestamp") or "")

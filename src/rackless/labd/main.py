@@ -83,7 +83,7 @@ def main() -> None:
     os.umask(0o022)
     allow_many_files()
     paths = LabPaths(Roots.from_environment(), sys.argv[1])
-    gc.freeze()  # modules stay: to look through them for garbage would hold up every BMC for 20 ms and more
+    gc.freeze()  # modules stay: a garbage collection over them would block every BMC for 20 ms and more
     asyncio.run(serve(paths, open_drivers()))
 
 

@@ -1,7 +1,7 @@
-"""Labs that an earlier version made: what labd changes about them, once, before it goes on.
+"""Migration of labs that an earlier version made: what labd converts, once, when it starts.
 
-Records were files: labd brings them into the lab's Kubernetes API. No controller looks after hosts meanwhile, so doing it
-again after it was cut short changes nothing; the files go last. The API's keys were signed by the CA of the lab's BMCs.
+Hosts' records were files: labd creates them in the lab's Kubernetes API. No controller runs meanwhile, so repeating it after an
+interruption changes nothing; the files are deleted last. The API's keys were signed by the CA of the lab's BMCs.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from rackless.run.files import write_secret
 
 
 async def migrate_records(folder: Path, resources: Resources, bus: Bus) -> int:
-    """How many records came over; the folder is gone afterwards."""
+    """Create the records in the API and delete their folder; returns how many there were."""
     if not folder.exists():
         return 0
     records = _read(folder)
@@ -29,8 +29,8 @@ async def migrate_records(folder: Path, resources: Resources, bus: Bus) -> int:
 
 
 def part_api_keys(lab: Path, api: Path) -> None:
-    """Take the API's keys out of the folder of the lab's own CA: the key of service account tokens comes along, so that
-    they stay good; certificates of the lab's CA are no longer let in, and the API makes its own."""
+    """Move the API's keys out of the folder of the lab's TLS CA. The key that signs service account tokens is kept, so that
+    tokens stay valid; client certificates of the lab's TLS CA are no longer accepted, and the API makes its own."""
     tokens = lab / "sa.key"
     if tokens.exists() and not (api / "sa.key").exists():
         write_secret(api / "sa.key", tokens.read_bytes())

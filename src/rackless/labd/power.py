@@ -1,4 +1,4 @@
-"""The power of a lab's servers, as a person asks for it at labd: by their BMCs where those run, by libvirt where not."""
+"""Power of a lab's servers (on, off, reset, shutdown): through their BMCs where those run, through libvirt where not."""
 
 from __future__ import annotations
 
@@ -52,7 +52,8 @@ class LabPower:
             raise LabError(f"{name} is off, and {action} is for one that is on", hint=f"`rackless power {name} on`")
 
     async def observe(self) -> dict[str, str | None]:
-        """As the BMCs see it: they know which servers wait for their turn to start. Without BMCs, as libvirt sees it."""
+        """The power state of each server from the BMCs, which also know which servers wait for their turn to start; without BMCs,
+        from libvirt."""
         if bmcs := self.bmcs.observe():
             return {name: describe_power(bmc) for name, bmc in bmcs.items()}
         try:

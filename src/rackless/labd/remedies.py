@@ -1,7 +1,7 @@
-"""The lab helps itself: finds what is wrong as `rackless why` does, and does what is safe, once.
+"""Automatic remediation: labd diagnoses the lab as `rackless why` does, and applies a safe remedy, once for each finding.
 
-With `remediation: auto` labd looks by itself; else only when a person asks (`why --fix`). What is done is written down before it is
-begun, so that neither a kill nor a second look does it again on the same.
+With `remediation: auto` labd does so regularly; else only when a person runs `rackless why --fix`. A try is written down before
+it is begun, so that neither a restart of labd nor the next diagnosis repeats it for the same finding.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from rackless.spec.remediation import Remediation
 
 LOOK_SECONDS = 30.0
 KEPT = 200
-"""Tries that are kept written down."""
+"""How many tries the file keeps."""
 
 
 class Repairs(Protocol):
-    """What the running lab can do for one that is not well."""
+    """The repairs that a running lab offers to remedies."""
 
     async def evidence(self) -> LabEvidence: ...
 
@@ -52,10 +52,10 @@ class LabRemedies:
     bus: Bus
     now: Callable[[], float] = lambda: time.time()
     _told: set[Remedy] = field(default_factory=set)
-    """Remedies that were said not to be tried again."""
+    """Remedies of which an event already said that they are not tried again."""
 
     async def watch(self) -> None:
-        """Until cancelled; only where the lab may help itself."""
+        """Diagnose and apply remedies until cancelled; only with `remediation: auto`."""
         while self.allowed is Remediation.AUTO:
             await self.clock.sleep(LOOK_SECONDS)
             with suppress(RacklessError):  # what cannot be looked at now is looked at next time
@@ -64,7 +64,7 @@ class LabRemedies:
                         await self._try(found, found.fix, "lab")
 
     async def apply(self, rule: str, subject: str) -> RemedyOutcome:
-        """What a person asks for, if it is still so."""
+        """Apply the remedy that a person asked for, if the finding still holds."""
         if self.allowed is Remediation.OFF:
             raise LabError(
                 "this lab does nothing about what is wrong with it",

@@ -1,4 +1,4 @@
-"""What a running lab knows of itself and can do for itself: what `labd/remedies.py` looks at and acts through."""
+"""The evidence and the repairs of a running lab that `labd/remedies.py` uses."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class LabRepairs:
         await self.network_watch.hurry()
 
     async def restart_server(self, name: str) -> None:
-        """Off; the engine switches it on when the host is tried again."""
+        """Switch the server off; Ironic switches it on when the host is retried."""
         await self.hypervisor.power_off(name)
         await self.retry_host(name)
 

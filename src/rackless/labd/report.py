@@ -1,4 +1,4 @@
-"""What `status` says of a lab, put together from what its parts saw."""
+"""The answer of `rackless status`, put together from the observations of the lab's parts."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def describe_servers(
 
 
 def _holder(record: Record) -> str:
-    """The Machine that has a host, or whoever else."""
+    """The consumer of a host: a Machine, or another object."""
     return str(((record.get("spec") or {}).get("consumerRef") or {}).get("name") or "")
 
 

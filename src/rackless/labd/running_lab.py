@@ -1,6 +1,6 @@
 """The running parts of one lab and the stages that make them: `labd/stages.py` has the list.
 
-Every stage may be run again: it makes what is missing and leaves what is there.
+Every stage is idempotent: it makes what is missing and leaves what is there.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ from rackless.trust.bmc_passwords import secret_of
 from rackless.trust.identity import USERNAME, Identity
 
 API_BACK_WITHIN = 20.0
-"""Seconds for which a request of a person waits for an API that is being started again."""
+"""Seconds for which a person's request waits for an API that is being restarted."""
 
 ON_DEMAND = "server"
 """What servers that were made on demand are called in their ledger."""
@@ -167,7 +167,7 @@ class RunningLab:
                 await self.release.start()
 
     async def _begin(self) -> None:
-        """When the computer went down it took the servers along: those that were on then are to be on again."""
+        """After a reboot of the computer: servers that were on before are to be switched on again."""
         memory = self.power_memory
         self.metal.accelerate(kvm=self._kvm())
         if memory.restarted() and not self.paths.resting.exists() and (names := memory.recall()):
@@ -199,7 +199,7 @@ class RunningLab:
         return page(*(runtime for runtime in (self.hosts.runtime, self.machines.runtime) if runtime is not None))
 
     async def stop(self) -> None:
-        """End what we keep running; the servers run on."""
+        """Stop the lab's processes; the servers (QEMU) keep running."""
         for task in self._watching:
             task.cancel()
         await asyncio.gather(*self._watching, return_exceptions=True)
@@ -212,7 +212,7 @@ class RunningLab:
         await self.end_libvirtd()
 
     async def serve_release(self) -> None:
-        """For as long as there is the lab: workers that come later take their system from here, too."""
+        """Serve the install's node image and payload until the lab is destroyed: workers that are added later need them, too."""
         async with self._busy:
             await self.release.start()
 
@@ -223,7 +223,7 @@ class RunningLab:
         return describe_rooted(names, self.paths.inner_run / "libvirt/qemu")
 
     def accounts(self) -> ServerAccounts:
-        """Who the servers run as."""
+        """Which user and group each server's QEMU runs as."""
         return observe_accounts(kvm_closed=self._kvm() and not self.drivers.computer.kvm_open())
 
     async def switch_on(self, names: Collection[str]) -> None:
@@ -264,8 +264,8 @@ class RunningLab:
             await kept.stop()
 
     async def return_power(self) -> None:
-        """Switch on what was on before `down`, or before the computer went down; where there are BMCs they do it, by their
-        policies and in turn."""
+        """Switch on the servers that were on before `down` or before a reboot of the computer; where there are BMCs, they do it,
+        by their power policies and a few at a time."""
         await self._pause().end(self.bmcs.power_returned if self.bmcs.running else self.switch_on)
 
     def _pause(self) -> ServersPause:
@@ -279,7 +279,8 @@ class RunningLab:
             return await self._pause().begin(force=force)
 
     async def remove(self, actions: Sequence[Action]) -> None:
-        """Carry out the actions that lose something. Ironic deprovisions a host through its BMC, if the lab has come that far."""
+        """Carry out the actions that delete servers or make them anew. Ironic deprovisions a host through its BMC, if the lab has
+        come that far."""
         async with self._busy:
             await self._begin()
             reached = upto(self.journal.read().goal or GOALS[0])
@@ -288,7 +289,7 @@ class RunningLab:
             await self.runner.remove(actions)
 
     async def take_away(self, name: str) -> None:
-        """Remove a server for good; its host is deprovisioned and deleted first."""
+        """Delete a server with its disks; its host is deprovisioned and deleted first."""
         server = self.plan.server(name)
         if server is None:
             return
@@ -307,7 +308,7 @@ class RunningLab:
         return [server.name for server in self.plan.elastic], self._grown()
 
     async def grow(self, name: str) -> None:
-        """One server more, with its BMC and its host; cut off anywhere, it is gone on with."""
+        """Make one more server on demand, with its BMC and its host; after an interruption the next call goes on with it."""
         async with self._busy:
             self.grown.own(ON_DEMAND, name)
             self._replan()
@@ -320,7 +321,7 @@ class RunningLab:
                 await self.write_hosts(name)
 
     async def shrink(self, name: str) -> None:
-        """One server less, which nobody has."""
+        """Delete one server that was made on demand and that no Machine has claimed."""
         async with self._busy:
             await self.take_away(name)
             self._replan()
@@ -330,7 +331,7 @@ class RunningLab:
         return frozenset(entry.id for entry in self.grown.entries())
 
     def _replan(self) -> None:
-        """Everybody who knows the servers hears of those that came or went."""
+        """Tell the lab's parts which servers were made or deleted on demand."""
         self.plan = self.plan.grown(self._grown())
         self.runner.base = replace(self.runner.base, grown=self._grown())
         self.cluster = replace(self.cluster, plan=self.plan)
@@ -339,19 +340,20 @@ class RunningLab:
         self.machines.replan(self.plan, self.cluster)
 
     def console(self, name: str, lines: int) -> tuple[Heard, Write]:
-        """Sit down at a server's console, with its last lines in view."""
+        """Open a server's serial console, with its last lines."""
         self.require(name)
         return self.consoles.attach(name, lines)
 
     async def insert_media(self, name: str, image: str) -> BmcSeen:
-        """A URL, or a file that was offered: those are fetched from the lab's own file server, as everything is."""
+        """Put an image into a BMC's virtual drive: from a URL, or a file that was offered, which the BMC fetches from the lab's
+        file server."""
         if is_path(image):
             await self.hosts.files.start()
             image = self.hosts.offered(image)
         return await self.bmcs.insert(name, image)
 
     async def take_file(self, chunks: AsyncIterator[bytes], said: str) -> OfferedFile:
-        """Offer a file whose bytes somebody sends."""
+        """Offer a file on the lab's file server; its bytes come over the control socket."""
         try:
             form = None if said == ANY_FORMAT else ImageFormat(said)
         except ValueError as error:
@@ -367,7 +369,7 @@ class RunningLab:
     # hosts
 
     async def write_hosts(self, only: str | None = None) -> None:
-        """Have the hosts written down that there should be, with what should be on them. Raises LabError."""
+        """Write the BareMetalHosts of all servers, with the image that each should get. Raises LabError."""
         if there := await elsewhere(self.resources):
             raise LabError(
                 "this lab's hosts are not looked after here",
@@ -382,9 +384,8 @@ class RunningLab:
     # what is there now
 
     async def observe(self, *, costly: bool = False, begins: Collection[str] | None = None) -> LabSeen:
-        """What the planner needs to know of the lab as it is; `costly` is also what takes a moment to look at.
-
-        `begins` are the goals of an `up` that begins: labd looks already at what takes a moment.
+        """The observed state of the lab, for the planner; with `costly` also stages that ask nodes over the network. `begins` are
+        the goals of an `up` that begins: labd starts to observe those stages already.
         """
         found = await (self.runner.observe(costly=costly) if begins is None else self.runner.begin(stages_of(begins)))
         return LabSeen(
@@ -427,12 +428,12 @@ class RunningLab:
         )
 
     def _kvm(self) -> bool:
-        """What the probe found; a lab made without it is emulated."""
+        """Whether the probe found a working KVM; a lab without a probe is emulated (TCG)."""
         return self.paths.supplies.exists() and load_supplies(self.paths.supplies).kvm
 
 
 def _with_upstream(plan: LabPlan, paths: LabPaths) -> LabPlan:
-    """With an uplink, and no name servers given, the host's are asked for what the lab does not know."""
+    """The plan with the hypervisor's name servers as DNS forwarders, where the lab has an uplink and lab.yaml names none."""
     if not paths.upstream.exists():
         return plan
     found = tuple(ip_address(line) for line in paths.upstream.read_text().split())

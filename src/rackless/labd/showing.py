@@ -1,4 +1,4 @@
-"""What a server shows, for people who cannot look themselves: its screen, the end of its console. And what opens a node.
+"""Screenshot, console log and ssh keys of servers, for a lab's owner who is not root.
 
 Only files of the lab's own are opened here, found by the name of a server that the lab has.
 """
@@ -52,7 +52,7 @@ class LabShowing:
         return ConsoleSeen(str(log), terminal or None, tuple(_last_lines(log, min(lines, _MOST_LINES))))
 
     def ssh_keys(self) -> SshKeys:
-        """Nodes that an install made have keys that we did not give them."""
+        """The lab's ssh key and the nodes' host keys; those of nodes that an install made are not known here."""
         keys = Keys(self.paths.cluster_keys)
         installed = self.paths.install_kubeconfig.exists()
         if not keys.admin.exists() or not (installed or keys.known_hosts.exists()):

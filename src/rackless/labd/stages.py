@@ -226,7 +226,7 @@ def _nodes(lab: RunningLab) -> Stage:
             return _lacking("stage/nodes", str(error))
 
     async def ensure(_: Work) -> None:
-        # Machines first: who may join is told by them
+        # Machines first: they decide which nodes may join
         await lab.machines.ensure(lab.hosts.node_image())
         await lab.cluster.await_joined()
 

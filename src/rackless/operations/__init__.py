@@ -1,1 +1,2 @@
-"""What can be asked, from the hypervisor's side: up, plan, down, destroy, status and the rest. The CLI calls these."""
+"""What a person can ask for: up, plan, down, destroy, status and the rest. Run on the hypervisor, outside the lab's namespaces;
+the CLI and the web page call these."""

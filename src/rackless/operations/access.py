@@ -1,4 +1,5 @@
-"""Ways into a lab for people: command lines that go through its namespaces, or by its entrance. Nothing is run here."""
+"""Ways into a lab for people: command lines (nsenter, ssh, scp) that enter its namespaces, or the holder's entrance socket for an
+owner who is not root; and kubeconfigs. Nothing is run here."""
 
 from __future__ import annotations
 
@@ -27,7 +28,7 @@ from rackless.run.paths import LabPaths, Roots
 
 USER, BOOTSTRAP = "core", "bootstrap"
 INSIDE_TOO = "/tmp"
-"""A folder that is the same inside a lab; those under /run and /var are not."""
+"""A folder that is the same inside a lab's mount namespace; those under /run and /var are not."""
 
 
 def inside_command(lab: str, command: Sequence[str], roots: Roots, drivers: Drivers) -> list[str]:
@@ -42,7 +43,7 @@ def inside_command(lab: str, command: Sequence[str], roots: Roots, drivers: Driv
 
 
 def inside_environment(lab: str, roots: Roots) -> dict[str, str]:
-    """What a command inside should know: where the lab's Kubernetes API is."""
+    """The environment of a command inside the lab: the lab's name, and KUBECONFIG for its Kubernetes API."""
     kubeconfig = LabPaths(roots, lab).inner_kubeconfig
     return {"RACKLESS_LAB": lab, **({"KUBECONFIG": str(kubeconfig)} if kubeconfig.exists() else {})}
 
@@ -55,15 +56,15 @@ def host_kubeconfig(lab: str, roots: Roots) -> str:
 
 
 def cluster_kubeconfig(lab: str, roots: Roots) -> str:
-    """The same for the cluster's own API, which is at its VIP inside the lab."""
+    """A kubeconfig for the cluster's own API, which is at the API VIP inside the lab."""
     paths = require_lab(lab, roots)
     require_root("read the cluster's keys")
     return kubeconfigs.cluster_kubeconfig(paths)
 
 
 async def kubeconfig(lab: str, roots: Roots, drivers: Drivers, *, cluster: bool | None = None) -> say.Kubeconfig:
-    """For the lab's own API or its cluster's; without a word for the cluster's, once there is one. Root reads the keys, also of a
-    lab that is stopped; its owner is given them by labd."""
+    """A kubeconfig for the lab's own API or its cluster's; `cluster=None` is the cluster's once there is one. Root reads the
+    keys, also of a lab that is stopped; an owner who is not root gets them from labd."""
     paths = require_lab(lab, roots)
     if drivers.computer.root():
         chosen = kubeconfigs.has_cluster(paths) if cluster is None else cluster
@@ -82,7 +83,7 @@ def find_server(lab: str, server: str, paths: LabPaths) -> PlannedServer:
 
 
 def find_address(lab: str, server: str, paths: LabPaths) -> str:
-    """Of a server, or of an install's bootstrap machine, which has a system while the install goes on."""
+    """The address of a server, or of an install's bootstrap machine, which runs while the install goes on."""
     if server == BOOTSTRAP and paths.install_kubeconfig.exists():
         return str(current_plan(paths).bootstrap_address)
     return str(find_server(lab, server, paths).address)
@@ -93,7 +94,7 @@ class WayIn:
     """How ssh and its like reach one node."""
 
     prefix: tuple[str, ...]
-    """Before the program, for who goes into the lab's network with it."""
+    """What comes before the program: nsenter for root, nothing for the owner."""
     options: tuple[str, ...]
     target: str
     """USER@ADDRESS."""
@@ -114,10 +115,10 @@ def ssh_command(lab: str, server: str, command: Sequence[str], roots: Roots) -> 
 
 @contextmanager
 def way_in(lab: str, server: str, roots: Roots, drivers: Drivers) -> Iterator[WayIn]:
-    """To a node, with the lab's key and the host key we gave the node; for as long as it is needed.
+    """How to ssh to a node, with the lab's key and the host key that rackless gave the node; valid while the context lasts.
 
-    Root goes into the lab's network and reads the keys. The owner is given the keys by labd, in a folder that is removed
-    afterwards, and a connection into the lab at its entrance.
+    Root enters the lab's network namespace and reads the keys. For an owner who is not root, labd hands out the keys, which lie
+    in a folder that is removed afterwards, and the holder passes the connection on at its entrance socket.
     """
     paths = require_lab(lab, roots)
     address = find_address(lab, server, paths)
@@ -164,7 +165,7 @@ def _ssh_options(server: str, key: Path, known: Path, *, strict: bool) -> tuple[
 
 @contextmanager
 def owners_environment(lab: str, roots: Roots) -> Iterator[dict[str, str]]:
-    """What a command inside should know, for the lab's owner: the key to its API is in a file of theirs meanwhile."""
+    """The environment of a command inside, for an owner who is not root: the kubeconfig is in a temporary file of theirs."""
     client = ControlClient(require_lab(lab, roots).socket)
     with TemporaryDirectory(prefix="rackless-", dir=INSIDE_TOO) as folder:
         known = {"RACKLESS_LAB": lab}

@@ -1,4 +1,4 @@
-"""Archives to give away: files under one folder, without what is secret, for their owner only."""
+"""Archives (tar.gz) for bug reports: files under one folder, with secrets blotted out, readable by their owner only."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 from rackless.run.files import write
 
 LONGEST = 20 << 20
-"""Of a log, the last so many bytes."""
+"""Bytes of a log that go in, counted from its end."""
 
 
 def blot(data: bytes, secrets: Sequence[bytes]) -> bytes:
@@ -41,7 +41,7 @@ def _plain(value: Any) -> Any:
 
 
 def pack(output: Path, folder: str, files: Mapping[str, bytes]) -> None:
-    """Nobody else reads it, not even while it is written, and a link that somebody put at its place is not followed."""
+    """Write the archive with mode 0600 from the first byte on; a symlink that somebody put at its place is not followed."""
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w:gz") as archive:
         for name, data in sorted(files.items()):

@@ -1,8 +1,8 @@
-"""A bridge or a NIC of the hypervisor as the wire of a lab's cluster network.
+"""Attaching a bridge or a NIC of the hypervisor to a lab's cluster network.
 
-How the device is before is in the ledger before anything is changed, so that it is given back the same by `down` and `destroy`,
-also after a kill in between. A bridge gets one more port and is left alone otherwise. A NIC moves into the lab's network
-namespace: nobody else's program sees it there, and no firewall or resolver of the hypervisor has to be edited for it.
+The state of the device is written into the ledger before anything is changed, so that `down` and `destroy` restore it, also after
+a kill in between. A bridge gets one more port and is left alone otherwise. A NIC moves into the lab's network namespace: nobody
+else's program sees it there, and no firewall or resolver of the hypervisor has to be edited for it.
 """
 
 from __future__ import annotations

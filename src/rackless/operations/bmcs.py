@@ -1,6 +1,6 @@
 """What a person asks of a lab's BMCs, from the host's side: where each one answers, its virtual drive, its boot override.
 
-Where a BMC answers follows from the description, so it is told of a lab that is stopped, too; how it stands is asked of labd.
+A BMC's address follows from lab.yaml, so it is shown for a stopped lab, too; power, media and boot override are asked of labd.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from rackless.trust.identity import USERNAME
 
 @dataclass(frozen=True, slots=True)
 class BmcInfo:
-    """One BMC: where it answers, who may log in, and how it stands."""
+    """One BMC: its addresses, its account, and its state."""
 
     server: str
     address: str
@@ -40,7 +40,7 @@ class BmcInfo:
     ca: str
     """The certificate that its own is signed with."""
     seen: BmcSeen | None
-    """None while nobody knows."""
+    """Its power, media and boot override; None when labd does not answer."""
 
 
 def bmc_info(server: PlannedServer, paths: LabPaths, seen: BmcSeen | None = None) -> BmcInfo:

@@ -1,8 +1,8 @@
 """Metal3 on the bootstrap machine, and on a control plane after it: a file server, Ironic out of the payload, and the controllers.
 
-It runs on the node image, without pydantic. One has it at a time, who holds the Lease: the bootstrap, until it hands over, then one
-of the control planes. The bootstrap installs the control plane and nothing else: workers stay paused, and sets are left to
-the cluster.
+It runs on the node image, without pydantic. One machine runs it at a time, the one that holds the Lease: the bootstrap until it
+hands over, then one of the control planes. The bootstrap provisions the control plane's hosts and nothing else: workers stay
+paused, and MachineSets are left to the cluster.
 """
 
 from __future__ import annotations
@@ -62,8 +62,8 @@ async def run_metal3(
 ) -> None:
     """Until cancelled, or until somebody else leads (LostLeadership); `whole` on a control plane.
 
-    Where hosts boot over a network that is ours, all of it is there, and not on `interface`; `provisioning` is the NIC on it, for
-    who has an address of its own there.
+    Where hosts boot over a provisioning network, Ironic, files and DHCP are served on that network and not on `interface`;
+    `provisioning` names the NIC on it, on a machine that already has an address there.
     """
     processes, clock = LocalProcesses(), SystemClock()
     address = await _own_address(interface, processes, clock)
@@ -176,8 +176,8 @@ async def _look_after_hosts(
 
 
 def _config(address: Ip, payload: Path, *, keeps: bool, network_boot: bool = False) -> IronicConfig:
-    """Without `keeps` Ironic begins with nothing: where several take turns, what it knew when it was last here may be wrong by now,
-    and hosts are adopted from their records."""
+    """Without `keeps` Ironic begins with an empty database: where several control planes take turns, what it knew when it last
+    ran here may be outdated, and hosts are adopted from their BareMetalHost records."""
     STATE.mkdir(parents=True, exist_ok=True, mode=0o700)
     if not keeps:
         shutil.rmtree(STATE / "ironic", ignore_errors=True)
@@ -206,7 +206,7 @@ def _config(address: Ip, payload: Path, *, keeps: bool, network_boot: bool = Fal
 
 
 async def _own_address(interface: str, processes: Processes, clock: SystemClock) -> IPv4Interface:
-    """The interface's own, which is not the VIP: that one may come and go, and has no network behind it."""
+    """The interface's own address. Not the VIP: keepalived adds and removes that, and its prefix is /32."""
     found: list[IPv4Interface] = []
 
     async def look() -> tuple[bool, str]:
@@ -221,7 +221,7 @@ async def _own_address(interface: str, processes: Processes, clock: SystemClock)
 
 
 class _SubjectTeller:
-    """What happens to hosts, as the console tells it."""
+    """Tells the console what the controllers do with hosts, from their events."""
 
     def __init__(self, tell: Tell) -> None:
         self._tell = tell

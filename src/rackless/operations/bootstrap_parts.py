@@ -1,4 +1,5 @@
-"""What the units of a bootstrap machine start. It runs on the node image, which has no pydantic: spec and plan are not imported."""
+"""What systemd units of a bootstrap machine start: applying manifests, and the machine-config server. The node image has no
+pydantic: spec and plan are not imported."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ from rackless.ports.api import ApiUnreachable
 from rackless.trust.kubeconfig_reading import read_kubeconfig
 
 PATIENCE_SECONDS = 20.0
-"""For which one request is tried again while the API does not answer; then it is told that it does not."""
+"""Seconds for which one request is retried while the API does not answer."""
 
 
 async def apply_manifests(root: Path, kubeconfig: Path, tell: Tell) -> None:
@@ -47,7 +48,7 @@ async def serve_machine_configs(
 
 
 class ApiObjects:
-    """`ObjectStore` in a Kubernetes API: objects of any kind that it knows, by its own list of kinds."""
+    """`ObjectStore` in a Kubernetes API: objects of any kind that the API's discovery lists."""
 
     def __init__(self, client: Client) -> None:
         self._client = client

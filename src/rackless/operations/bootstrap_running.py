@@ -1,4 +1,5 @@
-"""How the units of a bootstrap machine run what they run, and where it tells how it goes. Light: each unit pays for its imports."""
+"""Runs the program of a bootstrap machine's systemd unit until it ends or SIGTERM, and prints its progress for the console.
+Imports little: each unit pays for that at its start."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ from rackless.errors import RacklessError
 
 
 def run(work: Coroutine[Any, Any, None], tell: Tell) -> None:
-    """Until it is done, or SIGTERM."""
+    """Run `work` until it is done, or until SIGTERM or SIGINT cancels it."""
 
     async def whole() -> None:
         task = asyncio.ensure_future(work)
@@ -32,7 +33,7 @@ def run(work: Coroutine[Any, Any, None], tell: Tell) -> None:
 
 
 def teller(plain: bool = False) -> Tell:
-    """Tells on the standard output, which a unit leads to the console."""
+    """Prints to the standard output, which the unit connects to the console."""
 
     def tell(what: Mapping[str, Any]) -> None:
         sys.stdout.write((json.dumps(dict(what)) if plain else render_line(what)) + "\n")

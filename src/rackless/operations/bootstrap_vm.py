@@ -1,4 +1,4 @@
-"""Making and taking away the VM of a bootstrap machine: a short process inside the lab's namespaces, where its libvirt is.
+"""Making and deleting the VM of a bootstrap machine: a short process inside the lab's namespaces, where the lab's libvirt is.
 
 It is started by `operations/install_cluster.py` with a file that says all it needs, and answers with one JSON object.
 """
@@ -25,11 +25,11 @@ class VmSetting:
     """`ensure` or `retire`."""
     infrastructure: str
     state: str
-    """The lab's folder: who the VM runs as depends on it."""
+    """The lab's state folder: which user QEMU runs as depends on it."""
     folder: str
     console_log: str
     shown: dict[str, str]
-    """Where QEMU finds what is in a folder of ours."""
+    """For each folder of the lab, its path as QEMU sees it."""
     bridges: tuple[tuple[str, str], ...] = ()
     image: str = ""
     config: str = ""

@@ -37,9 +37,9 @@ from rackless.trust.kubeconfig_reading import read_kubeconfig
 
 LEASE = "rackless-controllers"
 MOST_CONNECTIONS = 256
-"""Of those who ask how it goes."""
+"""HTTP connections to `/healthz`, `/readyz` and `/metrics` at once."""
 PATIENCE = 30.0
-"""Seconds for which one request is tried again while the API does not answer."""
+"""Seconds for which one request is retried while the API does not answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +98,7 @@ def check_names(names: Sequence[str]) -> tuple[str, ...]:
 
 
 async def run(settings: Settings, bus: Bus, drivers: Drivers | None = None) -> None:
-    """Until cancelled, or until somebody else leads. Raises LostLeadership."""
+    """Run the controllers until cancelled, or until another process holds the Lease (raises LostLeadership)."""
     drivers = drivers or open_drivers()
     async with AsyncExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="rackless-controllers-")))
@@ -151,7 +151,7 @@ async def _serve(listen: tuple[str, int], runtime: Runtime, leader: Leader, stac
         return web.Response(text="ok")
 
     async def ready(_: web.Request) -> web.Response:
-        """One that waits for its turn is ready, too: it would act at once."""
+        """A process that waits for the Lease is ready, too: it would act at once."""
         lacking = runtime.lacking if leader.leading else []
         return web.Response(status=503 if lacking else 200, text=f"waits for {', '.join(lacking)}" if lacking else "ok")
 

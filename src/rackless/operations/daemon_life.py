@@ -1,4 +1,4 @@
-"""Starting the daemon of a lab from the host's side, and knowing when the one that runs cannot stay."""
+"""Starting a lab's holder and labd from outside the lab, and deciding when a running labd must be replaced."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ from rackless.spec.lab import LabSpec
 from rackless.spec.uplink import Uplink
 
 TRIES = 3
-"""Starts of labd that may fail before it is given up."""
+"""How often labd is started before `up` gives up."""
 START_WITHIN = 120.0
 """Seconds. labd starts in one or two; on a computer that was itself emulated, and busy, it took 40 to 100."""
 
 
 def host_stages(spec: LabSpec, paths: LabPaths, bus: Bus, drivers: Drivers, write_needs: Callable[[], None]) -> Runner:
-    """What is done from the host's side: the namespaces with the daemon in them, and the uplink. What of it was made is told
-    by the ledger."""
+    """The stages that `up` does itself, outside the lab: namespaces, holder and labd, the uplink, the attached device. The ledger
+    says which of them were made."""
 
     async def observe() -> Observed:
         return await observe_daemon(paths, drivers, spec)
@@ -61,7 +61,7 @@ def host_stages(spec: LabSpec, paths: LabPaths, bus: Bus, drivers: Drivers, writ
 
 
 async def observe_daemon(paths: LabPaths, drivers: Drivers, wanted: LabSpec | None = None) -> Observed:
-    """The lab as it is seen from the host's side; with what is wanted of it, also whether its uplink is as that says."""
+    """Which of holder, labd and uplink are there; given the wanted description, also whether the uplink is as it says."""
     spec = recorded_spec(paths)
     if spec is None:
         return Observed()
@@ -83,7 +83,7 @@ async def observe_daemon(paths: LabPaths, drivers: Drivers, wanted: LabSpec | No
 async def ensure_labd(
     spec: LabSpec, paths: LabPaths, bus: Bus, drivers: Drivers, write_needs: Callable[[], None] = lambda: None
 ) -> None:
-    """A daemon of this description and this version runs; `write_needs` puts there what it reads when it starts."""
+    """Have a labd of this description and this version running; `write_needs` writes what labd reads when it starts."""
     await host_stages(spec, paths, bus, drivers, write_needs).run(["daemon"])
 
 
@@ -162,7 +162,7 @@ def _folders(spec: LabSpec, paths: LabPaths) -> list[Path]:
 
 
 def outdated(daemon: Daemon) -> str:
-    """Why a daemon that answers cannot stay; empty when it can."""
+    """Why a labd that answers must be replaced; empty when it need not be."""
     if daemon.build != fingerprint():
         return "it is of another version than this command"
     return ""

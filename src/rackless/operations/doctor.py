@@ -1,4 +1,4 @@
-"""What this computer can do for a lab and what it lacks, each with the command that mends it. Looks only, changes nothing."""
+"""`rackless doctor`: what this computer has for a lab and what it lacks, each with the command that fixes it. Changes nothing."""
 
 from __future__ import annotations
 
@@ -189,7 +189,7 @@ async def _uplinks(roots: Roots, drivers: Drivers) -> list[Check]:
 
 
 async def _orphans(roots: Roots, drivers: Drivers) -> list[Check]:
-    """By what runs, and by rules that lead nowhere."""
+    """Labs that cannot be destroyed by name any more, and nftables tables of uplinks whose link is gone."""
     found = [
         Check("orphan", "warning", f"the lab {one.name} runs on, {len(one.pids)} processes: {one.why}", END_ORPHANS)
         for one in await orphans.find_orphans(roots, drivers)

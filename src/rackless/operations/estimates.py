@@ -1,4 +1,4 @@
-"""What runs on this computer teach about the next one: `up` writes down how long its steps took, and tells what is usual."""
+"""How long an `up` takes on this computer: each `up` writes down how long its steps took, and the next one estimates from that."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ def known_estimates(roots: Roots) -> Estimates:
 
 @contextmanager
 def learning(bus: Bus, roots: Roots, servers: int) -> Iterator[None]:
-    """Learn from what is told on the bus, for a lab with so many servers. Two labs may do so at once: the later to write may
-    forget what the other learnt in the same moment, which costs a run of twenty."""
+    """Record the durations of steps from the events on the bus, for a lab with this many servers. Two labs may do so at once: the
+    later write may drop what the other one recorded in the same moment, which is one run of twenty."""
 
     def keep(learnt: Mapping[str, list[float]]) -> None:
         with suppress(OSError):  # a full disk

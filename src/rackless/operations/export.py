@@ -1,7 +1,7 @@
-"""A lab's servers in other people's words: BareMetalHosts, nodes of an Ironic, an inventory of Ansible, reservations for DHCP.
+"""A lab's servers in the formats of other tools: BareMetalHosts, enrolment of Ironic nodes, Ansible inventory, DHCP reservations.
 
-Where BMCs and nodes are exposed (`operations/expose.py`), the places outside the lab can be told instead of those inside.
-What is told has passwords in it, but for the inventory, which names the files they are in.
+Where BMCs and nodes are exposed (`operations/expose.py`), addresses and ports on the hypervisor can be exported instead of those
+inside the lab. The output has passwords in it, but for the inventory, which names the files they are in.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from rackless.spec.servers import BmcScheme
 
 _GIB = 1 << 30
 Document = dict[str, Any]
-"""Of somebody else's format, word for word."""
+"""A document in another tool's format, whose field names are that tool's."""
 
 
 @dataclass(frozen=True, slots=True)
 class Exported:
-    """One server, as it is told to others."""
+    """One server with the addresses that are exported."""
 
     server: PlannedServer
     bmc: BmcInfo
@@ -45,7 +45,7 @@ class Exported:
 def select(
     name: str, roots: Roots, *, servers: Sequence[str] = (), exposed: bool = False, secrets: bool = True
 ) -> list[Exported]:
-    """These servers, or all; with the places where they are `exposed`, or those inside the lab."""
+    """These servers, or all; with their `exposed` addresses, or those inside the lab."""
     paths = require_lab(name, roots)
     if secrets:
         require_root("read the passwords of BMCs")

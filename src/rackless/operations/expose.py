@@ -1,6 +1,7 @@
-"""Ports of the hypervisor that lead into a lab, on demand: written in its ledger, then opened by its holder, and back.
+"""`rackless expose`: port forwards from the hypervisor into a lab. They are written into the ledger, then the holder opens them;
+`unexpose` is the reverse.
 
-Other people's tools reach BMCs, APIs and nodes by them: on this computer's loopback, or where somebody named another address.
+Other tools reach BMCs, APIs and nodes through them: on this computer's loopback, or on an address that the person named.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from rackless.run.ledger import Ledger
 from rackless.run.paths import LabPaths, Roots
 
 TRIES = 8
-"""Times that other ports are chosen because another program had one of them."""
+"""How often other ports are chosen when another program listens on one."""
 ANSWER_WITHIN = 20.0
 """Seconds for the holder to open or close some ports."""
 
@@ -32,7 +33,7 @@ ANSWER_WITHIN = 20.0
 class Exposed:
     forwards: tuple[Forward, ...]
     open: bool
-    """False when the lab does not run: its ports are opened when it does."""
+    """False when the lab does not run: the holder opens its ports when it starts."""
 
 
 async def expose(
@@ -106,7 +107,7 @@ def exposed(name: str, roots: Roots) -> list[Forward]:
 
 
 async def _close(paths: LabPaths, ledger: Ledger, gone: Sequence[Forward]) -> None:
-    """Struck when they are closed: a port that is open is always in the ledger."""
+    """Strike forwards from the ledger once they are closed: a port that is open is always in the ledger."""
     await _tell_holder(paths, FollowLedger(tuple(one.id for one in gone)))
     for one in gone:
         strike(ledger, one)
@@ -141,7 +142,7 @@ def _checked(address: str) -> str:
 
 
 def _taken(roots: Roots) -> set[int]:
-    """Ports that labs of this computer have, running or not."""
+    """Ports in the ledgers of all labs of this computer, running or not."""
     found: set[int | None] = set()
     for lab in roots.labs():
         paths = LabPaths(roots, lab)

@@ -1,12 +1,12 @@
-"""Which interfaces of the hypervisor forward, and on whose account.
+"""IP forwarding on the hypervisor's interfaces (sysctl), and which lab switched it on.
 
-Replies to a lab come in through an interface of the hypervisor, and the kernel passes them on only when that one forwards. We
-switch on single interfaces (`net.ipv4.conf.NAME.forwarding`), never the whole computer (`ip_forward`). So programs that need
-forwarding find the common switch off, turn it on themselves, and it stays theirs: from then on we take nothing back.
+Replies to a lab come in through an interface of the hypervisor, and the kernel passes them on only when that interface forwards.
+rackless switches on single interfaces (`net.ipv4.conf.NAME.forwarding`), never the whole computer (`ip_forward`). So other
+programs that need forwarding find `ip_forward` off and turn it on themselves; from then on rackless switches nothing off.
 
-Labs share interfaces. Who opened what is kept where the interfaces are: in the nftables of the network namespace, a
-set in each lab's table. It ends as the switches do, with a restart of the computer; the ledger has a copy, should
-somebody flush the rules. The last lab that leaves closes what labs have opened.
+Labs share interfaces. Which lab switched on which interface is kept in nftables, a set in each lab's table: it is lost at a
+reboot, as the sysctls are. The ledger has a copy, in case somebody flushes the rules. The last lab that leaves switches off what
+labs have switched on.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ TABLE = re.compile(r"rl_[0-9a-f]{8}")
 
 
 async def registered(firewall: Firewall) -> dict[str, set[str]]:
-    """By table of a lab: the interfaces that it says were opened for it."""
+    """For each lab's nftables table, the interfaces in its set."""
     found = await firewall.sets(OPENED)
     return {table: set(opened) for table, opened in found.items() if TABLE.fullmatch(table)}
 
@@ -30,7 +30,8 @@ async def registered(firewall: Firewall) -> dict[str, set[str]]:
 def claim(
     ways: Iterable[str], mine: Collection[str], others: Collection[str], network: ComputerNetwork
 ) -> list[str]:  # fmt: skip
-    """Of these interfaces, those that forward on account of labs: opened now, or opened by a lab before."""
+    """Of these interfaces, those whose forwarding is a lab's to switch on: it is off now, or a lab has switched it on. Changes
+    nothing."""
     return sorted(way for way in ways if not network.forwards(way) or way in mine or way in others)
 
 
@@ -41,7 +42,7 @@ def open_interfaces(names: Iterable[str], network: ComputerNetwork) -> None:
 
 
 def close_interfaces(names: Iterable[str], others: Collection[str], network: ComputerNetwork) -> None:
-    """Those that no other lab needs; none, when somebody has turned on forwarding for the whole computer since."""
+    """Switch off forwarding of the interfaces that no other lab needs; of none when somebody has turned on `ip_forward` since."""
     if network.forwards("all"):
         return
     for name in names:

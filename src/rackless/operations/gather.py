@@ -80,7 +80,7 @@ def _files(paths: LabPaths) -> Iterator[Path]:
 
 
 def _secrets(paths: LabPaths) -> Iterator[bytes]:
-    """Every secret's text, and of keys every line that is not their frame."""
+    """The text of every secret; of PEM keys each line but the BEGIN and END ones."""
     places = [path for path in paths.secrets.rglob("*") if path.is_file()]
     for path in places:
         if path.suffix in {".crt", ".pub"} or path.name == "known_hosts":

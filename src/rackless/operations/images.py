@@ -1,7 +1,7 @@
-"""What a person can ask of the shared cache: list what is in it, build it, check it, take away what nobody needs.
+"""`rackless images`: list the shared cache of images, build, verify and prune it.
 
-Which lab uses what stands beside the cache, as the place of the lab's own list: also a lab whose state is kept elsewhere
-is seen, and one that is gone counts no more.
+Which lab uses which image is in the folder `uses` of the cache, as paths of the labs' own lists: so labs with another
+RACKLESS_STATE count, and a lab that is gone does not.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ IRONIC = "ironic"
 
 
 def register_use(paths: LabPaths, supplies: Path | None = None) -> None:
-    """Whatever the lab's supplies name, or those of an install in it, is in use for as long as they are there."""
+    """Register a lab's (or its install's) list of images in the cache: they are in use for as long as the list exists."""
     listed = supplies or paths.supplies
     if listed.exists():
         name = hashlib.sha256(str(listed).encode()).hexdigest()[:16]
@@ -37,7 +37,7 @@ def register_use(paths: LabPaths, supplies: Path | None = None) -> None:
 
 
 def uses(roots: Roots) -> dict[Path, list[str]]:
-    """The labs by the file, or folder, of the cache that they refer to."""
+    """For each file or folder of the cache, the labs that use it."""
     found: dict[Path, list[str]] = {}
     for lab, supplies in sorted(set(_users(roots))):
         try:
@@ -72,7 +72,8 @@ async def listing(roots: Roots, drivers: Drivers) -> list[dict[str, Any]]:
 
 
 async def build(roots: Roots, bus: Bus, drivers: Drivers) -> list[dict[str, Any]]:
-    """Have the images of now in the cache; what is damaged is built again, and every byte is looked at."""
+    """Have the images of this version in the cache; checksums of those that are there are verified, and damaged ones are built
+    again."""
     require_root("build images", drivers.computer)
     processes = drivers.processes
     async with asyncio.TaskGroup() as group:
@@ -83,7 +84,7 @@ async def build(roots: Roots, bus: Bus, drivers: Drivers) -> list[dict[str, Any]
 
 
 async def verify(roots: Roots, bus: Bus, drivers: Drivers) -> list[dict[str, Any]]:
-    """Read everything and compare it with what was built; raises when something is not as it was."""
+    """Verify the checksum of everything in the cache; raises when a file differs from what was built."""
     by, environment = uses(roots), drivers.open_environment()
     checked: list[dict[str, Any]] = []
     for entry in await asyncio.to_thread(stock.entries, roots.images, by):
@@ -106,7 +107,7 @@ async def verify(roots: Roots, bus: Bus, drivers: Drivers) -> list[dict[str, Any
 
 
 async def prune(roots: Roots, bus: Bus, drivers: Drivers, *, dry_run: bool) -> dict[str, Any]:
-    """Take away what no lab uses and what is not made any more."""
+    """Delete images that no lab uses and that this version does not build any more."""
     if not dry_run:
         require_root("remove images", drivers.computer)
     by, environment = uses(roots), drivers.open_environment()

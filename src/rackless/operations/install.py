@@ -1,7 +1,8 @@
-"""`rackless install create …`: a folder that becomes a target's files, with a state file so that any target goes on from it.
+"""`rackless install create …`: writes the files of a target (install-config, manifests, Ignition configs) into a folder, with a
+state file from which later targets go on.
 
-The state is written before the files, and files that were consumed go last: a command that was killed anywhere in between
-finds all of it again. Whatever is in such a folder may hold keys, so it is for its owner only.
+The state is written before the files, and consumed files are deleted last: after a kill at any point, the next command finds
+everything. Files in the folder may hold keys, so only its owner can read them.
 """
 
 from __future__ import annotations
@@ -34,13 +35,13 @@ from rackless.run.files import write_secret
 STATE = ".rackless_install_state.json"
 LOG = ".rackless_install.log"
 HANDED_OVER = ".rackless_handed_over"
-"""In the folder of an install whose bootstrap machine has done its work."""
+"""This file is in the folder of an install once its bootstrap machine has handed over to the control plane."""
 _LARGEST = 8 << 20
 """Bytes of a file that is read: a manifest has some thousand, the largest bootstrap config a few hundred thousand."""
 
 
 def create(folder: Path, target: str, bus: Bus, graph: Graph = GRAPH) -> tuple[Path, ...]:
-    """Make a target's files in the folder; the places they are in."""
+    """Write a target's files into the folder; returns the folders that they are in."""
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         with _alone(folder), _logged(folder, f"create {target}") as log:
@@ -63,7 +64,7 @@ def create(folder: Path, target: str, bus: Bus, graph: Graph = GRAPH) -> tuple[P
 
 
 def find_cluster_name(folder: Path) -> str:
-    """Of the install that was begun in the folder, or that its install-config is for. Raises InputError."""
+    """The name of the cluster that the install in the folder, or its install-config, is for. Raises InputError."""
     entry = _load_state(folder).entries.get(INSTALL_CONFIG.name)
     given = folder / FILE
     if entry is None and given.exists():
@@ -79,13 +80,13 @@ def is_begun(folder: Path) -> bool:
 
 
 def has_release(folder: Path) -> bool:
-    """Whether it is settled what the install in the folder takes from a release server."""
+    """Whether the folder has a release.json, or consumed one: the node image and payload that its install uses."""
     entry = _load_state(folder).entries.get(RELEASE.name)
     return (folder / RELEASE_FILE).exists() or (entry is not None and RELEASE_FILE in entry.parts)
 
 
 def load_install_config(folder: Path) -> Config:
-    """The complete one that the folder's assets were made of. Raises InputError."""
+    """The install-config, with all defaults, that the folder's assets were made of. Raises InputError."""
     entry = _load_state(folder).entries.get(INSTALL_CONFIG.name)
     if entry is None:
         raise InputError(f"no install was begun in {folder}", hint="`rackless install create manifests --dir DIR`")
@@ -102,14 +103,14 @@ def has_handed_over(folder: Path) -> bool:
 
 
 def note_hand_over(folder: Path) -> None:
-    """From here on the cluster stands by itself, also while its API does not answer: another bootstrap machine would write its
-    control plane anew."""
+    """Note that the bootstrap has handed over. From here on no other bootstrap machine is made, also while the cluster's API does
+    not answer: it would reinstall the control plane."""
     if not has_handed_over(folder):
         write_secret(folder / HANDED_OVER, "")
 
 
 def forget(folder: Path) -> None:
-    """Take away what commands made in the folder, the state at last; their log stays, and what others put there."""
+    """Delete what `install create` made in the folder, the state file last; the log stays, and files of others."""
     handed = [Path(path) for path in _load_state(folder).handed]
     for path in handed:
         (folder / path).unlink(missing_ok=True)
@@ -145,7 +146,7 @@ def _load_state(folder: Path) -> FolderState:
 
 
 def _read(folder: Path, graph: Graph) -> dict[str, str]:
-    """The files that some asset takes for its own; others are left alone."""
+    """The files in the folder that some asset reads; other files are ignored."""
     found: dict[str, str] = {}
     for pattern in sorted({pattern for asset in graph.assets for pattern in asset.files}):
         for path in folder.glob(pattern):
@@ -163,7 +164,7 @@ def _read(folder: Path, graph: Graph) -> dict[str, str]:
 
 @contextmanager
 def _alone(folder: Path) -> Iterator[None]:
-    """One command at a time in a folder."""
+    """Lock the folder (flock): one command at a time."""
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         try:
@@ -176,7 +177,7 @@ def _alone(folder: Path) -> Iterator[None]:
 
 
 class _Log:
-    """One line for each thing that happened, as the installer's own log has it. Values are never in it."""
+    """The install's log, in the line format of openshift-install's. Values such as passwords are never in it."""
 
     def __init__(self, handle: int) -> None:
         self._handle = handle

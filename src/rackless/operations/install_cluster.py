@@ -1,8 +1,8 @@
-"""`rackless install create cluster`: the bootstrap machine of an install, made in a lab and followed.
+"""`rackless install create cluster`: makes the bootstrap machine of an install in a lab and follows it.
 
-The assets come from `operations/install.py`, the VM is made inside the lab by `operations/bootstrap_vm.py`; here it is asked for,
-and what it tells becomes events. The lab must have come to its BMCs and no further: hosts are looked after by one engine at a
-time, and from here on that is the bootstrap's.
+The assets come from `operations/install.py`, the VM is made inside the lab by `operations/bootstrap_vm.py`; here that process is
+started, and what the bootstrap prints on its console becomes events. The lab must have reached the goal `bmc` and no further: one
+engine (Ironic) at a time provisions hosts, and from here on that is the bootstrap's.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ from rackless.trust.kubeconfig_reading import read_kubeconfig
 _INSIDE = "rackless.operations.bootstrap_vm"
 _VM_WITHIN = 120.0
 NEEDED, TAKEN = "bmc", "engine"
-"""The stage of a lab that an install needs, and the first one that it cannot share."""
+"""The stage that a lab must have reached for an install, and the one that it must not have reached."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +80,8 @@ class InstallFolder:
 
 
 async def create_cluster(folder: Path, lab: str | None, roots: Roots, bus: Bus, drivers: Drivers) -> None:
-    """Let a bootstrap machine install the control plane and hand over, then the cluster its workers; go on where an earlier run
-    stopped."""
+    """Make a bootstrap machine, wait until it has installed the control plane and handed over, then until the cluster has its
+    workers; go on where an earlier run stopped."""
     require_root("make a bootstrap machine", drivers.computer)
     paths = require_lab(lab or install.find_cluster_name(folder), roots)
     with locked(paths, drivers.processes):
@@ -155,7 +155,7 @@ async def retire_vm(found: InstallFolder, plan: LabPlan, paths: LabPaths, bus: B
 
 
 def _lay_keys(folder: Path, paths: LabPaths) -> None:
-    """Where the lab looks for its cluster's: it asks etcd, the API and the hosts in it how they are."""
+    """Copy the install's keys to where labd looks for its cluster's: with them it asks etcd and the API for their health."""
     etcd, api, admin = (install.load_pair(folder, each) for each in (ETCD_CA, API_CA, ADMIN_CERTIFICATE))
     Keys(paths.cluster_keys).take(*((each.certificate, each.key) for each in (etcd, api, admin)))
 
@@ -183,7 +183,7 @@ class _Supplies:
 
     @property
     def files(self) -> dict[str, tuple[str, Path, str]]:
-        """By what the release calls them: their names on the server, where they are, and their checksums."""
+        """For each name in release.json: the file's name on the release server, its path in the cache, its checksum."""
         node, payload = self.node, self.payload
         return {
             NODE: (f"node-{node.sha256[:16]}.qcow2", node.qcow2, node.sha256),
@@ -206,7 +206,7 @@ async def _prepare(roots: Roots, bus: Bus, drivers: Drivers) -> _Supplies:
 
 
 async def _ready_plan(paths: LabPaths) -> LabPlan:
-    """Raises LabError where the lab has not come far enough, or too far."""
+    """The lab's plan. Raises LabError when the lab has no BMCs yet, or has provisioned hosts itself."""
     spec = recorded_spec(paths)
     reached = Journal(paths.journal, paths.goal).read().reached
     if spec is None or NEEDED not in reached or not await ControlClient(paths.socket).alive():
@@ -241,7 +241,8 @@ def _refuse_other_lab(found: InstallFolder, plan: LabPlan, paths: LabPaths) -> N
 
 
 async def _offer_release(supplies: _Supplies, paths: LabPaths, bus: Bus) -> None:
-    """At the lab's gateway, for as long as there is the lab. From here on the hosts are the install's."""
+    """Have labd serve the node image and the payload at the lab's gateway address, until the lab is destroyed. From here on
+    labd's own engine leaves the hosts to the install."""
     paths.release.mkdir(exist_ok=True)
     for name, path, _ in supplies.files.values():
         if not (paths.release / name).exists():
@@ -305,7 +306,7 @@ async def _inside(setting: VmSetting, paths: LabPaths, drivers: Drivers) -> dict
 
 @asynccontextmanager
 async def open_api(found: InstallFolder, paths: LabPaths, drivers: Drivers) -> AsyncIterator[ApiConnection]:
-    """The cluster's API as its administrator, through the lab's door on the hypervisor's loopback."""
+    """The cluster's API as its administrator, through the holder's port forward on the hypervisor's loopback."""
     url = host_url(paths.cluster_port)
     if url is None:
         raise LabError(f"the lab {paths.name} has no way to its cluster's API", hint="give it a control plane")

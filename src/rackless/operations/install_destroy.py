@@ -1,4 +1,4 @@
-"""`rackless install destroy …`: taking away what an install made, in whatever state it is."""
+"""`rackless install destroy …`: deletes what an install made, however far it came."""
 
 from __future__ import annotations
 
@@ -26,8 +26,9 @@ async def destroy_bootstrap(folder: Path, lab: str | None, roots: Roots, bus: Bu
 
 
 async def destroy_cluster(folder: Path, lab: str | None, roots: Roots, bus: Bus, drivers: Drivers) -> None:
-    """The bootstrap machine goes, the servers are switched off, the folder and the lab forget the install. What is on the servers'
-    disks stays there until something else is installed on them. The lab is what it was before: servers and BMCs."""
+    """Delete the bootstrap machine, switch off the servers, and remove the install's keys and files from the folder and the lab.
+    The servers' disks keep their contents until something else is installed. The lab is then what it was before the install:
+    servers and BMCs."""
     require_root("take a cluster away", drivers.computer)
     found = load_folder(folder)
     paths = require_lab(lab or found.cluster, roots)
@@ -36,8 +37,8 @@ async def destroy_cluster(folder: Path, lab: str | None, roots: Roots, bus: Bus,
         await retire_vm(found, plan, paths, bus, drivers)
         shutil.rmtree(
             paths.release, ignore_errors=True
-        )  # from here on the hosts are nobody's, and power is the lab's alone
-        # those who would switch the others on again first
+        )  # from here on the install no longer owns the hosts, and only the lab switches servers
+        # control planes first: they would switch workers on again
         order = sorted(plan.servers, key=lambda server: server.role is not Role.CONTROL_PLANE)
         with bus.step("servers switched off", servers=len(order)):
             for server in order:

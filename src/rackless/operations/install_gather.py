@@ -1,7 +1,7 @@
-"""`rackless install gather bootstrap`: what a bootstrap machine can tell of why it did not come to its end, in one archive.
+"""`rackless install gather bootstrap`: logs and objects of a bootstrap machine that failed, in one archive.
 
-Its console needs no network; its journal and Ironic's log come over ssh, the objects from its API, each as far as it answers. What
-did not is said in the archive. No Secret goes in, and the install's passwords are blotted out.
+The console log is read from a file; journal and Ironic's log come over ssh, objects from the bootstrap's API. What could not be
+had is listed in `absent.json`. No Secret goes in, and the install's passwords are blotted out.
 """
 
 from __future__ import annotations

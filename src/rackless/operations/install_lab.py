@@ -1,4 +1,4 @@
-"""`rackless up` of a lab whose cluster installs itself: an install in a folder of the lab's own, once it has its BMCs."""
+"""`rackless up` of a lab with `cluster.method: ipi`: runs an install in a folder of the lab, once the lab has its BMCs."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from rackless.spec.lab import LabSpec
 from rackless.trust.identity import USERNAME, Identity
 
 NO_PULL_SECRET = '{"auths": {"registry.invalid": {"auth": "bm9ib2R5Om5vdGhpbmc="}}}'
-"""Nothing is pulled: the install's own release has all it needs."""
+"""A pull secret for nobody: the install pulls no image, its release server has all it needs."""
 
 
 async def install_lab(spec: LabSpec, roots: Roots, bus: Bus, *, drivers: Drivers | None = None) -> None:
-    """Go on where an earlier run stopped; the lab has its BMCs."""
+    """Install the cluster of a lab that has its BMCs; go on where an earlier run stopped."""
     drivers = drivers or open_drivers()
     paths = LabPaths(roots, spec.name)
     begin_folder(paths.install, plan_lab(spec), paths)
@@ -33,7 +33,7 @@ async def install_lab(spec: LabSpec, roots: Roots, bus: Bus, *, drivers: Drivers
 
 
 def begin_folder(folder: Path, plan: LabPlan, paths: LabPaths) -> None:
-    """With its install-config, unless an install was begun in it."""
+    """Make the install's folder and write its install-config, unless an install was begun in it."""
     folder.mkdir(mode=0o700, exist_ok=True)
     if install.is_begun(folder):
         return

@@ -86,7 +86,7 @@ async def up(
 
 
 async def start(name: str, roots: Roots, bus: Bus, drivers: Drivers | None = None) -> None:
-    """`up` for a lab that is there, from what it was made of, as far as it had come."""
+    """`up` for an existing lab, from its recorded description, to the goal that it had reached."""
     paths = require_lab(name, roots)
     spec = recorded_spec(paths)
     if spec is None:
@@ -97,8 +97,8 @@ async def start(name: str, roots: Roots, bus: Bus, drivers: Drivers | None = Non
 async def plan(
     spec: LabSpec, roots: Roots, *, goal: str = GOALS[-1], drivers: Drivers | None = None, costly: bool = True
 ) -> list[Action]:
-    """What `up` would do now, with reasons. Changes nothing. Unless `costly`, what takes a moment is not waited for: `up` begins,
-    labd looks at it meanwhile, and the computer is looked at when it is prepared."""
+    """The actions that `up` would do now, with reasons. Changes nothing. Without `costly`, as `up` itself calls it, nodes are not
+    asked and the computer is not checked: labd observes the nodes meanwhile, and preparing the computer checks it."""
     drivers = drivers or open_drivers()
     paths = LabPaths(roots, spec.name)
     goal = own_goal(goal, spec, paths)
@@ -108,7 +108,7 @@ async def plan(
 
 
 def own_goal(goal: str, spec: LabSpec, paths: LabPaths) -> str:
-    """As far as the lab goes by itself: where an install has its hosts, to its BMCs and no further."""
+    """The goal to which labd brings the lab itself: `bmc` and no further where an install provisions the hosts."""
     installed = spec.cluster.method is not Method.DIRECT or paths.release.exists()
     return "bmc" if installed and goal not in upto("bmc") else goal
 
@@ -121,12 +121,12 @@ def _shared(spec: LabSpec, goal: str) -> prepare.Shared:
 async def observe(
     paths: LabPaths, drivers: Drivers, wanted: LabSpec | None = None, *, begins: Sequence[str] = ()
 ) -> Observed:
-    """The lab as it is; `begins` are the goals of an `up` that begins."""
+    """The observed state of the lab; `begins` are the goals of an `up` that begins."""
     found = await observe_daemon(paths, drivers, wanted)
     if not found.daemon:
         return found | _remembered(paths, found.spec) if found.spec is not None else found
     client = ControlClient(paths.socket)
-    if found.outdated:  # it may not know more than this question, and `up` replaces it anyway
+    if found.outdated:  # an older labd may not know the other requests, and `up` replaces it anyway
         seen = await client.look(say.OBSERVE)
     elif begins:
         seen = await client.work(say.BEGIN, say.BeginUp(tuple(begins)), Bus())
@@ -143,7 +143,7 @@ async def observe(
 
 
 def _remembered(paths: LabPaths, spec: LabSpec) -> Observed:
-    """What can be known of a lab whose daemon does not run: what was reached, and whether its networks are still there."""
+    """What can be known of a lab whose labd does not run: the reached stages, and whether its network namespace is still there."""
     told = _journal(paths).read()
     lab = plan_lab(spec)
     names = {"cluster", "baremetal", *(bridge.name for bridge in lab.extra), *(vlan.name for vlan in lab.vlans)}
@@ -202,7 +202,7 @@ async def down(name: str, roots: Roots, bus: Bus, *, force: bool = False, driver
 
 
 async def list_labs(roots: Roots, drivers: Drivers | None = None) -> list[dict[str, Any]]:
-    """The labs on this computer, from what they were made of and whether they answer."""
+    """The labs on this computer: their recorded description, and whether labd answers."""
     labs = []
     for name in roots.labs():
         paths = LabPaths(roots, name)
@@ -228,7 +228,7 @@ async def list_labs(roots: Roots, drivers: Drivers | None = None) -> list[dict[s
 
 @dataclass(frozen=True, slots=True)
 class AbsentLab:
-    """All that can be said of a lab whose daemon does not answer."""
+    """`rackless status` of a lab whose labd does not answer."""
 
     lab: str
     daemon: str
@@ -248,14 +248,16 @@ def _away(paths: LabPaths) -> str:
 
 
 async def destroy(name: str, roots: Roots, bus: Bus, drivers: Drivers | None = None) -> bool:
-    """Remove the lab and everything of it; False when there was none."""
+    """Destroy the lab: everything that its ledger lists and its folders; False when there was none."""
     drivers = drivers or open_drivers()
     require_root("remove a lab", drivers.computer)
     paths = LabPaths(roots, name)
     if not Ledger(paths.ledger).exists:
         return False
     with locked(paths, drivers.processes):
-        async with own_events(bus, paths, drivers) as own:  # if this fails they are in the log of what is left
+        async with own_events(
+            bus, paths, drivers
+        ) as own:  # when destroying fails, the events are in the log of what is left
             with own.bus.step(f"destroy {name}"):
                 await own.tell(paths)
                 await _forget_nodes(paths, own, bus)
@@ -280,13 +282,13 @@ async def _forget_nodes(paths: LabPaths, own: OwnEvents, bus: Bus) -> None:
 
 
 async def find_orphans(roots: Roots, drivers: Drivers | None = None) -> list[dict[str, Any]]:
-    """The labs that nobody can end by their name any more, with what runs of them and what would stay."""
+    """Labs that `rackless destroy --name` cannot end any more, with their processes and the folders that would stay."""
     drivers = drivers or open_drivers()
     return [orphans.describe(orphan, drivers) for orphan in await orphans.find_orphans(roots, drivers)]
 
 
 async def destroy_orphans(roots: Roots, bus: Bus, drivers: Drivers | None = None) -> list[str]:
-    """End the labs that nobody can end by their name any more, and the rules of uplinks that are gone."""
+    """End labs that `rackless destroy --name` cannot end any more, and delete firewall rules of uplinks that are gone."""
     drivers = drivers or open_drivers()
     require_root("end labs that nobody knows", drivers.computer)
     found = await orphans.find_orphans(roots, drivers)

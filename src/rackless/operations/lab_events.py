@@ -1,7 +1,7 @@
-"""What happened to a lab and what happens, as one stream: asked of its daemon, and read from its folder while that is away.
+"""A lab's events as one stream, past and new ones: asked of labd, and read from the lab's event log while labd does not run.
 
-Events are numbered in the lab's folder, so whoever goes on after the last number they know misses nothing and hears nothing twice,
-also when the daemon is started again in between.
+Events are numbered in the log, so a reader who goes on after the last number it has misses none and gets none twice, also when
+labd is restarted in between.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ async def lab_events(paths: LabPaths, wanted: EventsWanted) -> AsyncGenerator[Nu
                     wanted = replace(wanted, since=_after(one))
                     if not isinstance(one, Began):
                         yield one
-        except (LabError, HypervisorError):  # nobody is there, or not for us
+        except (LabError, HypervisorError):  # labd does not run, or we may not ask it
             wanted = replace(wanted, since=resolve(wanted.since, last_number(paths.events)))
             for one in read_events(paths.events, wanted.since, wanted.hear):
                 wanted = replace(wanted, since=_after(one))
@@ -53,7 +53,7 @@ def _after(one: Began | Numbered | Missed) -> int:
 
 
 async def kept_events(paths: LabPaths, hear: Sequence[str]) -> list[Event]:
-    """All that are kept about these subjects."""
+    """All events in the log about these subjects."""
     found = lab_events(paths, EventsWanted(hear=tuple(hear), follow=False))
     return [one.event async for one in found if isinstance(one, Numbered)]
 

@@ -1,4 +1,4 @@
-"""The labs this computer knows: finding one, its description, and that only one command changes it at a time."""
+"""The labs on this computer: finding one, its recorded description, and the lock that lets only one command change it at a time."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from rackless.spec.lab import LabSpec
 
 
 def recorded_spec(paths: LabPaths) -> LabSpec | None:
-    """What the lab was made from."""
+    """The description (lab.yaml) that the lab was made from."""
     try:
         return LabSpec.model_validate_json(paths.spec.read_text())
     except FileNotFoundError:
@@ -35,7 +35,7 @@ def recorded_spec(paths: LabPaths) -> LabSpec | None:
 
 
 def current_plan(paths: LabPaths) -> LabPlan:
-    """What follows from the lab's description, with the servers that were made on demand."""
+    """The plan of the lab's recorded description, with the servers that were made on demand."""
     try:
         described = paths.spec.read_text()
     except FileNotFoundError as error:
@@ -50,7 +50,7 @@ def current_plan(paths: LabPaths) -> LabPlan:
 
 @contextmanager
 def locked(paths: LabPaths, processes: ProcessTable | None = None) -> Iterator[None]:
-    """One at a time: two commands that change the same lab do not meet."""
+    """Hold the lab's lock: a second command that changes the same lab is refused."""
     paths.lock.parent.mkdir(parents=True, exist_ok=True)
     with ExitStack() as held:
         try:

@@ -1,6 +1,7 @@
-"""Signs that a lab gives beside what labd tells: who answers on its networks, its nodes' journals, consoles of those not up.
+"""Evidence for `rackless why` beside what labd tells: DHCP and DNS answers on the lab's networks, nodes' journals, consoles of
+servers that are not up.
 
-All of it is only looked at, side by side, each as far as it answers: what cannot be had is left out.
+Read only, and collected in parallel; what does not answer is left out.
 """
 
 from __future__ import annotations

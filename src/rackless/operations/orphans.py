@@ -1,6 +1,7 @@
-"""Labs that run on although nobody can end them any more: somebody deleted the ledger, or the pin of their namespace.
+"""Orphans: labs that still run but cannot be destroyed by name, because somebody deleted the ledger or the pin of the network
+namespace.
 
-They are found by what runs: by network namespaces that carry a lab's mark, made on this very host. A lab is an orphan when its
+They are found by their processes' network namespaces, which carry a lab's mark of this very computer. A lab is an orphan when its
 ledger does not list the namespace, or the pin does not lead to it. What is ended lives in that namespace; what is
 removed is proven to belong to it. Folders with disks are left, and named.
 """
@@ -24,7 +25,7 @@ from rackless.run.ledger import Ledger
 from rackless.run.paths import LabPaths, Roots
 
 _PROGRAMS = ("nsenter", "ip", "nft")
-"""A computer that lacks one of these has never had a lab."""
+"""On a computer that lacks one of these programs no lab was ever made, and nothing is searched."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +45,7 @@ class Orphan:
 
     @property
     def left(self) -> list[Path]:
-        """What stays when it is ended: its disks may be wanted."""
+        """Folders that stay when the orphan is ended: somebody may want its disks."""
         return [folder for folder in (self.paths.state,) if folder.exists()]
 
 

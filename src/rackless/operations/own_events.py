@@ -1,4 +1,4 @@
-"""What a command does by itself, in the log of the lab that it does it for: preparing the computer, starting and ending the daemon.
+"""A command's own events in the lab's event log: preparing the computer, starting and stopping labd.
 
 labd numbers the events of a lab and alone writes them while it runs. A command keeps its own until it asks labd for something, and
 hands them over with the request. What is left when the command ends is handed over then; when no labd runs and none is about to,
@@ -33,12 +33,12 @@ class OwnEvents:
     kept: list[Event] = field(default_factory=list)
 
     def take(self) -> tuple[Event, ...]:
-        """What labd has not been told yet."""
+        """The events that labd has not been given yet."""
         told, self.kept[:] = tuple(self.kept), []
         return told
 
     async def tell(self, paths: LabPaths) -> None:
-        """Tell a labd that answers now, and wait for no other."""
+        """Hand the events to labd if it answers now; otherwise keep them."""
         with suppress(RacklessError, OSError, TimeoutError):
             async with asyncio.timeout(ANSWER_WITHIN):
                 client = ControlClient(paths.socket)
@@ -48,7 +48,7 @@ class OwnEvents:
 
 @asynccontextmanager
 async def own_events(shown: Bus, paths: LabPaths, drivers: Drivers) -> AsyncIterator[OwnEvents]:
-    """They are shown as they happen, and are in the lab's log at the end: if there is a lab by then."""
+    """A command's events are shown as they happen, and are in the lab's event log at the end, if there is a lab by then."""
     # ids of steps are unique in a lab's log, as those of labd are
     found = OwnEvents(Bus(prefix=f"u{drivers.processes.own}."))
     found.bus.subscribe(shown.publish)

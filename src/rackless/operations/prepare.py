@@ -42,10 +42,10 @@ PACKAGES = tuple(
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """What a lab wants of the computer that labs share, besides the packages that all need."""
+    """What of the things that labs share one lab needs, besides the packages that all labs need."""
 
     images: bool = True
-    """With what builds hosts: the images and, if it is ours to run, Ironic."""
+    """Whether hosts are provisioned: then images are needed and, unless another Ironic is named, Ironic."""
     ironic: bool = True
     packages: tuple[str, ...] = ()
 
@@ -58,7 +58,8 @@ async def prepare_computer(
     *,
     install: bool = True,
 ) -> Supplies | None:
-    """Packages first; then, unless only a bare lab is wanted, the images and, if it is ours to run, Ironic."""
+    """Install packages; then, unless no hosts are provisioned, build the images and, unless another Ironic is named, Ironic's
+    virtualenv."""
     wanted, processes = wanted or Shared(), drivers.processes
     with bus.step("this computer"):
         await ensure_packages((*PACKAGES, *wanted.packages), bus, drivers.packages, drivers.computer, install=install)

@@ -10,7 +10,9 @@ import asyncio
 import json
 import socket
 import sys
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Interface
 from pathlib import Path
 from typing import Any
@@ -22,7 +24,7 @@ from rackless.cluster.openshift.faults import InstallFault
 from rackless.cluster.openshift.serving import MACHINE_CONFIG_PORT, ClusterApi, machine_config_context
 from rackless.cluster.openshift.site import ClusterMetal, ClusterSite
 from rackless.drivers.process import LocalProcesses
-from rackless.errors import RacklessError
+from rackless.errors import LabError, RacklessError
 from rackless.installer.install_config.config import HostEntry
 from rackless.installer.install_config.live import bmcs
 from rackless.installer.install_config.live.probe import ProbeOutcome
@@ -31,13 +33,29 @@ from rackless.run.connections import GuardedRunner
 
 MARK = "REHEARSAL "
 _BUSYBOX = "/bin/busybox"
-_RUN = Path("/run/rehearsal")
 _NETWORK_SECONDS = 60.0
+Tell = Callable[[Mapping[str, Any]], None]
+
+
+@dataclass(frozen=True, slots=True)
+class BootstrapPlace:
+    """Where the machine's files are and which address its servers listen on; another one only for tests."""
+
+    root: Path = Path("/")
+    listen: str = "0.0.0.0"
+
+    @property
+    def run(self) -> Path:
+        return self.root / "run/rehearsal"
+
+    @property
+    def links(self) -> Path:
+        return self.root / "sys/class/net"
 
 
 def main(config: str) -> None:
     try:
-        asyncio.run(_main(Path(config)))
+        asyncio.run(play(Path(config), LocalProcesses(), tell, BootstrapPlace()))
     except (RacklessError, ignition.NoIgnition) as error:
         tell({"failed": str(error)})
         sys.exit(1)
@@ -48,35 +66,44 @@ def tell(what: Mapping[str, Any]) -> None:
     sys.stdout.flush()
 
 
-async def _main(config: Path) -> None:
-    processes = LocalProcesses()
+async def play(
+    config: Path, processes: Processes, tell: Tell, place: BootstrapPlace, step: float = rehearsal.STEP_SECONDS
+) -> None:
+    """Until cancelled: the installer destroys this machine when it has what it waits for."""
     text = config.read_bytes()
     tell({"phase": "booted", "ignition_bytes": len(text)})
     known = site.read(ignition.read(text))
-    fault = _fault()
+    fault = _fault(place)
     if known.static is not None:
-        await _take_static(known.static, processes)
+        await _take_static(known.static, processes, place)
     link, own = await _await_address(known, processes)
-    tell({"phase": "network", "address": str(own), "interface": link, "mac": _mac(link), "name": socket.gethostname()})
+    tell(
+        {
+            "phase": "network",
+            "address": str(own),
+            "interface": link,
+            "mac": _mac(link, place),
+            "name": socket.gethostname(),
+        }
+    )
     tell({"names": await _names(known, own)})
     if fault is InstallFault.API_NEVER_UP:
         tell({"waits": "the API, which this bootstrap never serves", "in_vain": True})
         await asyncio.Event().wait()
-    await _take_vip(known.api_vip, link, processes)
-    async with ClusterApi(known, _RUN, "0.0.0.0") as api:
-        await _serve_machine_configs(known)
+    await _take_vip(known.api_vip, link, processes, tell)
+    async with ClusterApi(known, place.run, place.listen) as api, _machine_configs(known, place):
         tell({"phase": "api", "vip": str(known.api_vip), "serves": sorted({known.api, known.api_internal})})
 
         async def ask(host: ClusterMetal) -> tuple[bool, str]:
             return await ask_bmc(host, processes)
 
-        await rehearsal.play_bootstrap(known, api, ask, tell, fault)
-        await asyncio.Event().wait()  # until the installer takes this VM away
+        await rehearsal.play_bootstrap(known, api, ask, tell, fault, step)
+        await asyncio.Event().wait()
 
 
 async def ask_bmc(host: ClusterMetal, processes: Processes, within: float = 20.0) -> tuple[bool, str]:
-    """As the site's own Ironic would reach it: by the manifest's address and the Secret's account. A twin's BMC has a
-    certificate of the lab's, so that one is not held against whom the site believes."""
+    """Ask a BMC as the site's own Ironic would: at the manifest's address, with the Secret's account. Its certificate is not
+    verified: a twin's BMC has one of the lab's CA, which the site does not know."""
     asked = HostEntry(
         path=host.name, at=host.name, name=host.name, role="", boot_mac=host.mac, boot_mode="", hardware_profile="",
         device_name="", bmc_address=host.bmc, bmc_username=host.username, bmc_password=host.password,
@@ -90,32 +117,36 @@ async def ask_bmc(host: ClusterMetal, processes: Processes, within: float = 20.0
 
 
 async def _await_address(known: ClusterSite, processes: Processes) -> tuple[str, IPv4Interface]:
-    """The link that is in the VIPs' network, once it has an address there."""
+    """The link that has an address in the API VIP's network, by DHCP or as configured. Raises LabError when none gets one."""
     seen: list[str] = []
-    async with asyncio.timeout(_NETWORK_SECONDS):
-        while True:
-            done = await processes.run([_BUSYBOX, "ip", "-o", "-4", "addr", "show"])
-            seen = []
-            for line in done.stdout.splitlines():
-                words = line.split()
-                address = IPv4Interface(words[words.index("inet") + 1])
-                seen.append(f"{words[1]} {address}")
-                if known.api_vip in address.network and words[1] != "lo":
-                    return words[1], address
-            await asyncio.sleep(0.2)
+    try:
+        async with asyncio.timeout(_NETWORK_SECONDS):
+            while True:
+                done = await processes.run([_BUSYBOX, "ip", "-o", "-4", "addr", "show"])
+                seen = []
+                for line in done.stdout.splitlines():
+                    words = line.split()
+                    address = IPv4Interface(words[words.index("inet") + 1])
+                    seen.append(f"{words[1]} {address}")
+                    if known.api_vip in address.network and words[1] != "lo":
+                        return words[1], address
+                await asyncio.sleep(0.2)
+    except TimeoutError as error:
+        what = f"the bootstrap machine has no address in the network of the API VIP {known.api_vip}"
+        raise LabError(what, why=f"it has {', '.join(seen) or 'none at all'}") from error
 
 
-async def _take_static(static: site.Static, processes: Processes) -> None:
-    links = sorted(path.name for path in Path("/sys/class/net").iterdir() if (path / "device").exists())
+async def _take_static(static: site.Static, processes: Processes, place: BootstrapPlace) -> None:
+    links = sorted(path.name for path in place.links.iterdir() if (path / "device").exists())
     await processes.run([_BUSYBOX, "ip", "addr", "replace", str(static.address), "dev", links[0]])
     if static.gateway is not None:
         gateway = ["via", str(static.gateway), "dev", links[0]]
         await processes.run([_BUSYBOX, "ip", "route", "replace", "default", *gateway])
     if static.dns:
-        Path("/etc/resolv.conf").write_text("".join(f"nameserver {server}\n" for server in static.dns))
+        (place.root / "etc/resolv.conf").write_text("".join(f"nameserver {server}\n" for server in static.dns))
 
 
-async def _take_vip(vip: IPv4Address, link: str, processes: Processes) -> None:
+async def _take_vip(vip: IPv4Address, link: str, processes: Processes, tell: Tell) -> None:
     found = await processes.run(
         [_BUSYBOX, "arping", "-D", "-q", "-c", "1", "-w", "1", "-I", link, str(vip)], check=False
     )
@@ -151,7 +182,8 @@ async def _names(known: ClusterSite, own: IPv4Interface) -> list[dict[str, Any]]
     return results
 
 
-async def _serve_machine_configs(known: ClusterSite) -> None:
+@asynccontextmanager
+async def _machine_configs(known: ClusterSite, place: BootstrapPlace) -> AsyncIterator[None]:
     """Port 22623, where masters get their configuration; a simulated one gets an empty one."""
 
     async def config(_: web.Request) -> web.Response:
@@ -161,17 +193,21 @@ async def _serve_machine_configs(known: ClusterSite) -> None:
     application.router.add_get("/config/{pool}", config)
     runner = GuardedRunner(application, most=256)
     await runner.setup()
-    context = machine_config_context(known, _RUN)
-    await web.TCPSite(runner, "0.0.0.0", MACHINE_CONFIG_PORT, ssl_context=context).start()
+    context = machine_config_context(known, place.run)
+    await web.TCPSite(runner, place.listen, MACHINE_CONFIG_PORT, ssl_context=context).start()
+    try:
+        yield
+    finally:
+        await runner.cleanup()
 
 
-def _mac(link: str) -> str:
-    return Path(f"/sys/class/net/{link}/address").read_text().strip()
+def _mac(link: str, place: BootstrapPlace) -> str:
+    return (place.links / link / "address").read_text().strip()
 
 
-def _fault() -> InstallFault | None:
+def _fault(place: BootstrapPlace) -> InstallFault | None:
     """What the hypervisor wants to go wrong, on the kernel's command line."""
-    for word in Path("/proc/cmdline").read_text().split():
+    for word in (place.root / "proc/cmdline").read_text().split():
         name, _, value = word.partition("=")
         if name == "rehearsal.fail" and value.rstrip("-") in list(InstallFault):
             return InstallFault(value.rstrip("-"))

@@ -1,7 +1,8 @@
-"""Beside the installer, inside the lab: serves the live ISO, watches its machine, and is the cluster once that machine is gone.
+"""The process beside the installer in a rehearsal: serves the live ISO, watches the bootstrap machine, and plays the cluster once
+the installer has destroyed that machine.
 
 A process of its own in the lab's namespaces, started by `operations/rehearse.py`, which reads what it says: one JSON object a line.
-It ends when it is told to, or when that one dies, and takes the VIP away that it took.
+It ends on SIGTERM, which it also gets when `rehearse` dies, and then deletes the API VIP that it added to the bridge.
 """
 
 from __future__ import annotations
@@ -13,8 +14,8 @@ import signal
 import ssl
 import sys
 import tempfile
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Callable, Mapping
+from contextlib import AsyncExitStack, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -35,7 +36,6 @@ from rackless.run.connections import GuardedRunner
 
 MARK = "REHEARSAL "
 ISO_NAME = "rehearsal.iso"
-_SERIAL = Path("/var/log/libvirt/qemu")
 _LOOK_SECONDS = 0.5
 _LIBVIRT = "/run/libvirt/libvirt-sock"
 
@@ -54,6 +54,8 @@ class StageSetting:
     fault: str = ""
     known: tuple[str, ...] = ()
     """Domains that were there before."""
+    consoles: str = "/var/log/libvirt/qemu"
+    """The folder with the logs of serial consoles, inside the lab."""
 
     def dump(self) -> str:
         return json.dumps(asdict(self))
@@ -64,10 +66,17 @@ def main() -> None:
         sys.exit(asyncio.run(_ask_by_kubeconfig(Path(sys.argv[2]))))
     setting = StageSetting(**json.loads(Path(sys.argv[1]).read_text()))
     try:
-        asyncio.run(RehearsalStage(setting, LocalProcesses()).run())
+        asyncio.run(_run_until_signalled(setting))
     except RacklessError as error:
         tell({"failed": str(error)})
         sys.exit(error.exit_code)
+
+
+async def _run_until_signalled(setting: StageSetting) -> None:
+    stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    await RehearsalStage(setting, LocalProcesses()).run(stop)
 
 
 def tell(what: Mapping[str, Any]) -> None:
@@ -76,42 +85,43 @@ def tell(what: Mapping[str, Any]) -> None:
 
 
 class RehearsalStage:
-    def __init__(self, setting: StageSetting, processes: Processes) -> None:
+    def __init__(
+        self, setting: StageSetting, processes: Processes, tell: Callable[[Mapping[str, Any]], None] = tell
+    ) -> None:
         self._setting = setting
         self._processes = processes
+        self._tell = tell
         self._folder = Path(setting.folder)
         self._fault = InstallFault(setting.fault) if setting.fault else None
 
-    async def run(self) -> None:
-        """Until SIGTERM or SIGINT."""
-        stop = asyncio.Event()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            asyncio.get_running_loop().add_signal_handler(number, stop.set)
-        await self._serve_iso()
-        if self._setting.proxy:
-            await libvirt_proxy.listen(self._setting.proxy, _LIBVIRT)
-        tell({"phase": "stage ready"})
-        work = asyncio.create_task(self._play())
-        ended = asyncio.create_task(stop.wait())
-        await asyncio.wait([work, ended], return_when=asyncio.FIRST_COMPLETED)
-        if work.done() and (error := work.exception()) is not None:
-            tell({"failed": f"{type(error).__name__}: {error}"})
-            await stop.wait()
-        work.cancel()
-        await asyncio.gather(work, return_exceptions=True)
+    async def run(self, stop: asyncio.Event) -> None:
+        """Serve and play until `stop` is set; a failure is told, and then `stop` is waited for all the same."""
+        async with AsyncExitStack() as served:
+            served.push_async_callback((await self._serve_iso()).cleanup)
+            if self._setting.proxy:
+                served.callback((await libvirt_proxy.listen(self._setting.proxy, _LIBVIRT)).close)
+            self._tell({"phase": "stage ready"})
+            work = asyncio.create_task(self._play())
+            ended = asyncio.create_task(stop.wait())
+            await asyncio.wait([work, ended], return_when=asyncio.FIRST_COMPLETED)
+            if work.done() and (error := work.exception()) is not None:
+                self._tell({"failed": f"{type(error).__name__}: {error}"})
+            await ended
+            work.cancel()
+            await asyncio.gather(work, return_exceptions=True)
 
     # the ISO
 
-    async def _serve_iso(self) -> None:
+    async def _serve_iso(self) -> GuardedRunner:
         iso = Path(self._setting.iso)
         if self._fault in _IN_THE_MACHINE:
             iso = await asyncio.to_thread(_marked, iso, self._folder / ISO_NAME, self._fault)
 
         async def send(request: web.Request) -> web.StreamResponse:
             if self._fault is InstallFault.ISO_MISSING:
-                tell({"fault": InstallFault.ISO_MISSING.value})
+                self._tell({"fault": InstallFault.ISO_MISSING.value})
                 raise web.HTTPNotFound
-            tell({"phase": "ISO asked for"})
+            self._tell({"phase": "ISO asked for"})
             return web.FileResponse(iso)
 
         application = web.Application()
@@ -120,7 +130,8 @@ class RehearsalStage:
         await runner.setup()
         place = web.TCPSite(runner, "127.0.0.1", 0)
         await place.start()
-        tell({"iso": f"http://127.0.0.1:{runner.addresses[0][1]}/{ISO_NAME}"})
+        self._tell({"iso": f"http://127.0.0.1:{runner.addresses[0][1]}/{ISO_NAME}"})
+        return runner
 
     # the computer, and what comes after it
 
@@ -132,12 +143,12 @@ class RehearsalStage:
             await self._await_gone(machine)
         finally:
             heard.cancel()
-        tell({"phase": "bootstrap machine gone"})
+        self._tell({"phase": "bootstrap machine gone"})
         vip = f"{known.api_vip}/32"
         await self._processes.run(["ip", "address", "replace", vip, "dev", self._setting.bridge])
         try:
             async with ClusterApi(known, self._folder / "cluster-api", str(known.api_vip)) as api:
-                await rehearsal.play_cluster(known, api, tell, self._fault)
+                await rehearsal.play_cluster(known, api, self._tell, self._fault)
                 await asyncio.Event().wait()
         finally:
             with suppress(RacklessError):
@@ -151,7 +162,7 @@ class RehearsalStage:
         while True:
             for name in sorted(await self._domains() - set(self._setting.known)):
                 if name.endswith("-bootstrap"):
-                    tell({"phase": "bootstrap machine runs", "machine": name})
+                    self._tell({"phase": "bootstrap machine runs", "machine": name})
                     return name
             await asyncio.sleep(_LOOK_SECONDS)
 
@@ -168,7 +179,7 @@ class RehearsalStage:
             ignition.read_from_iso, Path(done.stdout.strip()), setting.ignition_offset, setting.ignition_bytes
         )
         found = site.read(ignition.read(text))
-        tell(
+        self._tell(
             {
                 "phase": "ignition read",
                 "bytes": len(text),
@@ -180,7 +191,7 @@ class RehearsalStage:
 
     async def _listen(self, machine: str, known: ClusterSite) -> None:
         """Pass on what the bootstrap says on its serial console."""
-        log = _SERIAL / f"{machine}-serial0.log"
+        log = Path(self._setting.consoles) / f"{machine}-serial0.log"
         position, rest = 0, b""
         while True:
             with suppress(FileNotFoundError):
@@ -200,11 +211,11 @@ class RehearsalStage:
             said = json.loads(line.removeprefix(MARK))
         except ValueError:
             return
-        tell({"bootstrap": said})
+        self._tell({"bootstrap": said})
         if said.get("phase") == "api":
-            tell({"machine_config": await _ask_machine_config(known)})
+            self._tell({"machine_config": await _ask_machine_config(known)})
             if self._fault is InstallFault.BOOTSTRAP_OFF:
-                tell({"fault": InstallFault.BOOTSTRAP_OFF.value})
+                self._tell({"fault": InstallFault.BOOTSTRAP_OFF.value})
                 await self._processes.run(["virsh", "--quiet", "destroy", machine], check=False)
 
 
@@ -227,7 +238,7 @@ def _marked(iso: Path, target: Path, fault: InstallFault | None) -> Path:
 
 
 async def _ask_machine_config(known: ClusterSite) -> dict[str, Any]:
-    """As a master does that has only its pointer: by name, believing the cluster's root CA."""
+    """Ask the machine-config server as a master does: by its name in DNS, verified with the cluster's root CA."""
     url = f"https://{known.api_internal}:{MACHINE_CONFIG_PORT}/config/master"
     context = ssl.create_default_context(cadata=known.root_ca)
     try:
@@ -241,7 +252,7 @@ async def _ask_machine_config(known: ClusterSite) -> dict[str, Any]:
 
 
 async def _ask_by_kubeconfig(path: Path) -> int:
-    """What a person does first with the installer's kubeconfig: ask the cluster how it is."""
+    """Read the ClusterVersion with the installer's kubeconfig; returns the exit code."""
     config = yaml.safe_load(path.read_text())
     cluster, user = config["clusters"][0]["cluster"], config["users"][0]["user"]
     context = ssl.create_default_context(cadata=base64.b64decode(cluster["certificate-authority-data"]).decode())

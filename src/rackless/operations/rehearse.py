@@ -1,4 +1,4 @@
-"""`rackless rehearse`: the twin of a site, the user's own installer in it, and what that has shown.
+"""`rackless rehearse`: runs the user's own installer in the twin of a site, and reports what that has proven.
 
 From the hypervisor's side: makes the twin up to its BMCs, starts the stage (`rehearsal_stage`) and the installer inside it, follows
 both, and writes the report. The installer is not changed, and its config only where a lab must differ; the report says where.
@@ -10,9 +10,7 @@ import asyncio
 import json
 import os
 import shutil
-import signal
 import sys
-import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
@@ -63,9 +61,10 @@ class Wanted:
     twin: Wishes = Wishes()  # noqa: RUF009  (frozen)
     fault: InstallFault | None = None
     patience: float | None = None
-    """Seconds the installer is left waiting in vain; None is a little while, and its own patience never runs out."""
+    """Seconds after which an installer that waits in vain is interrupted; None is `PATIENCE_SECONDS`, long before its own
+    timeouts."""
     keep: bool = False
-    """Leave the lab there, and in it what the installer left."""
+    """Keep the twin, and in it what the installer left."""
     install: bool = True
 
 
@@ -136,12 +135,15 @@ class _Run:
     roots: Roots
     bus: Bus
     drivers: Drivers
-    began: float = field(default_factory=time.monotonic)
+    began: float = field(init=False)
     stage_said: list[dict[str, Any]] = field(default_factory=list)
     told: asyncio.Event = field(default_factory=asyncio.Event)
     in_vain: str = ""
     waiting_since: float | None = None
     last_error: str = ""
+
+    def __post_init__(self) -> None:
+        self.began = self.drivers.clock.now()
 
     @property
     def paths(self) -> LabPaths:
@@ -172,7 +174,7 @@ class _Run:
             await self._refuse_release()
             await self._run_installer(text, iso, kvm=kvm)
         finally:
-            self.report.seconds = time.monotonic() - self.began
+            self.report.seconds = self.drivers.clock.now() - self.began
             self.report.close()
             if not there and not self.wanted.keep:
                 with self.bus.step("twin removed"):
@@ -185,7 +187,7 @@ class _Run:
         return self.roots.state / f"{self.twin.name}.twin"
 
     def _spec(self, there: bool) -> LabSpec:
-        """With passwords in a folder that nobody else reads, until `up` has kept them."""
+        """The twin's lab description. Its BMC passwords are in a private folder until `up` has copied them into the lab."""
         folder = self._passwords
         text = rendering.render(self.twin, self.wanted.source.name, PurePosixPath(folder))
         spec = load.parse(text, "the twin")
@@ -252,12 +254,19 @@ class _Run:
                     if url := next((said["iso"] for said in self.stage_said if "iso" in said), None):
                         return str(url)
                     if child.code is not None:
-                        raise HypervisorError("the stage of the rehearsal ended", log=self.folder / "stage.log")
+                        raise self._stage_failed("ended")
                     await self._something(1.0)
         except TimeoutError as error:
-            raise HypervisorError(
-                "the stage of the rehearsal does not answer", log=self.folder / "stage.log"
-            ) from error
+            raise self._stage_failed("does not answer") from error
+
+    def _stage_failed(self, how: str) -> HypervisorError:
+        """With the last lines of the stage's log: the log itself goes with the twin, unless that is kept."""
+        log = self.folder / "stage.log"
+        why = "\n".join(log.read_text(errors="replace").splitlines()[-5:])
+        what = f"the stage of the rehearsal {how}"
+        if self.wanted.keep:
+            return HypervisorError(what, why=why, log=log)
+        return HypervisorError(what, why=why, hint="run it again with --keep: then its log stays")
 
     async def _something(self, within: float) -> None:
         with suppress(TimeoutError):
@@ -284,7 +293,7 @@ class _Run:
                 if line.phase is not None:
                     self._phase(line.phase)
                 if line.phase == "api" and self.wanted.fault is InstallFault.INTERRUPTED:
-                    _interrupt(child)
+                    self.drivers.processes.interrupt(child.pid)
                 if calls.is_secret(line.message):
                     continue
                 if line.level in ("error", "fatal"):
@@ -295,7 +304,7 @@ class _Run:
         finally:
             watching.cancel()
             if child.code is None:  # somebody stopped us
-                _interrupt(child)
+                self.drivers.processes.interrupt(child.pid)
                 with suppress(TimeoutError):
                     async with asyncio.timeout(_END_SECONDS):
                         await child.wait()
@@ -306,14 +315,14 @@ class _Run:
         patience = PATIENCE_SECONDS if self.wanted.patience is None else self.wanted.patience
         while True:
             await asyncio.sleep(0.5)
-            if self.waiting_since is not None and time.monotonic() - self.waiting_since > patience:
-                _interrupt(child)
+            if self.waiting_since is not None and self.drivers.clock.now() - self.waiting_since > patience:
+                self.drivers.processes.interrupt(child.pid)
                 return
 
     # what was seen
 
     def _phase(self, name: str) -> None:
-        self.report.phases.setdefault(name, time.monotonic() - self.began)
+        self.report.phases.setdefault(name, self.drivers.clock.now() - self.began)
 
     def _note(self, said: dict[str, Any]) -> None:
         report = self.report
@@ -364,11 +373,11 @@ class _Run:
         for one in (said, inner):
             if one.get("in_vain"):
                 self.in_vain = str(one["waits"])
-                self.waiting_since = time.monotonic()
+                self.waiting_since = self.drivers.clock.now()
             if "failed" in one:
                 self.last_error = str(one["failed"])
                 self.in_vain = self.in_vain or str(one["failed"])
-                self.waiting_since = self.waiting_since or time.monotonic()
+                self.waiting_since = self.waiting_since or self.drivers.clock.now()
 
     async def _judge(self, code: int) -> None:
         report = self.report
@@ -402,7 +411,8 @@ class _Run:
     # afterwards
 
     async def _clean(self) -> None:
-        """What an installer, or a rehearsal that was killed, has left in the lab: its machine, pool, volumes, our VIP."""
+        """Delete what an installer, or a killed rehearsal, has left in the lab: its VM, storage pool and volumes, and the API VIP
+        on the bridge."""
         if not self.folder.exists():
             return
         own = {server.name for server in self.twin.servers}
@@ -426,11 +436,6 @@ class _Run:
             done = await self.drivers.processes.run(argv, check=False, within=60)
             return done.stdout.split() if done.code == 0 else []
         return []
-
-
-def _interrupt(child: Child) -> None:
-    with suppress(ProcessLookupError):
-        os.kill(child.pid, signal.SIGINT)
 
 
 def _shape(spec: LabSpec) -> dict[str, Any]:

@@ -1,4 +1,5 @@
-"""`rackless why --fix`: have done what is safe about what was found. labd does it; only what is to start labd is done from here."""
+"""`rackless why --fix`: applies the safe remedies of what `why` found. labd applies them; only starting labd itself is done
+here."""
 
 from __future__ import annotations
 

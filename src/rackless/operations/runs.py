@@ -1,4 +1,5 @@
-"""Runs of a lab, wherever their events are: in its log, in an archive of `rackless gather`, in a file of `events --json`."""
+"""Runs of `up`, read from events: of a lab's event log, of an archive of `rackless gather`, or of a file of `rackless events
+--json`."""
 
 from __future__ import annotations
 

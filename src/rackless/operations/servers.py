@@ -1,4 +1,4 @@
-"""What a person does to one server: its power button, its screen, its console. From the host's side."""
+"""What a person does with one server: power, screenshot, serial console, packet capture. Run on the hypervisor."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ async def power(lab: str, server: str, action: PowerAction, roots: Roots) -> Pow
 
 
 async def power_all(lab: str, servers: Sequence[str], action: PowerAction, roots: Roots) -> list[PowerState]:
-    """The same of several, side by side. A name that is no server's is refused before anything is pressed."""
+    """Switch the power of several servers in parallel. An unknown name is refused before any server is switched."""
     paths = require_lab(lab, roots)
     for server in servers:
         find_server(lab, server, paths)
@@ -96,7 +96,7 @@ class Seat:
 
 @asynccontextmanager
 async def console(lab: str, server: str, lines: int, roots: Roots, drivers: Drivers) -> AsyncIterator[Seat]:
-    """Sit down at a console, its last lines in view; of a lab that is down, at what it showed."""
+    """Open a server's serial console, with its last lines; of a lab that is down, its log."""
     paths = require_lab(lab, roots)
     client = ControlClient(paths.socket)
     if await client.alive():
@@ -111,7 +111,8 @@ async def console(lab: str, server: str, lines: int, roots: Roots, drivers: Driv
 
 
 async def look_at_console(lab: str, server: str, lines: int, roots: Roots) -> ConsoleSeen:
-    """Without sitting down: its log, the terminal to type at while the server is on, its last lines. For who is not root."""
+    """Look at a console once, by asking labd, which an owner who is not root may do: its log, the terminal to type at while the
+    server is on, its last lines."""
     paths = require_lab(lab, roots)
     return await ControlClient(paths.socket).work(CONSOLE, LookAt(server, lines), Bus())
 
@@ -133,14 +134,14 @@ class CaptureWanted:
     network: str | None = None
     """Only at the NICs in this network; None is at all of them."""
     most_mib: int | None = None
-    """It ends when the file is as large."""
+    """The capture ends when the file has this size."""
 
 
 def capture(
     lab: str, server: str, output: Path, wanted: CaptureWanted, cycle: bool, roots: Roots, drivers: Drivers
 ) -> dict[str, Any]:
-    """Record a server's packets. Root goes into the lab's network for that, and does not come back; for the lab's owner
-    somebody inside records into a file that the owner has opened."""
+    """Record a server's packets (pcap). Root enters the lab's network namespace for that, for the rest of the process; for an
+    owner who is not root, a process inside the lab records into a file that the owner has opened."""
     paths = require_lab(lab, roots)
     nics = _nics(find_server(lab, server, paths), wanted.network)
     output = output.absolute()
@@ -183,7 +184,8 @@ def _have_recorded(file: BinaryIO, asked: RecordInside, paths: LabPaths) -> int:
 async def capture_apart(
     lab: str, server: str, output: Path, wanted: CaptureWanted, roots: Roots, drivers: Drivers
 ) -> dict[str, Any]:
-    """The same by a process of its own, `rackless capture`, for one that stays in its network. It is for a time."""
+    """Record packets in a process of its own, `rackless capture`, for a caller that must stay in its own network namespace.
+    Bounded in time."""
     paths = require_lab(lab, roots)
     _nics(find_server(lab, server, paths), wanted.network)
     assert wanted.seconds is not None
@@ -220,7 +222,7 @@ def _nics(server: PlannedServer, network: str | None) -> list[PlannedNic]:
 
 
 def give_back(path: Path) -> None:
-    """What a person asked for belongs to them, not to root."""
+    """Give a file that was written as root to the user behind sudo."""
     owner, group = os.environ.get("SUDO_UID"), os.environ.get("SUDO_GID")
     if owner and group:
         shutil.chown(path, int(owner), int(group))

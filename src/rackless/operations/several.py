@@ -1,4 +1,4 @@
-"""The same asked of several servers or hosts at once: one that refuses keeps nobody from the others."""
+"""One request to several servers or hosts in parallel: the others go on when one refuses."""
 
 from __future__ import annotations
 

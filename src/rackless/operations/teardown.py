@@ -1,4 +1,4 @@
-"""Taking a lab away: what its ledger lists, backwards, and nothing else.
+"""Destroying a lab: what its ledger lists, backwards, and nothing else.
 
 All of a lab's processes live in its network namespace and are found by that, never by name; so it does not matter who
 started them or whether labd, libvirtd or the holder is still there.
@@ -59,8 +59,8 @@ async def teardown(paths: LabPaths, bus: Bus, drivers: Drivers) -> None:
 async def stop_daemon(
     paths: LabPaths, bus: Bus, drivers: Drivers, *, told: Callable[[], Sequence[Event]] = tuple
 ) -> None:
-    """Let labd end what it keeps, when it can be asked; whatever does not end then is ended by force. `told` gives events of our
-    own, which labd writes into the lab's log first."""
+    """Have labd stop its processes, when it answers; whatever still runs then is killed. `told` returns the command's own events,
+    which labd writes into the lab's event log first."""
     client = ControlClient(paths.socket)
     with suppress(RacklessError, TimeoutError):
         async with asyncio.timeout(20):
@@ -77,7 +77,7 @@ async def end_daemon(paths: LabPaths, drivers: Drivers) -> None:
 
 
 async def retire_namespace(paths: LabPaths, drivers: Drivers) -> None:
-    """The network namespace and all that lives in it; the lab's folders stay."""
+    """End all processes in the lab's network namespace and delete it; the lab's folders stay."""
     ledger = Ledger(paths.ledger)
     for entry in reversed(ledger.entries()):
         if entry.kind == uplink.KIND:
@@ -92,7 +92,7 @@ async def retire_namespace(paths: LabPaths, drivers: Drivers) -> None:
 
 
 def owned(paths: LabPaths, drivers: Drivers) -> list[dict[str, Any]]:
-    """What the ledger lists, in the order in which it goes, with what is in it now."""
+    """What the ledger lists, in the order in which `destroy` removes it, each with its current contents."""
     found: list[dict[str, Any]] = []
     for entry in reversed(Ledger(paths.ledger).entries()):
         detail: dict[str, Any] = {"kind": entry.kind, "id": entry.id}
@@ -130,7 +130,7 @@ async def _retire_namespace(entry: LedgerEntry, drivers: Drivers) -> None:
 
 
 async def _retire_forward(_: LedgerEntry) -> None:
-    """Its port was the holder's, which was ended before the first entry was looked at."""
+    """Nothing to do: the holder, which had the port open, was ended before the first entry."""
 
 
 async def _retire_folder(entry: LedgerEntry) -> None:

@@ -1,8 +1,9 @@
-"""The lab's way out through the host: a veth pair and masquerading. The one thing of a lab that touches the host's network.
+"""The uplink `nat`: a veth pair to the hypervisor and masquerading (nftables). The one thing of a lab that touches the
+hypervisor's network.
 
 All of it is in the ledger before it is made, and is taken back by `down` and `destroy`. The lab's own addresses never appear on
-the host: they are masqueraded behind the lab's end of the pair. What the way leads to is said by `lab.gate`, which
-interfaces forward by `operations.forwarding`.
+the host: they are masqueraded behind the lab's end of the pair. Which destinations the lab may reach is in `lab.gate`, which
+interfaces forward in `operations.forwarding`.
 """
 
 from __future__ import annotations
@@ -30,9 +31,9 @@ KIND = "uplink"
 INSIDE = "uplink"
 PREFIX = "rl-"
 POOL = IPv4Network("100.64.0.0/16")
-"""Of the space set aside for carriers, which networks of people do not use."""
+"""Subnets for uplinks: a part of 100.64.0.0/10 (carrier-grade NAT), which private networks do not use."""
 WIDE = 8
-"""Routes to networks as large as this lead to the Internet, as those by which a VPN takes the place of the default one."""
+"""Routes with a prefix shorter than this count as default routes: a VPN replaces the default route by several of them."""
 
 
 async def ensure_uplink(spec: LabSpec, paths: LabPaths, bus: Bus, drivers: Drivers) -> None:
@@ -98,7 +99,8 @@ async def observe_uplink(paths: LabPaths, drivers: Drivers, wanted: LabSpec | No
 
 
 async def closed_ways(paths: LabPaths, drivers: Drivers) -> list[str]:
-    """Interfaces by which replies would come and that do not forward: the computer changed networks since the last `up`."""
+    """Interfaces through which replies would come and that do not forward: the computer has moved to another network since the
+    last `up`."""
     network = drivers.network
     if not any(entry.kind == KIND for entry in Ledger(paths.ledger).entries()):
         return []
@@ -145,9 +147,9 @@ class Routes:
     host: tuple[IPv4Address, ...]
     """Its own addresses."""
     networks: tuple[tuple[IPv4Network, tuple[str, ...]], ...]
-    """Where it knows a way to, and by which interfaces; the default route is 0.0.0.0/0."""
+    """For each destination network, the interfaces that its routes use; the default route is 0.0.0.0/0."""
     taken: tuple[IPv4Network, ...]
-    """Networks that cannot be an uplink's."""
+    """Networks that an uplink's subnet must not overlap."""
 
     @property
     def near(self) -> tuple[IPv4Network, ...]:
@@ -158,7 +160,7 @@ class Routes:
         return tuple(dict.fromkeys(name for _, names in self.networks for name in names))
 
     def ways(self, named: Iterable[IPv4Network | Any]) -> tuple[str, ...]:
-        """The interfaces by which the Internet and what is named are reached."""
+        """The interfaces through which the Internet and the named networks are reached."""
         wanted = list(named)
         found = [
             name
@@ -214,7 +216,7 @@ def _gate(
 
 
 def _wanted(spec: LabSpec) -> str:
-    """All of a description that an uplink's rules are made of, in short."""
+    """The part of a description that the uplink's rules depend on, as a short text to compare."""
     uplink, names = spec.networks.uplink, spec.networks.dns.forward
     said = [uplink.mode.value, *map(str, uplink.reach), "names", *map(str, names), "implied", *_implied_urls(spec)]
     return hashlib.sha256("\n".join(said).encode()).hexdigest()[:16]

@@ -1,4 +1,5 @@
-"""`rackless why`: collect what is known, from a running lab, a dead one, an archive or an installer's folder, and ask the rules."""
+"""`rackless why`: collects evidence from a running lab, a stopped one, an archive or an installer's folder, and applies the
+diagnosis rules."""
 
 from __future__ import annotations
 
@@ -44,7 +45,7 @@ class WhyAnswer:
     looked_at: str = ""
     """`the daemon, 4 programs, 1 server`, for a person."""
     healed: Sequence[str] = ()
-    """What the lab did about itself, and is no longer wrong."""
+    """Failures that labd has repaired by itself."""
 
     def as_json(self) -> dict[str, Any]:
         return {

@@ -1,1 +1,1 @@
-"""What must happen: pure functions from the spec to addresses, names and servers."""
+"""The plan of a lab: pure functions from lab.yaml to addresses, names, MACs and servers, and from an observation to actions."""

@@ -1,4 +1,5 @@
-"""What `up` has to do, as values with reasons: from what is wanted and what is observed. Pure; `rackless plan` prints it.
+"""The actions that `up` has to do, with reasons, computed from the description and the observation. Pure; `rackless plan` prints
+it.
 
 There is a planner for each stage; `plan/stages.py` is the list of them. What they return is what the runner carries out.
 """
@@ -29,7 +30,7 @@ class Verb(StrEnum):
 
 
 DESTRUCTIVE = (Verb.RECREATE, Verb.REMOVE)
-"""What loses something; done only when asked for."""
+"""Verbs that delete something; carried out only with `--replace`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +43,7 @@ class Action:
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """A lab as it was found; an empty one is no lab at all."""
+    """The observed state of a lab; an empty one means that there is no lab."""
 
     spec: LabSpec | None = None
     """What it was made from."""
@@ -51,18 +52,18 @@ class Observed:
     """Power by name."""
     networks: frozenset[str] = frozenset()
     stages: frozenset[str] = frozenset()
-    """What `up` has reached before: the names of goals."""
+    """The goals that `up` has reached before."""
     differing: Mapping[str, str] = field(default_factory=dict)
     """Subjects that are not as described, and why."""
     resting: frozenset[str] = frozenset()
     """Servers that were on when the lab was stopped, and are to be switched on again."""
     outdated: str = ""
-    """Why the daemon that runs cannot stay."""
+    """Why the running labd must be replaced."""
     grown: frozenset[str] = frozenset()
     """Servers that were made on demand."""
 
     def __or__(self, other: Observed) -> Observed:
-        """What two looks at the same lab saw."""
+        """The union of two observations of the same lab."""
         return Observed(
             spec=self.spec or other.spec,
             daemon=self.daemon or other.daemon,
@@ -97,7 +98,7 @@ class Scene:
 
     @property
     def fresh(self) -> list[str]:
-        """Servers that come, or are made anew, in a lab that is there."""
+        """Servers that are made, or made anew, in an existing lab."""
         if self.before is None:
             return []
         pairs = [(server, self.before.server(server.name)) for server in self.new.servers]
@@ -109,7 +110,7 @@ class Scene:
 
     @property
     def anew(self) -> bool:
-        """Whether the daemon is started, or started again, and all that it keeps running with it."""
+        """Whether labd is started or restarted, and the processes that it supervises with it."""
         return not self.observed.daemon or bool(self.changes) or bool(self.observed.outdated)
 
 
@@ -138,7 +139,7 @@ _SERVER_FIELDS: Mapping[str, tuple[Verb, str]] = {
 
 
 def plan_whole(scene: Scene) -> list[Action]:
-    """What concerns the lab as a whole, before anything in it is looked at: it cannot become so, or has to be made anew."""
+    """Changes of lab.yaml that concern the whole lab: refused ones, and those for which the lab must be made anew."""
     subject = f"lab/{scene.wanted.name}"
     if refused := [change for change in scene.changes if change.change is Change.REFUSED]:
         return [Action(subject, Verb.REFUSE, "; ".join(map(str, refused)))]
@@ -180,7 +181,7 @@ def plan_uplink(scene: Scene) -> Iterator[Action]:
 
 
 def plan_attachment(scene: Scene) -> Iterator[Action]:
-    """The wire from a bridge or a NIC of the hypervisor."""
+    """Plans the stage `attachment`: a bridge or a NIC of the hypervisor in the cluster network."""
     wanted, there = scene.wanted.networks.cluster.attach, "attached" in scene.observed.networks
     why = scene.observed.differing.get("network/attached", "")
     if wanted is not None and there and why:
@@ -194,7 +195,7 @@ def plan_attachment(scene: Scene) -> Iterator[Action]:
 
 
 def plan_service(name: str) -> Planner:
-    """A program that labd keeps running."""
+    """Plans a process that labd supervises."""
 
     def planner(scene: Scene) -> Iterator[Action]:
         subject = f"service/{name}"
@@ -292,9 +293,8 @@ def plan_power(scene: Scene) -> Iterator[Action]:
 
 
 def plan_goal(goal: str, title: Callable[[LabPlan], str], missing: str, *, kept: bool = False) -> Planner:
-    """A goal that is one thing: it is there when it was reached before and nothing of it is found wanting.
-
-    What is `kept` running by the daemon is started with it.
+    """Plans a goal with one action: it is done when it was reached before and nothing of it differs. With `kept`, labd runs
+    processes for it, which are started together with labd.
     """
 
     def planner(scene: Scene) -> Iterator[Action]:

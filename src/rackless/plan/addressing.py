@@ -105,7 +105,7 @@ def plan_lab(spec: LabSpec) -> LabPlan:
 
 
 def _bmc_addresses(spec: LabSpec, servers: Sequence[PlannedServer]) -> tuple[IpInterface, ...]:
-    """The gateway has its address already."""
+    """Addresses of the BMCs; the gateway's is on the bridge already."""
     network = spec.networks.bmc.cidr
     own = {ip_interface(server.bmc_address): None for server in servers if server.bmc_address != gateway(spec)}
     own.pop(ip_interface(network[1]), None)  # which the bridge has with the whole network behind it

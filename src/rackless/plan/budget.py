@@ -1,4 +1,4 @@
-"""What a lab needs of its hypervisor, held against what the hypervisor has. Pure: both come in as values."""
+"""Memory, CPUs and disk that a lab needs, compared with what the hypervisor has. Pure: both come in as values."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def _disk(spec: LabSpec, plan: LabPlan, capacity: Capacity) -> Iterator[BudgetFi
 
 
 def _slow_disk(cache: DiskCache, fsync: float) -> BudgetFinding:
-    """It concerns guests only where their syncs reach the disk."""
+    """A warning about a slow disk; only where guests' fsyncs reach it."""
     words = f"a sync of the disk takes {fsync * 1000:.0f} ms"
     if cache is DiskCache.UNSAFE:
         says = f"{words}; servers do not wait for it (disk.cache is unsafe), and a crash of the computer may damage their disks"

@@ -1,4 +1,5 @@
-"""What differs between two specs, field by field, and what each difference means. Pure."""
+"""What differs between two descriptions, field by field, and whether each change is live, needs a restart, a new lab, or is
+refused. Pure."""
 
 from __future__ import annotations
 

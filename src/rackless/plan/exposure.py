@@ -1,4 +1,4 @@
-"""Which ports of the hypervisor lead to which places inside a lab, as values: what `rackless expose` makes. Pure.
+"""Port forwards of `rackless expose` as values: which port of the hypervisor leads to which address and port inside a lab. Pure.
 
 A forward is known by its protocol and by where it listens: two labs never share one.
 """
@@ -16,22 +16,22 @@ What = Literal["bmc", "api", "cluster", "apps", "ssh"]
 Protocol = Literal["tcp", "udp"]
 LOOPBACK = "127.0.0.1"
 PORTS = range(17000, 18000)
-"""Chosen from when no port is named: below what the kernel gives to outgoing connections, above the lab's own doors."""
+"""The range for ports that nobody named: below the kernel's ephemeral ports, above those of the labs' APIs."""
 API_PORT = 6443
 
 
 @dataclass(frozen=True, slots=True)
 class InnerPlace:
-    """A place inside the lab that can be reached by one port of the hypervisor, by TCP, by UDP or by both."""
+    """An address and port inside the lab that can be exposed, by TCP, by UDP or by both."""
 
     what: What
     name: str
-    """The server it is of, or what it is: `api`, `https`."""
+    """The server's name, or what it is: `api`, `https`."""
     address: str
     tcp: int | None = None
     udp: int | None = None
     host: str = ""
-    """What it is called in DNS; a certificate is good for that."""
+    """Its DNS name, which its certificate is valid for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class Forward:
 
 
 def places(plan: LabPlan, what: What) -> list[InnerPlace]:
-    """What there is to expose of this kind, in the order of the servers."""
+    """The places of this kind that can be exposed, in the order of the servers."""
     match what:
         case "bmc":
             return [
@@ -80,7 +80,7 @@ def places(plan: LabPlan, what: What) -> list[InnerPlace]:
 
 
 def bmc_name(server: str, plan: LabPlan) -> str:
-    """What a BMC's certificate is good for besides its address, for those who come to it by another one."""
+    """The DNS name in a BMC's certificate, for clients that reach it at another address than its own."""
     return f"{server}-bmc.{plan.domain}"
 
 

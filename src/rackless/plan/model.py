@@ -1,4 +1,4 @@
-"""What follows from a spec before anything is made, as values. Made by `plan.addressing`."""
+"""The plan of a lab as values: networks, servers, NICs, BMCs, with their addresses. Made from lab.yaml by `plan.addressing`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from rackless.spec.uplink import Uplink
 
 CLUSTER_BRIDGE = "virbr0"
 ATTACHED = "attached"
-"""The end, inside the lab, of the cable to a bridge of the hypervisor."""
+"""The name of the veth end inside the lab whose other end is in a bridge of the hypervisor."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,13 +33,13 @@ class PlannedNic:
     mac: str
     bridge: str
     address: Ip | None
-    """What DHCP gives it, where DHCP knows it."""
+    """The address that DHCP reserves for it, if any."""
     mtu: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class PlannedBmc:
-    """Where a server's BMC answers, where that is not an address of its own with the standard ports."""
+    """A BMC with another address, port or path than the standard ones, as a site has it."""
 
     port: int
     http: bool = False
@@ -96,7 +96,7 @@ class PlannedServer:
 
     @property
     def bmc_origin(self) -> str:
-        """Where a person looks: Redfish's address, or, where there is only IPMI, that."""
+        """The BMC's address and port for people: Redfish's, or IPMI's where there is no Redfish."""
         ipmi = self.bmc is not None and self.bmc_scheme is BmcScheme.IPMI and not self.bmc.alone
         scheme = "ipmi" if ipmi else "http" if self.bmc is not None and self.bmc.http else "https"
         own = self.bmc_scheme is not BmcScheme.IPMI or ipmi
@@ -138,7 +138,7 @@ class PlannedServer:
 
     @property
     def boot_nic(self) -> PlannedNic:
-        """The one the agent comes over, or is first heard from: on the provisioning network for who boots from it."""
+        """The NIC that the deploy agent uses: on the provisioning network for a server that boots from it."""
         network = "provisioning" if self.bmc_scheme.boots_over_network else "cluster"
         return next(nic for nic in self.nics if nic.network == network)
 
@@ -155,7 +155,7 @@ class BmcSite:
 
 @dataclass(frozen=True, slots=True)
 class LabPlan:
-    """Everything that follows from a spec before anything is made."""
+    """Everything that follows from lab.yaml before anything is made."""
 
     name: str
     domain: str
@@ -182,11 +182,11 @@ class LabPlan:
     provisioner: ProvisionerSpec | None = None
     """Somebody else's Ironic; without it the lab has its own."""
     discover: Discover = Discover.OFF
-    """Whether servers that nobody has described become hosts, and how their agents find Ironic."""
+    """Whether servers that are in no lab.yaml become hosts (discovery), and how their agents find Ironic."""
     metal: Mapping[str, MetalHost] = field(default_factory=dict)
-    """Hosts that are no servers of the lab."""
+    """Real servers (`hosts:`) that become hosts without being libvirt domains."""
     attached: tuple[str, ...] = ()
-    """What a wire from outside may be called inside: the end of a cable, or a NIC. Plugged into `baremetal`."""
+    """Names, inside the lab, of an attached device: the veth end, or the NIC. Plugged into `baremetal`."""
     routes: tuple[Route, ...] = ()
     """What the lab itself reaches by a router of the network that is attached, and answers by it."""
     impairment: Impairment | None = None
@@ -195,13 +195,13 @@ class LabPlan:
     """Servers that are made on demand. Networks know them all; of `servers` are those that have been made."""
 
     def grown(self, names: Collection[str]) -> LabPlan:
-        """With these of the elastic servers among the others."""
+        """The plan with these elastic servers among `servers`."""
         fixed = tuple(server for server in self.servers if server not in self.elastic)
         return replace(self, servers=(*fixed, *(server for server in self.elastic if server.name in names)))
 
     @property
     def places(self) -> tuple[PlannedServer, ...]:
-        """All servers that there may be."""
+        """All servers, also the elastic ones that do not exist."""
         return (*(server for server in self.servers if server not in self.elastic), *self.elastic)
 
     def server(self, name: str) -> PlannedServer | None:

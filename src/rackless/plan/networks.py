@@ -1,4 +1,4 @@
-"""The networks of a lab that answer DHCP and DNS: who gets which address, which routes, and which names there are. Pure."""
+"""DHCP and DNS of a lab's networks: address reservations, routes (option 121) and names. Pure."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from rackless.spec.places import gateway as gateway_of
 
 INSTALLER = "installer"
 STRANGERS = 50
-"""Addresses for servers that nobody has described, at most; a quarter of a smaller network."""
+"""At most so many addresses of a network are for discovered servers; of a small network a quarter."""
 INSTALLER_MACS = "52:54:00:*:*:*"
-"""VMs that an installer makes for itself have this prefix, whether it chose their MAC or was told."""
+"""The MAC prefix of VMs that an installer makes, whether it chose the MAC or was given one."""
 
 
 def plan_cluster(
@@ -60,7 +60,8 @@ def plan_cluster(
 
 
 def plan_provisioning(spec: LabSpec, domain: str, servers: Sequence[PlannedServer]) -> Network:
-    """Who gets which address on the network for PXE; whether the lab or its Ironic answers there is decided elsewhere."""
+    """DHCP reservations on the provisioning network (PXE); whether libvirt's dnsmasq or Ironic's serves them is decided
+    elsewhere."""
     reservations = tuple(
         Reservation(nic.mac, server.name, nic.address)
         for server in servers
@@ -81,7 +82,7 @@ def plan_provisioning(spec: LabSpec, domain: str, servers: Sequence[PlannedServe
 
 
 def _strangers(spec: LabSpec, taken: Set[Ip]) -> tuple[Pool, ...]:
-    """For servers that nobody has described: the last addresses of the network that are nobody's."""
+    """The DHCP range for discovered servers: the last unused addresses of the network."""
     wanted = spec.networks.provisioning
     if wanted.discover is Discover.OFF:
         return ()

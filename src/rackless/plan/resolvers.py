@@ -1,4 +1,4 @@
-"""Names of what is exposed, for the resolver of a computer: files of their own, and the commands that make them count. Pure.
+"""DNS names of exposed ports for a computer's resolver: drop-in files, and the commands that apply them. Pure.
 
 Nothing here is done by rackless: a person pastes it, and pastes the way back when the names are no longer wanted.
 """
@@ -13,7 +13,7 @@ from enum import StrEnum
 from rackless.plan.exposure import Forward, dnsmasq_lines
 
 NAMES_PORT = 17053
-"""Where a dnsmasq answers on loopback for systemd-resolved, which knows no names of its own but those of /etc/hosts."""
+"""The loopback port of a dnsmasq that systemd-resolved asks: by itself it knows only the names in /etc/hosts."""
 
 
 class Resolver(StrEnum):

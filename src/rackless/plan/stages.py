@@ -1,5 +1,5 @@
 """The stages of a lab: which there are, which need which, and how each is planned. `up`, `plan`, `down`, `destroy` and a
-restart of the daemon all read this one list. Pure; what a stage does is told by whoever carries it out (`run/stage.py`).
+restart of the daemon all read this one list. Pure; what a stage does is in `labd/stages.py` and `operations/daemon_life.py`.
 
 A stage belongs to a goal, one of the words that `rackless up --until` takes.
 """
@@ -35,14 +35,14 @@ TITLES = {"lab": "lab", "bmc": "BMCs", "engine": "provisioning engine", "hosts":
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """A stage as far as it is planned."""
+    """The planning half of a stage: name, needs, planner."""
 
     name: str
     goal: str
     needs: tuple[str, ...]
     planner: Planner
     removes: str = ""
-    """The kind of subject that may be taken away by it, where that is possible."""
+    """The kind of subject that the stage can remove, if any."""
 
     def plan(self, scene: Scene) -> list[Action]:
         return list(self.planner(scene))
@@ -71,11 +71,11 @@ STAGES = (
 """In an order in which each comes after those that it needs."""
 
 INSIDE = tuple(stage.name for stage in STAGES if stage.name not in ("daemon", "uplink", "attachment"))
-"""What labd carries out; the rest is done from the host's side."""
+"""The stages that labd carries out; `up` itself does the others, outside the lab."""
 
 
 def plan_actions(wanted: LabSpec, observed: Observed, goals: Collection[str] = GOALS) -> list[Action]:
-    """Everything `up` would look at as far as the last of `goals`, in its order."""
+    """The actions of all stages up to the last of `goals`, in their order."""
     scene = Scene.of(wanted, observed)
     whole = plan_whole(scene)
     if any(action.verb is Verb.REFUSE for action in whole):

@@ -1,1 +1,2 @@
-"""What we need from the outside: small protocols, no logic."""
+"""Ports: what rackless needs from the outside (libvirt, links, nftables, processes, Ironic, Kubernetes), as small protocols
+without logic."""

@@ -1,4 +1,4 @@
-"""A Kubernetes API as somebody's client sees it: where it is, who we are there, and that it may be away."""
+"""Access to a Kubernetes API: its URL, our credentials, and the error when it does not answer."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Access:
 
 
 class ApiUnreachable(LabError):
-    """There was no answer for longer than we are patient."""
+    """The API did not answer within the connection's patience."""
 
 
 class ApiConnection(Resources, Protocol):

@@ -1,4 +1,4 @@
-"""The Linux computer a lab runs on, as far as anybody needs to know it. Only looks."""
+"""The Linux computer a lab runs on: memory, disk, KVM, kernel. Read only."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Computer(Protocol):
         ...
 
     def virtualises(self) -> bool:
-        """Whether the processor could help servers to run."""
+        """Whether the processor has virtualisation (VMX or SVM)."""
         ...
 
     def firmware(self, *, secure: bool) -> str | None:
@@ -56,7 +56,7 @@ class Computer(Protocol):
         ...
 
     def kernel_log(self) -> Path:
-        """Where something can be said when every other log is gone."""
+        """The kernel's log (/dev/kmsg), for what must be told when every other log is gone."""
         ...
 
     def memory(self) -> Memory: ...
@@ -72,7 +72,7 @@ class Computer(Protocol):
         ...
 
     def kvm_open(self) -> bool:
-        """Whether every user, not only root, may have the processor's help."""
+        """Whether every user, not only root, may open /dev/kvm."""
         ...
 
     def can_tag(self) -> bool:

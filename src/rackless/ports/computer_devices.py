@@ -1,4 +1,5 @@
-"""Bridges and NICs of the hypervisor that a lab is attached to: how each is before, lent to a lab, and given back."""
+"""Bridges and NICs of the hypervisor that are attached to a lab: reading their state, moving them into the lab, and restoring
+them."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ from typing import Protocol
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """A link of the hypervisor as it stands; what is lost when it moves, and has to be put back."""
+    """A link of the hypervisor with the state that is lost when it moves to another namespace, and must be restored."""
 
     name: str
     bridge: bool = False
@@ -23,7 +24,7 @@ class Device:
     routes: tuple[str, ...] = ()
     """Those over it that somebody made, in words of `ip`: `default via 192.0.2.1 metric 100`."""
     managed: bool = False
-    """Whether NetworkManager runs and looks after it."""
+    """Whether NetworkManager runs and manages it."""
 
 
 @dataclass(frozen=True, slots=True)

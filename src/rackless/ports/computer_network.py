@@ -1,4 +1,5 @@
-"""The hypervisor's own network, as far as a lab's uplink touches it: routes, a cable into the lab, which interfaces forward."""
+"""The hypervisor's own network, as far as a lab's uplink needs it: routes, the veth pair into the lab, IP forwarding of
+interfaces."""
 
 from __future__ import annotations
 
@@ -60,7 +61,7 @@ class ComputerNetwork(Protocol):
         ...
 
     def forwards(self, interface: str) -> bool:
-        """Whether what comes in there is passed on; `all` is the computer's common switch. False when there is none."""
+        """Whether IP forwarding is on for this interface; `all` is `ip_forward`. False when there is no such interface."""
         ...
 
     def set_forwarding(self, interface: str, on: bool) -> None:
@@ -68,9 +69,9 @@ class ComputerNetwork(Protocol):
         ...
 
     def nameservers(self) -> list[IPv4Address]:
-        """Whom this computer asks for names, as a lab can reach them: not those on its loopback."""
+        """The name servers of this computer that a lab can reach: without those on its loopback."""
         ...
 
     def addresses_of(self, host: str) -> list[IPv4Address]:
-        """What a name stands for; none when nobody here knows it."""
+        """The addresses of a DNS name; none when it does not resolve."""
         ...

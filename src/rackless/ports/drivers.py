@@ -1,4 +1,4 @@
-"""Everything we need from the outside, as one value: whoever runs a lab is given it, and does not know what is behind.
+"""All ports as one value, which operations, labd and the holder are given: they do not know whether drivers or fakes are behind it.
 
 `drivers.open_drivers` makes one for this computer; `drivers.fake` has one without a computer, on which a whole lab runs in
 virtual time. Parts that take long to load, or connect to something, are opened by a call.
@@ -31,7 +31,7 @@ from rackless.ports.process import ProcessTable
 
 class OpenMetal(Protocol):
     def __call__(self, console_log: Callable[[str], Path], *, kvm: bool, shown: Mapping[Path, Path]) -> Metal:
-        """`shown` says where emulators find what is in a folder of ours."""
+        """`shown` says, for each folder of the lab, its path as QEMU sees it."""
         ...
 
 
@@ -49,7 +49,7 @@ class Drivers:
     network: ComputerNetwork
     """The hypervisor's own."""
     devices: ComputerDevices
-    """Its bridges and NICs, as far as they are lent to labs."""
+    """The hypervisor's bridges and NICs that are attached to labs."""
     firewall: Firewall
     packages: Packages
     processes: ProcessTable
@@ -59,7 +59,7 @@ class Drivers:
     open_hypervisor: Callable[[str], AbstractAsyncContextManager[Hypervisor]]
     """Servers that are not ours, behind a libvirt URI."""
     open_consoles: Callable[[Callable[[str], Path]], Consoles]
-    """Of servers whose libvirt does not run: what their logs say, and nobody can type."""
+    """Consoles of servers whose libvirt does not run: only their logs."""
     open_api: OpenApi
     open_nodes: Callable[[], Nodes]
     open_environment: Callable[[], EngineEnvironment]

@@ -1,4 +1,4 @@
-"""The firewall of a network namespace: nftables' tables of IPv4, replaced as a whole."""
+"""The firewall of a network namespace: nftables tables of IPv4, each replaced as a whole."""
 
 from __future__ import annotations
 

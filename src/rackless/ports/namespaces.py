@@ -1,6 +1,6 @@
-"""The namespaces of a lab: its network and its view of the file system, and a second network beside it.
+"""The namespaces of a lab: its network namespace, its mount namespace, and a second network namespace for routed BMCs.
 
-The holder enters them, everything of the lab lives in them, and whoever takes the lab away finds its processes by them.
+The holder enters them, all processes of the lab run in them, and `destroy` finds the processes by them.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ class Space:
 
     network: Network
     door: Path
-    """A way in: its pin, or what a process that lives there shows of it."""
+    """A path to enter it by: its pin, or /proc/PID/ns/net of a process in it."""
     pids: tuple[int, ...]
-    """Who lives there; nobody, where only a pin keeps it."""
+    """The processes in it; none where only a pin keeps it."""
 
 
 class Room(Protocol):
@@ -58,7 +58,7 @@ class Entrance(Protocol):
     """A unix socket at which callers are handed to processes in our namespaces, one each."""
 
     def close(self) -> None:
-        """Nobody comes in any more; who is inside goes on."""
+        """Accept no more connections; those that are open go on."""
         ...
 
 
@@ -75,11 +75,11 @@ class Namespaces(Protocol):
         ...
 
     def write_mark(self, text: str) -> None:
-        """Write on our network namespace whose it is, where every other can read it; at most 255 bytes."""
+        """Write the lab's mark into our network namespace (the alias of the loopback link); at most 255 bytes."""
         ...
 
     async def read_mark(self, door: Path) -> str:
-        """What stands on a network namespace; empty when nothing does, or it is gone."""
+        """The mark in a network namespace; empty when there is none, or when the namespace is gone."""
         ...
 
     def inhabitants(self, pin: Path) -> list[int]:
@@ -107,13 +107,13 @@ class Namespaces(Protocol):
         ...
 
     def unpin(self, pin: Path) -> None:
-        """Let the namespace go; it ends with the last who lives there. Silent when there is none."""
+        """Remove the pin; the kernel deletes the namespace with its last process. Silent when there is none."""
         ...
 
     def open_room(self, name: str) -> Room: ...
 
     def stay(self, name: str) -> Room:
-        """A room in the network namespace that we are in now: it stays there when we go elsewhere."""
+        """A thread that stays in the network namespace that we are in now, when this process enters another one."""
         ...
 
     def open_entrance(

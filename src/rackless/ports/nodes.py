@@ -1,4 +1,4 @@
-"""Nodes as they are seen from outside: who answers, whether etcd has its quorum, who holds the API's address."""
+"""Nodes as they are seen over the network: which answer ssh, whether etcd has its quorum, which one holds the API VIP."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ class Nodes(Protocol):
         """Let these nodes join the API at this address: their tokens are known, and those that have joined are labelled.
         Names of what was changed. Raises NodesUnreachable.
 
-        Once is not enough: a node asks when it has booted.
+        It is to be called again while nodes boot: a node asks for its certificate when it is up.
         """
         ...
 

@@ -1,4 +1,4 @@
-"""Running other people's programs, and knowing processes: the one driver is `drivers.process`; nothing else starts a process."""
+"""Starting, finding and ending processes. The one driver is `drivers.process`; nothing else starts a process."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class Held(Exception):
 
 
 class ProcessTable(Processes, Protocol):
-    """All of it: programs of ours, those that outlive us, and the processes that others started."""
+    """`Processes`, and besides programs that outlive us, and processes that others started."""
 
     @property
     def own(self) -> int:
@@ -111,18 +111,23 @@ class ProcessTable(Processes, Protocol):
         """End a process that is not our child: ask, wait, kill. Silent when it is gone."""
         ...
 
+    def interrupt(self, pid: int) -> None:
+        """Send SIGINT, as Ctrl-C does. Silent when it is gone."""
+        ...
+
     def end_remains(self, leader: int) -> None:
         """Kill what a program that has ended left running: its process group, as far as it lives in our network namespace."""
         ...
 
     def hold(self, lock: Path) -> AbstractContextManager[None]:
-        """Hold a lock against other processes; whoever ends lets it go, however that is. Raises Held."""
+        """Hold a lock file (flock) against other processes; the kernel releases it when this process ends, however it ends.
+        Raises Held."""
         ...
 
     def adopt_orphans(self) -> None:
-        """From now on descendants of ours whose parents end become our children."""
+        """Become the subreaper: descendants whose parents end become our children."""
         ...
 
     def bury(self, but: int) -> None:
-        """Take note of the end of every child but one, whose end somebody else waits for."""
+        """Reap every child that has ended, but for the one that somebody else waits for."""
         ...

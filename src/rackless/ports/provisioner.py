@@ -1,4 +1,4 @@
-"""From a BMC address to an operating system on the disk.
+"""The provisioner (Ironic): from a BMC address to an operating system on the host's disk.
 
 Every call is one small idempotent step that never waits: it looks, starts what is missing and says how it stands.
 `Again` is not an error, it is "ask me later"; the caller keeps the time.
@@ -176,7 +176,7 @@ class Provisioner(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Stranger:
-    """A server that nobody has described: it booted the agent, and the agent told what is in it."""
+    """A discovered server, which is in no lab.yaml: it booted the deploy agent, which reported its hardware."""
 
     id: str
     inventory: Mapping[str, Any]
@@ -184,7 +184,7 @@ class Stranger:
 
 class Discovery(Protocol):
     async def strangers(self) -> list[Stranger]:
-        """Those that have come and were not dismissed; none while the engine does not answer."""
+        """Discovered servers that were not dismissed; none while Ironic does not answer."""
         ...
 
     async def dismiss(self, stranger: Stranger) -> None:

@@ -82,7 +82,7 @@ class Conflict(Exception):
 
 
 class Refused(LabError):
-    """Whoever keeps the records does not take this one; `why` are its words."""
+    """The API refused this record; `why` is its message."""
 
 
 class Reader(Protocol):

@@ -1,1 +1,1 @@
-"""What is said between a command and labd: the control socket, its client and its server."""
+"""The protocol between a command and labd: the control socket, its client and its server, and the event stream."""

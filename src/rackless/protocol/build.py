@@ -1,4 +1,4 @@
-"""Which rackless this is, to the byte: a daemon of another build than the command that talks to it is started anew."""
+"""The fingerprint of this build of rackless: `up` restarts a labd of another build than its own."""
 
 from __future__ import annotations
 

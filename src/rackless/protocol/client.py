@@ -38,7 +38,7 @@ class ControlClient:
         return await self.daemon() is not None
 
     async def daemon(self) -> Daemon | None:
-        """Who answers; None when nobody does."""
+        """Version and pid of the labd that answers; None when none does."""
         if self._socket.exists() and not os.access(self._socket, os.W_OK):
             raise self._closed()
         try:

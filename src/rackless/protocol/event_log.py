@@ -1,4 +1,5 @@
-"""The events of a lab in its folder, one line each and numbered: whoever lost the thread reads on from the last number they know.
+"""The event log in a lab's folder, one numbered line for each event: a reader that lost its connection goes on from the last
+number it has.
 
 Numbers go on when labd is started again. Two files are kept, `events.jsonl` and the one before it, so that a lab that runs for
 years does not fill its disk. Lines of versions that did not number them count from the line before. A line that was cut short, by
@@ -177,7 +178,7 @@ class _Opened:
 
 
 class Selection:
-    """What an asker has not heard yet and wants to: after a number, and of whom."""
+    """Which events a reader wants: after a number, and about which subjects."""
 
     def __init__(self, since: int, hearing: Hearing) -> None:
         self._since = since

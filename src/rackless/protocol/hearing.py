@@ -1,4 +1,4 @@
-"""Which events an asker hears. The filter of every request: of work that is asked for, and of the stream of events."""
+"""The filter of events that a client receives: with a request for work, and on the event stream."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """BareMetalHost records (metal3.io/v1alpha1) as typed values, and back. Pure; who keeps the records is not known here.
 
-What is wanted of a host stands in its spec, what is so in its status; both can be handed to a cluster as they are.
+The spec says what is wanted of a host, the status how it is; both can be moved to a cluster's API unchanged.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ from rackless.ports.resources import Record
 
 KIND = "BareMetalHost"
 HARDWARE_DATA = "HardwareData"
-"""What inspection found, in a record of its own with the host's name."""
+"""The kind of the object with the inspected hardware; it has the host's name."""
 API_VERSION = "metal3.io/v1alpha1"
 FINALIZER = "baremetalhost.metal3.io"
 PAUSED = "baremetalhost.metal3.io/paused"
 METAL = "rackless.test/metal"
 """The label of hosts that are no servers of the lab."""
 NOT_TAKEN = "rackless-not-taken"
-"""Why a host is paused of which nobody has said yet that the lab may have it."""
+"""The value of the pause annotation on a real server (`metal:`) until a person lets the lab use it."""
 INSPECT = "inspect.metal3.io"
 REBOOT = "reboot.metal3.io"
-"""Alone: off and on again. With `/` and a name: off until whoever wrote it takes it away."""
+"""Reboot annotation. Alone: power cycle. With `/` and a name: off until its writer removes the annotation."""
 RETRY = "rackless.test/retry"
-"""Try what has failed at once, as if it had failed for the first time; taken away when it is begun."""
+"""Annotation: retry a failed step at once, with its failures forgotten; removed when the step begins."""
 CLEAN = "rackless.test/clean"
-"""Clean a host that is available once more; taken away when it is begun."""
+"""Annotation: clean an available host once more; removed when cleaning begins."""
 BY_HAND = "rackless.test/by-hand"
-"""A person has said what this host runs: `up` leaves that alone."""
+"""Annotation: a person chose this host's image; `up` does not change it."""
 
 
 PROFILES: Mapping[str, Mapping[str, Any]] = {
@@ -46,7 +46,7 @@ PROFILES: Mapping[str, Mapping[str, Any]] = {
 
 
 class State(StrEnum):
-    """Where a host is on its way; Metal3's words."""
+    """Provisioning states, in Metal3's words."""
 
     NONE = ""
     UNMANAGED = "unmanaged"
@@ -72,7 +72,7 @@ class Operational(StrEnum):
     DISCOVERED = "discovered"
     ERROR = "error"
     DETACHED = "detached"
-    """The provisioner does not know it; nobody switches it."""
+    """Ironic does not know the host, and its power is not managed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +110,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """One of Metal3's words for how a host stands, for `kubectl wait` and for programs."""
+    """A condition of a host, as Metal3 has them, for `kubectl wait` and for programs."""
 
     type: str
     true: bool
@@ -154,7 +154,7 @@ class Host:
 
 @dataclass(frozen=True, slots=True)
 class System:
-    """What a person wants a host to run: an image, and what it is told at its first boot."""
+    """The system that a person wants on a host: an image, and its user data."""
 
     image: Image
     user_data: str = field(default="", repr=False)
@@ -194,7 +194,8 @@ def baremetalhost(
 
 
 def strange_host(name: str, bmc_address: str, boot_mac: str, boot_mode: str = "", *, verify: bool = True) -> Record:
-    """A host that somebody may be using: nothing is asked of it, until the pause is lifted. Its login is in a Secret of its own."""
+    """A real server that may be in use: it is paused, and nothing is done with it until a person removes the pause. Its BMC login
+    is in a Secret of its own."""
     record = baremetalhost(name, bmc_address, strangers_secret(name), boot_mac, online=False, boot_mode=boot_mode)
     if not verify:
         record["spec"]["bmc"]["disableCertificateVerification"] = True
@@ -207,7 +208,7 @@ def strangers_secret(name: str) -> str:
 
 
 def hardware_data(host: Host, hardware: Mapping[str, Any]) -> Record:
-    """What was found in a host, as Metal3 keeps it beside the host; it goes when the host goes."""
+    """The HardwareData object of a host; it is deleted with the host."""
     owner = {"apiVersion": API_VERSION, "kind": KIND, "name": host.name, "uid": host.uid, "controller": True}
     return {
         "apiVersion": API_VERSION,

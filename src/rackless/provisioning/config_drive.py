@@ -1,4 +1,4 @@
-"""What a new system reads at its first boot, from the Secrets a host names."""
+"""The config drive of a new system (user data, network data, metadata), from the Secrets that a host names."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from rackless.yaml_weight import TooHeavy, load_weighed
 NMSTATE = "nmstate"
 """The key of OpenShift's own format, which is made for its own ramdisk."""
 MOST_BYTES, MOST_NODES = 256 * 1024, 20_000
-"""Of addresses and metadata, aliases written out. Whoever may write a Secret must not be able to stop the other hosts' ways."""
+"""Limits of network data and metadata, with YAML aliases expanded: somebody who may write a Secret must not be able to stop the
+provisioning of other hosts."""
 
 
 async def config_drive(resources: Reader, host: Host) -> ConfigDrive | Failed:

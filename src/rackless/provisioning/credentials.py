@@ -1,4 +1,4 @@
-"""How a host's BMC is reached: its spec, its credentials Secret and the lab's CA put together."""
+"""The BMC access of a host, from its spec, its credentials Secret and the lab's CA."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rackless.provisioning.network_data import problem
 
 
 class Incomplete(Exception):
-    """Nothing can be tried with what the records of the host say, until one of them changes."""
+    """The host's BMC cannot be reached with what its records say: the address or the Secret is missing or wrong."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message)

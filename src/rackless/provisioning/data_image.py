@@ -1,7 +1,7 @@
 """An image in a host's virtual CD drive (DataImage): what is wanted, and whether it is so. Pure.
 
-As Metal3 does it: an image is put in, and taken out, while its host is off, before it is switched on again. So nothing is
-changed under a system that runs; who wants it now reboots the host.
+As in Metal3, an image is inserted and ejected while its host is off, before it is switched on again, never under a running
+system: a person who wants it at once reboots the host.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from rackless.provisioning.baremetalhost import State
 KIND = "DataImage"
 FINALIZER = "dataimage.metal3.io"
 PLACES = (State.PROVISIONED, State.EXTERNALLY_PROVISIONED)
-"""States of hosts in which an image can be in their drive: before, the drive is the engine's own."""
+"""Provisioning states in which a DataImage can be in the drive: before, Ironic uses the drive itself."""
 
 
 def wanted(record: Record) -> str | None:
@@ -30,5 +30,5 @@ def failures(record: Record) -> int:
 
 
 def holds_up(record: Record | None) -> bool:
-    """Whether a host that is off waits for this image before it is switched on. One that cannot be had holds nobody up."""
+    """Whether a host that is off waits for this image before it is switched on. One that cannot be fetched does not."""
     return record is not None and wanted(record) != attached(record) and not failures(record)

@@ -1,7 +1,7 @@
-"""An Ironic that runs already: what is kept of how to reach it.
+"""Credentials of an Ironic that is not the lab's (`provisioner.url`).
 
-Password and certificate may lie anywhere on the host; labd does not see all of it, so they are kept in the lab's own
-folder of secrets, by the host's side.
+Password and CA certificate may be anywhere on the hypervisor, where labd does not see every folder; so `up` copies them into the
+lab's folder of secrets.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def _ca(paths: LabPaths) -> Path:
 
 
 def keep(spec: ProvisionerSpec, paths: LabPaths) -> None:
-    """Put what is needed to reach it where labd finds it. Raises InputError."""
+    """Copy password and CA certificate to where labd finds them. Raises InputError."""
     if spec.credentials is not None:
         password = _read(spec.credentials.password_file, "the password of the provisioner").strip()
         if not password:

@@ -1,7 +1,7 @@
-"""The settings of a host's firmware: what is wanted (HostFirmwareSettings), what is so, and what may be. Pure.
+"""BIOS settings of a host: the wanted ones (HostFirmwareSettings), the current ones, and the allowed values (FirmwareSchema). Pure.
 
 What the engine tells of the settings becomes the status of the host's HostFirmwareSettings and a FirmwareSchema, which hosts
-of one model share. Settings that the schema allows and that are not so are given to the firmware when the host is prepared.
+of one model share. Wanted settings that the schema allows and that differ are applied when the host is prepared.
 """
 
 from __future__ import annotations
@@ -76,7 +76,8 @@ def settings_status(record: Record, found: Found, schema: Record, now: str) -> R
 
 
 def to_give(record: Record | None) -> tuple[str, dict[str, str]]:
-    """Which wish this is, and the settings that it wants and that are allowed and not so; none when there are none."""
+    """UID and generation of the HostFirmwareSettings, and its settings that are allowed and differ from the current ones; empty
+    when there are none."""
     if record is None or record["metadata"].get("deletionTimestamp"):
         return "", {}
     generation = record["metadata"].get("generation")

@@ -1,6 +1,6 @@
-"""What the agent found in a server, in the words of a BareMetalHost's `status.hardware`. Pure.
+"""From the deploy agent's inventory to a BareMetalHost's `status.hardware`. Pure.
 
-The inventory comes from the network, from a server that may be anybody's: a value counts only as what it should be.
+The inventory comes over the network from a server that is not trusted: a value of the wrong type is left out.
 """
 
 from __future__ import annotations

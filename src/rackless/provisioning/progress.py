@@ -1,4 +1,5 @@
-"""What a host is at, told on the bus: one step per phase, from entering a state to leaving it or failing in it."""
+"""A host's progress as events on the bus: one step for each phase, from entering a provisioning state to leaving it or failing in
+it."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ _PHASES = (
     State.POWERING_OFF,
     State.DELETING,
 )
-"""States that are work; the others are rest."""
+"""Provisioning states in which something is done; the others get no step."""
 
 
 class Progress:
@@ -57,7 +58,7 @@ class Progress:
         self._state, self._step, self._said = None, None, ""
 
     def abandon(self) -> None:
-        """Whoever looked after the host stops; the phase goes on without us."""
+        """The controller stops; the phase goes on in Ironic."""
         if self._step:
             self._step.outcome = "cancelled"
         self.close()

@@ -1,4 +1,5 @@
-"""From what a step says to a host's next status and the time to look again. Pure: time and chance are handed in."""
+"""From the outcome of a step to the host's next status and the time of its next reconciliation. Pure: time and randomness are
+arguments."""
 
 from __future__ import annotations
 
@@ -78,7 +79,7 @@ def _stamped(before: Status, after: Status, now: str) -> Status:
 
 
 def stamped(status: Status, now: str) -> Status:
-    """A status that has changed, with the time of that, and what it means in conditions."""
+    """A changed status with its lastUpdated time and its conditions."""
     return replace(status, last_updated=now, conditions=conditions(status, now))
 
 
@@ -88,9 +89,8 @@ _INSTALLED = (State.PROVISIONED, State.EXTERNALLY_PROVISIONED)
 
 
 def conditions(status: Status, now: str) -> tuple[Condition, ...]:
-    """How a host stands, in Metal3's words. A time is kept for as long as its condition says the same.
-
-    What Metal3 calls Healthy is what a BMC says of its server's health: nobody asks that here, so it is not said.
+    """The conditions of a host, as Metal3 has them. lastTransitionTime is kept while a condition stays the same. Metal3's
+    `Healthy` is left out: it is the health that a BMC reports, which is not read here.
     """
     state, wrong = status.state, status.operational in (Operational.ERROR, Operational.DETACHED)
     said = {

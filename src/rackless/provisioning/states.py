@@ -1,4 +1,5 @@
-"""The way of a host, as a table from its state to what is done there; each entry does one step and says what follows.
+"""The state machine of a BareMetalHost, as a table from each provisioning state to its step; a step does one thing and says what
+follows.
 
                                      ┌────────────── image changed or gone ───────────────┐
     registering → inspecting → preparing → available → provisioning → provisioned → deprovisioning
@@ -35,7 +36,7 @@ from rackless.provisioning.hardware import hardware
 POWER_POLL = 60.0
 HELD_POLL = 5.0
 ESCAPE_AFTER = 3
-"""How often taking a host down may fail before it is let go anyway."""
+"""How often deprovisioning a deleted host may fail before the host is deleted anyway."""
 MAX_PROVISIONING_FAILURES = 5
 DEADLINES: Mapping[State, float] = {
     State.REGISTERING: 600.0,
@@ -77,7 +78,7 @@ class Move:
 
 @dataclass(frozen=True, slots=True)
 class Gone:
-    """Nothing of the host is left but its record."""
+    """The host is removed from Ironic: only its record is left to delete."""
 
 
 Outcome = Stay | Move | Failed | Gone
@@ -85,16 +86,16 @@ Outcome = Stay | Move | Failed | Gone
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """All a step may look at."""
+    """The input of a step."""
 
     host: Host
     access: HostAccess
     provisioner: Provisioner
     resources: Reader
     settings: Mapping[str, str] = field(default_factory=lambda: NO_SETTINGS)
-    """What its firmware is to be given, and has not."""
+    """BIOS settings that must be applied."""
     held: bool = False
-    """Whether something is done to it while it is off: it is not switched on meanwhile."""
+    """Whether the host must stay off for now, because its drive is being changed."""
 
     def failed_before(self, kind: ErrorKind) -> bool:
         return self.host.status.error_type == kind
@@ -233,7 +234,7 @@ ESCAPES: Mapping[State, State] = {
     State.DEPROVISIONING: State.POWERING_OFF,
     State.POWERING_OFF: State.DELETING,
 }
-"""Where a host that is deleted goes on although this keeps failing."""
+"""The next state of a deleted host whose step keeps failing."""
 
 MOVES: Mapping[State, tuple[State, ...]] = {
     State.NONE: (State.REGISTERING, State.UNMANAGED),
@@ -256,7 +257,7 @@ UNREGISTERED = (State.NONE, State.UNMANAGED, State.REGISTERING, State.DELETING)
 
 
 def escape(host: Host, outcome: Outcome) -> Outcome:
-    """Nobody holds on to a host that is to go: what has failed too often is left undone."""
+    """A deleted host is not kept by a step that fails again and again: the step is skipped."""
     state, failures = host.status.state, host.status.error_count
     if isinstance(outcome, Failed) and host.deleting and state in ESCAPES and failures >= ESCAPE_AFTER:
         return Move(ESCAPES[state])
@@ -264,7 +265,7 @@ def escape(host: Host, outcome: Outcome) -> Outcome:
 
 
 async def _anew(turn: Turn, wish: str, kind: ErrorKind, begin: Callable[..., Awaitable[Result]], to: State) -> Outcome:
-    """Only what begins now answers the wish: the host is in its next state once the engine has begun."""
+    """Begin anew what a person asked for: the host moves to its next state once Ironic has begun."""
     result = await begin(turn.access, restart=True)
     if isinstance(result, Again) and not result.busy:
         return Move(to, answered=wish)

@@ -1,4 +1,4 @@
-"""Waiting for hosts: until all are where they are wanted, or one of them has failed too often."""
+"""Waiting for hosts: until all are in the wanted state, or one of them has failed too often."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What a person can want of one host, as changes of its BareMetalHost record; the controller does the rest.
+"""`rackless host …`: what a person asks of one host, as a change of its BareMetalHost; the controller carries it out.
 
-Every wish says first whether the host is in a state for it. A host that has failed before is tried at once, with its
-failures forgotten. Nothing here holds up anybody else: records are written only as they were read.
+Every wish first checks whether the host is in a state for it. A host that has failed before is retried at once, with its failures
+forgotten. Writes carry the resourceVersion that was read: on a conflict the wish is checked again.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ RESTS = (State.AVAILABLE, State.EXTERNALLY_PROVISIONED, State.UNMANAGED)
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """Where a wish leads, in words and as a test of the host."""
+    """The state that a wish leads to, in words and as a predicate."""
 
     what: str
     reached: Callable[[Host], bool]
@@ -48,11 +48,11 @@ class Goal:
 
 @dataclass(frozen=True, slots=True)
 class Granted:
-    """What came of a wish."""
+    """The result of a wish."""
 
     host: str
     changed: bool
-    """False when all was as wished."""
+    """False when the host was already as wished."""
     state: str
 
 
@@ -71,7 +71,8 @@ class HostWishes:
         return await self._annotate(name, CLEAN, "cleaned", wait=wait)
 
     async def take(self, name: str, *, wait: bool) -> Granted:
-        """Let the lab have a host that it did not make. From then on it is restarted, inspected and cleaned like any other."""
+        """Let the lab use a real server (`metal:`): removes the pause. From then on it is rebooted, inspected and cleaned like
+        any other host."""
 
         def change(record: Record, host: Host) -> bool:
             return lift(record)
@@ -89,7 +90,7 @@ class HostWishes:
         return await self._wish(name, change, goal if wait else None)
 
     async def provision(self, name: str, system: System, *, replace: bool, wait: bool) -> Granted:
-        """Have this image on the host, whatever it is on its way to."""
+        """Provision this image on the host, also while another one is being written."""
 
         def change(record: Record, host: Host) -> bool:
             user_data = {"name": own_user_data(name)} if system.user_data else None
@@ -116,7 +117,7 @@ class HostWishes:
         return await self._wish(name, change, goal if wait else None)
 
     async def deprovision(self, name: str, *, wait: bool) -> Granted:
-        """Take the system off, whoever put it there."""
+        """Deprovision the host, also one that was provisioned externally."""
 
         def change(record: Record, host: Host) -> bool:
             spec = record["spec"]
@@ -133,7 +134,8 @@ class HostWishes:
         return await self._wish(name, change, Goal("available", reached) if wait else None)
 
     async def adopt(self, name: str, image: Image | None, *, wait: bool) -> Granted:
-        """Take the host as it is: with this image on it, or with something only its owner knows."""
+        """Adopt the host as provisioned, without writing its disk: with this image, or with an unknown system (externally
+        provisioned)."""
 
         def theirs(record: Record, host: Host) -> bool:
             spec, state = record["spec"], host.status.state
@@ -265,7 +267,7 @@ def _runs(host: Host, image: Image) -> bool:
 
 
 def _at_rest(host: Host) -> bool:
-    """Where its record wants it, and well."""
+    """Whether the host is in the state that its spec wants, without an error."""
     wanted = State.PROVISIONED if host.spec.online and host.spec.image is not None else None
     return (
         host.status.error_type is None

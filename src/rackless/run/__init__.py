@@ -1,1 +1,2 @@
-"""Making it happen: the ledger of what we own, the store of records, waiting."""
+"""Carrying out a plan: stages and the runner, the journal, the ledger of what a lab owns, supervised processes, paths, files,
+waiting."""

@@ -1,4 +1,4 @@
-"""Reading the body of a request within bounds of bytes, of time and of what a compressed one may grow to.
+"""Reading the body of an HTTP request within limits of size, of time and of what a compressed (gzip, deflate) one inflates to.
 
 To be called when the caller is known: nothing is inflated for strangers. For servers made with `run.connections`, which
 hand bodies on as they came.
@@ -72,7 +72,7 @@ def _within(raw: bytes, most: int) -> bytes:
 
 
 async def _invite(request: web.BaseRequest) -> None:
-    """Who asked whether to send its body is told to, now that we know that we want it."""
+    """Answer `Expect: 100-continue`: the caller is known by now, so it may send the body."""
     if (
         request.headers.get("Expect", "").lower() == "100-continue"
         and request.transport

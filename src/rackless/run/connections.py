@@ -1,4 +1,5 @@
-"""HTTP connections that nobody can hold open for nothing: deadlines for handshake, header, idling and reading, and a bound.
+"""HTTP connections that no client can hold open for nothing: deadlines for TLS handshake, header, idling and reading, and a limit
+on their number.
 
 Shared by every HTTP server of the program but the BMCs, which have theirs. One for strangers is made as `GuardedServer(handler,
 ClientPatience(), most=…)` and listens through `GuardedSite`; an application runs in a `GuardedRunner` (`tests/test_tree.py` holds
@@ -33,12 +34,12 @@ class ClientPatience:
     reading: float = 30.0
     """For a client to take what fills the connection's buffer (64 KiB). A client that takes longer is cut off."""
     stalled: float = 0.0
-    """For a client that takes nothing at all, by the kernel's count: it also sees what is sent from a file, which the buffer does
-    not. 0 leaves it to the kernel (a quarter of an hour)."""
+    """For a client that acknowledges nothing at all (TCP_USER_TIMEOUT): the kernel also counts what sendfile sends, which passes
+    by the buffer. 0 leaves it to the kernel (a quarter of an hour)."""
 
 
 Who = Callable[[asyncio.Transport], Hashable | None]
-"""Whose a connection is; None for somebody who may have as many as they like."""
+"""Which client a connection belongs to, for the limit `each`; None for a client without that limit."""
 
 
 def peer_address(transport: asyncio.Transport) -> Hashable | None:
@@ -131,7 +132,7 @@ class GuardedConnection(RequestHandler):
             self._await_header()
 
     def _await_header(self) -> None:
-        """The timer is not cancelled when the header comes: to let it run out and ignore it is cheaper."""
+        """The timer is not cancelled when the header has come: letting it expire and ignoring it is cheaper."""
         self._header_since = self._loop.time()
         if self._header_timer is None:
             self._header_timer = self._loop.call_later(self._guard.patience.header, self._check_header)
@@ -214,13 +215,14 @@ class GuardedSite(web.SockSite):
 
 
 def most_connections() -> int:
-    """Four fifths of the files we may open: the rest is for the store, logs and those who are shaking hands."""
+    """Four fifths of the open files that this process may have: the rest is for the store, logs and connections in their TLS
+    handshake."""
     allowed, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return max(16, min(allowed * 4 // 5, 20_000))
 
 
 def allow_many_files() -> None:
-    """As many open files as the computer lets us have: its customary 1024 are few for a server."""
+    """Raise the limit of open files (RLIMIT_NOFILE) as far as the kernel allows: the usual 1024 are few for a server."""
     allowed, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = min(most, 65_536) if most != resource.RLIM_INFINITY else 65_536
     if allowed < wanted:

@@ -40,7 +40,7 @@ def write_secret(path: Path, content: str | bytes) -> bool:
 
 
 def sync_folder(folder: Path) -> None:
-    """A name survives a power cut when its folder is on the disk: the file's own sync does not say so."""
+    """fsync the folder: syncing a file does not make its name in the folder survive a power cut."""
     with suppress(FileNotFoundError):  # taken away meanwhile
         handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
         try:

@@ -1,6 +1,6 @@
-"""What has been done of a lab and what was being done, a line for each: read after a kill, it says where that was.
+"""The journal of a lab: which stages are done and which actions were begun, a line for each. After a kill it says where `up` was.
 
-A stage that is done once counts as reached until the lab is gone; an action that was begun and neither done nor given up was
+A stage that was done once counts as reached until the lab is destroyed; an action that was begun and neither done nor failed was
 cut off. Each run begins a new file with what was reached before.
 """
 
@@ -19,7 +19,7 @@ from rackless.plan.stages import GOALS, reached_goal, stages_of, upto
 from rackless.run.files import write
 
 _VERBS = frozenset(verb.value for verb in Verb)
-"""Those that we know; a newer rackless may write others."""
+"""The verbs that this version knows; a line of a newer version may have another, and is passed over."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class Told:
     reached: frozenset[str] = frozenset()
     """Stages that were done at least once."""
     cut_off: tuple[Action, ...] = ()
-    """Actions that were begun and have not ended, if nobody is at work now."""
+    """Actions that were begun and have not ended; when no `up` runs now, they were interrupted."""
     failed: str = ""
     """How the last run ended, if not well."""
 
@@ -120,7 +120,7 @@ class Journal:
 
 
 class Unwritten(Journal):
-    """Keeps nothing: for the stages of the host's side, which leave their traces in the ledger."""
+    """A journal that writes nothing: for the stages on the hypervisor's side, whose state is in the ledger."""
 
     def __init__(self) -> None:
         super().__init__(Path("/dev/null"), Path("/dev/null"))

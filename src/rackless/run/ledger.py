@@ -1,4 +1,5 @@
-"""What we own outside our own folders and processes, written down before it is made and struck when it is gone.
+"""The ledger: what a lab owns on the hypervisor (links, namespaces, firewall rules, folders), written down before it is made and
+struck when it is gone.
 
 One JSON object a line, appended and synced; `own` before making, `strike` after removing. A half-written last line
 (power cut, kill -9) is the entry of something not yet made, and is ignored. `destroy` walks the entries backwards.
@@ -33,7 +34,7 @@ class Ledger:
         return self.path.exists()
 
     def entries(self) -> list[LedgerEntry]:
-        """What we own, oldest first."""
+        """What the lab owns, oldest first."""
         owned: dict[tuple[str, str], LedgerEntry] = {}
         try:
             lines = self.path.read_text(encoding="utf-8").splitlines()
@@ -59,7 +60,7 @@ class Ledger:
         self._append({"version": VERSION, "kind": entry.kind, "id": entry.id, "struck": True})
 
     def close(self) -> None:
-        """Nothing is owned any more."""
+        """Delete the ledger: the lab owns nothing any more."""
         self.path.unlink(missing_ok=True)
 
     def _append(self, value: Mapping[str, object]) -> None:

@@ -1,4 +1,4 @@
-"""A program that a lab keeps running, as its status tells of it."""
+"""A process that labd keeps running (libvirtd, Ironic, the API), as `rackless status` shows it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class Part:
     pid: int | None
     restarts: int
     reason: str
-    """Why it was started again, or is not running."""
+    """Why labd restarted the process, or why it is not running."""
     log: str
     up_seconds: float | None = None
-    """For how long it runs since it was last started; None when it does not, or nobody knows."""
+    """Seconds since the process was last started; None when it is not running, or when that is not known."""

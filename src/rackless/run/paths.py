@@ -41,7 +41,7 @@ class Roots:
 
     @property
     def uses(self) -> Path:
-        """Which labs use what of the cache, also labs whose state is kept elsewhere."""
+        """Which labs use which images of the cache; also labs with another RACKLESS_STATE are in it."""
         return self.cache / "uses"
 
     @property
@@ -93,22 +93,23 @@ class LabPaths:
 
     @property
     def doors_socket(self) -> Path:
-        """Where the holder is told that forwards of the ledger came or go."""
+        """The holder's socket: `rackless expose` tells it there that port forwards were added to the ledger or struck."""
         return self.run / "doors.sock"
 
     @property
     def entrance(self) -> Path:
-        """The socket by which the lab's owner goes inside; a lab that root made for itself has none."""
+        """The holder's socket through which the lab's owner, who is not root, runs commands inside the lab; a lab that root made
+        has none."""
         return self.run / "entrance.sock"
 
     @property
     def holder_pid(self) -> Path:
-        """The holder, when it is in the lab's namespaces."""
+        """The pid file of the holder, written once it is in the lab's namespaces."""
         return self.run / "holder.pid"
 
     @property
     def launched_pid(self) -> Path:
-        """The holder from its first moment, when it is still on its way there."""
+        """The pid file of the holder from its start on, before it has entered the lab's namespaces."""
         return self.run / "launched.pid"
 
     @property
@@ -138,12 +139,12 @@ class LabPaths:
 
     @property
     def owner(self) -> Path:
-        """The user who asked for the lab through sudo: besides root, the one who may talk to its daemon and go inside."""
+        """The user who made the lab through sudo (SUDO_UID): besides root, the one who may talk to labd and run commands inside."""
         return self.state / "owner"
 
     @property
     def remedies(self) -> Path:
-        """What was tried by itself or by `why --fix`, a line each: `diagnosis/remedy.py`."""
+        """Which remedies labd or `rackless why --fix` has tried, a line each: `diagnosis/remedy.py`."""
         return self.state / "remedies.jsonl"
 
     @property
@@ -153,17 +154,17 @@ class LabPaths:
 
     @property
     def resting(self) -> Path:
-        """Which servers were on when the lab was stopped; they are switched on again by the next `up`."""
+        """Which servers were on when `rackless down` stopped the lab; the next `up` switches them on again."""
         return self.state / "resting"
 
     @property
     def grown(self) -> Path:
-        """Servers that were made on demand: written down before they are made, struck when they are gone."""
+        """Servers that labd made on demand for a MachineSet: written down before they are made, struck when they are gone."""
         return self.state / "grown.jsonl"
 
     @property
     def powered(self) -> Path:
-        """Which servers are on; after a restart of the computer they are switched on again by the next `up`."""
+        """Which servers are on; after a reboot of the computer the next `up` switches them on again."""
         return self.state / "powered"
 
     @property
@@ -173,7 +174,7 @@ class LabPaths:
 
     @property
     def offered(self) -> Path:
-        """Images of a person's own that the file server offers: their names there, and their checksums."""
+        """A person's own images that the lab's file server offers: their names on it, and their checksums."""
         return self.state / "offered.json"
 
     @property
@@ -187,7 +188,8 @@ class LabPaths:
 
     @property
     def release(self) -> Path:
-        """What an install in this lab takes from its release server. While it is there the hosts are that install's."""
+        """The folder of the release server: node image and payload of an install in this lab. While it exists, the install's
+        bootstrap or cluster provisions the hosts, and the lab's own engine does not."""
         return self.state / "release"
 
     @property
@@ -213,7 +215,7 @@ class LabPaths:
 
     @property
     def events(self) -> Path:
-        """What happened, numbered: `protocol/event_log.py`."""
+        """The lab's event log (`rackless events`), numbered: `protocol/event_log.py`."""
         return self.logs / "events.jsonl"
 
     @property
@@ -247,7 +249,7 @@ class LabPaths:
 
     @property
     def cluster_keys(self) -> Path:
-        """What opens the cluster: its CAs, its administrator, its ssh keys."""
+        """The keys of the cluster: its CAs, its administrator's certificate, its ssh keys."""
         return self.secrets / "cluster"
 
     @property
@@ -257,7 +259,7 @@ class LabPaths:
 
     @property
     def records(self) -> Path:
-        """Where records were before they were in the Kubernetes API."""
+        """Where versions before the Kubernetes API kept the hosts' records."""
         return self.state / "records"
 
     @property

@@ -1,4 +1,5 @@
-"""Carries stages out: looks, plans, does exactly what is planned, in the order of what needs what, side by side where it can."""
+"""Carries out stages: observes, plans, and does exactly what is planned, in the order of their needs, in parallel where these
+allow it."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ from rackless.run.stage import Stage
 from rackless.spec.lab import LabSpec
 
 LOOK_COUNTS_FOR = 10.0
-"""Seconds after which a look that was begun ahead is too old: whoever had it begun did something else meanwhile."""
+"""Seconds for which an observation made ahead by `begin` counts; an older one is made again."""
 
 
 @dataclass
@@ -24,10 +25,10 @@ class Runner:
     journal: Journal
     bus: Bus
     base: Observed = field(default_factory=Observed)
-    """What is known without looking."""
+    """What of the observation is known without asking a stage."""
     _alone: asyncio.Lock = field(default_factory=asyncio.Lock)
     _looks: dict[str, asyncio.Task[Observed]] = field(default_factory=dict)
-    """Looks at stages that were begun ahead of their turn. They count until a stage changes something."""
+    """Observations of stages that `begin` started ahead of their turn. They count until a stage changes something."""
     _looked_at: float = 0.0
 
     @property
@@ -35,17 +36,16 @@ class Runner:
         return self._alone.locked()
 
     async def observe(self, *, costly: bool = True) -> Observed:
-        """What all stages see together."""
+        """The observations of all stages, as one."""
         found = self._known()
         for seen in await asyncio.gather(*(stage.observe() for stage in self.stages if costly or not stage.costly)):
             found |= seen
         return found
 
     async def begin(self, names: Collection[str]) -> Observed:
-        """Somebody is about to have these stages run, one after the other: what can be seen at once, for their plan.
-
-        Those that were reached before are looked at from now on, all side by side, and `run` takes what was seen: in a lab that
-        is whole, an `up` takes as long as its longest look, and not as long as all of them.
+        """An `up` begins and will run these stages one after the other; returns what can be observed at once, for its plan. The
+        stages that were reached before are observed from now on, all in parallel, and `run` takes the results: in a lab that
+        stands, an `up` takes as long as its slowest observation, and not as long as all of them.
         """
         self._look_ahead(names)
         found = self._known()
@@ -54,7 +54,7 @@ class Runner:
         return found
 
     async def run(self, names: Collection[str]) -> None:
-        """Carry these stages out; whatever else they need has been."""
+        """Carry out these stages; the other stages that they need have been run before."""
         async with self._alone:
             if asyncio.get_running_loop().time() - self._looked_at >= LOOK_COUNTS_FOR:
                 self._look_ahead(())
@@ -65,22 +65,22 @@ class Runner:
                 raise
 
     async def restore(self) -> None:
-        """After a restart: bring back what was reached, without waiting for what takes its time."""
+        """After a restart of labd: bring back the stages that were reached, without waiting for slow ones to have had their
+        effect."""
         async with self._alone:
             self._look_ahead(())
             reached = self.journal.read().reached
             await self._run([stage for stage in self.stages if stage.name in reached], restoring=True)
 
     async def retire(self) -> None:
-        """End all that is kept running, those first that need others."""
+        """Stop what the stages keep running, in the reverse order of their needs."""
         self._look_ahead(())
         for stage in reversed(self.stages):
             await stage.retire()
 
     async def remove(self, actions: Sequence[Action]) -> None:
-        """Carry out what loses something, each by the stage that planned it, those first that need others.
-
-        It comes before a lab becomes something else: afterwards nobody knows any more what is to go.
+        """Carry out actions that delete or remake something, each by the stage that planned it, in the reverse order of their
+        needs. Before the lab gets its new description: afterwards no stage knows any more what is to go.
         """
         of_kind: dict[str, list[Action]] = {}
         for action in actions:
@@ -133,7 +133,8 @@ class Runner:
         self.journal.reach(stage.name)
 
     def _look_ahead(self, names: Collection[str]) -> None:
-        """Forget the looks that were begun, and begin these: of stages that were reached, for the others are still to be made."""
+        """Forget the observations that were begun, and begin these: only of stages that were reached, for the others are still to
+        be made."""
         for look in self._looks.values():
             look.cancel()
         reached = self.journal.read().reached if names else frozenset()
@@ -147,7 +148,7 @@ class Runner:
         self._looked_at = asyncio.get_running_loop().time()
 
     async def _peek(self, stage: Stage) -> Observed:
-        """A look that was begun stays for `run`; it may be called off while we wait, by whoever changes something."""
+        """An observation that was begun stays for `run`; a stage that changes something meanwhile cancels it."""
         look = self._looks.get(stage.name)
         if look is not None:
             await asyncio.wait([look])
@@ -162,7 +163,8 @@ class Runner:
 
 
 def _retrieve(look: asyncio.Task[Observed]) -> None:
-    """A look that failed is told to whoever takes it; one that nobody takes is told to nobody."""
+    """Mark a failed observation's error as seen: `run` raises it when it takes the observation, and asyncio is not to warn when
+    it does not."""
     if not look.cancelled():
         look.exception()
 

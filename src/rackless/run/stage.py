@@ -1,4 +1,4 @@
-"""A stage as a value: what it needs, how it is looked at, planned, made, brought back and ended."""
+"""A stage as a value: which stages it needs, and how it is observed, planned, made, restored and stopped."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ class Stage:
     planned: Planned
     title: str
     observe: Observe
-    """What is there of it. Changes nothing."""
+    """What exists of it now. Changes nothing."""
     ensure: Ensure
     """Carry out these actions, and return when they have had their effect."""
     restore: Ensure
-    """The same after a restart of the daemon, without waiting for what takes its time."""
+    """The same after a restart of labd, without waiting until slow actions have had their effect."""
     retire: Callable[[], Awaitable[None]]
-    """End what is kept running of it; nothing is lost."""
+    """Stop the processes that it keeps running; nothing is deleted."""
     remove: Ensure = _nothing_of
-    """Take away what these actions remove or make anew, while it is still known."""
+    """Delete what these actions remove or make anew, while labd still has the old description."""
     numbers: Mapping[str, float] = field(default_factory=dict)
-    """What is counted in its title."""
+    """The numbers in its step's title, such as how many servers."""
     costly: bool = False
     """`observe` asks nodes over the network: `up` leaves it out of the plan that it makes before it begins."""
 

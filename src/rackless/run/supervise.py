@@ -1,6 +1,7 @@
-"""Keeps one program running: started, restarted with growing pauses when it dies, ended when we are done.
+"""Supervises one program: starts it, restarts it with growing pauses when it exits, stops it at the end.
 
-Who it is stands in a pid file, so that a labd that comes after a killed one first ends what the other left running.
+Its identity is in a pid file, so that the labd that is started after a killed one first ends the program that the killed one left
+running.
 """
 
 from __future__ import annotations
@@ -20,10 +21,10 @@ FIRST_PAUSE = 0.2
 LONGEST_PAUSE = 15.0
 STEADY = 30.0
 HOPELESS = 3
-"""After this many deaths, those who wait for it to be ready give up; it is still started again."""
+"""After this many restarts, callers that wait for the program to be ready give up; it is still restarted."""
 
 ENDED = "labd ended"
-"""How a line begins that the holder logs whenever labd ended by itself."""
+"""How the holder's log line begins whenever labd exited without being told to."""
 
 
 class Keeper:
@@ -43,7 +44,7 @@ class Keeper:
         self.log = log
         self.restarts = 0
         self.reason = ""
-        """Why it was last started again."""
+        """Why the program was last restarted."""
         self._argv = argv
         self._env = env
         self._pidfile = pidfile
@@ -64,7 +65,7 @@ class Keeper:
 
     @property
     def code(self) -> int | None:
-        """None while it runs or is being started again; its exit code when it does not stay up."""
+        """None while the program runs or is being restarted; its exit code when it does not stay up."""
         hopeless = self.restarts >= HOPELESS and not self.running
         return self._child.code if hopeless and self._child is not None else None
 
@@ -75,7 +76,7 @@ class Keeper:
             self._watch = asyncio.create_task(self._keep(), name=f"keep {self.name}")
 
     async def wait(self) -> int:
-        """Until it is stopped, or does not stay up."""
+        """Wait until the program is stopped, or until it does not stay up."""
         await self._given_up.wait()
         return self.code or 0
 
@@ -101,11 +102,11 @@ class Keeper:
         return code
 
     def hurry(self) -> None:
-        """Somebody asks for it: when it is not running, it is started without waiting for its turn."""
+        """Restart the program now instead of after the pause, if it is not running: somebody needs it."""
         self._hurried.set()
 
     def describe(self) -> Part:
-        """For the lab's status: is it up, and if it was not always, why."""
+        """For `rackless status`: whether it is up, and why it was restarted."""
         up = asyncio.get_running_loop().time() - self._started if self.running else None
         return Part(self.name, self.running, self.pid or None, self.restarts, self.reason, str(self.log), up)
 
@@ -151,7 +152,7 @@ class Keeper:
 
 
 class KeptProcesses:
-    """`ports.process.Processes` whose programs that keep running are kept running."""
+    """`ports.process.Processes` whose `start` supervises the program: it is restarted when it exits."""
 
     def __init__(self, processes: ProcessTable, run: Path, bus: Bus) -> None:
         self._processes = processes

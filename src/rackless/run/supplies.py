@@ -1,4 +1,4 @@
-"""What was made ready on the hypervisor and is used inside a lab: written down by `up`, read by labd."""
+"""Images and Ironic's virtualenv that `up` made ready on the hypervisor for a lab: `up` writes down which, labd reads it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rackless.run.files import write
 
 @dataclass(frozen=True, slots=True)
 class Supplies:
-    """What was made ready on the host and is used inside the lab."""
+    """Which images, which Ironic, and whether KVM works, for one lab."""
 
     ironic: Path | None
     """Its virtualenv; None where somebody else's Ironic is used."""

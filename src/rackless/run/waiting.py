@@ -1,4 +1,4 @@
-"""Waiting that says for what, how long, and what it saw last."""
+"""Waiting with a deadline: an error says what was waited for, how long, and what was seen last."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What is watched for as long as there is a daemon: one error that nobody expected does not end it. It is told, and begun again."""
+"""Watches that last as long as labd: an unexpected error does not end one. The error is told as an event, and the watch begins
+again."""
 
 from __future__ import annotations
 
@@ -11,7 +12,8 @@ AGAIN_SECONDS = 30.0
 
 
 async def go_on(watch: Callable[[], Awaitable[None]], what: str, bus: Bus, clock: Clock) -> None:
-    """Until it returns by itself, or is cancelled. The same error in a row is told once."""
+    """Run the watch until it returns or is cancelled, and again after each unexpected error. The same error in a row is told
+    once."""
     told = ""
     while True:
         try:

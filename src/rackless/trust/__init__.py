@@ -1,6 +1,6 @@
-"""Who is who: certificate authorities and their leaves, signing requests, passwords, ssh keys, kubeconfigs.
+"""Trust: certificate authorities and the certificates they sign, signing requests, passwords, ssh keys, kubeconfigs.
 
-One implementation, several roots that never vouch for each other: the lab's TLS (BMCs, Ironic), the clients of an API,
+One implementation, several root CAs that do not trust each other: the lab's TLS (BMCs, Ironic), the clients of an API,
 etcd. Each root is an `Authority` in a folder of its own, so a BMC's certificate opens no API.
 
     authority.Authority.ensure(folder, name)     a CA, made once

@@ -1,6 +1,6 @@
 """The lab in a browser: `rackless web`, a process of its own on the hypervisor's side.
 
-    access      who may look: one-time links that become sessions; which hosts and origins are believed
+    access      who may look: one-time links that become sessions; which hosts and origins are accepted
     site        what is served: which labs, with whose rights, whether anything may be changed
     views       every view as JSON: the rack, the install, the objects, logs and events
     server_views  one server as JSON: hardware, BMC, host, timeline

@@ -1,4 +1,5 @@
-"""Who may look at the page: links that can be used once, sessions, and which requests come from our own page.
+"""Access to the page: one-time links, sessions, and the checks of Host and Origin against requests from other pages (CSRF, DNS
+rebinding).
 
 A browser sends a cookie with every request to this address, also with those that somebody else's page makes. So a request counts
 only when it names a host that is ours (DNS rebinding needs a name of the attacker's that leads here) and, where it changes
@@ -30,12 +31,12 @@ class WebAccess:
     """Links and sessions are kept as digests, so looking one up takes no longer the more of it was guessed."""
 
     read_only: bool
-    """Nobody may change anything, whatever their link says."""
+    """Read only: no link gives more."""
     _links: dict[bytes, WebSession] = field(default_factory=dict)
     _sessions: dict[bytes, WebSession] = field(default_factory=dict)
 
     def make_link(self, *, read_only: bool = False) -> str:
-        """A token that lets one browser in; the oldest that nobody used makes room."""
+        """A new one-time token; the oldest unused one is dropped when there are too many."""
         token = secrets.token_urlsafe(32)
         _keep(self._links, token, WebSession(read_only or self.read_only), MOST_LINKS)
         return token
@@ -81,7 +82,7 @@ def _is_port(text: str) -> bool:
 
 
 def host_allowed(host: str | None, names: Collection[str]) -> bool:
-    """Any port: who comes through a tunnel (`ssh -L`) names the tunnel's."""
+    """Whether the Host header names us; with any port, because a browser behind a tunnel (`ssh -L`) sends the tunnel's."""
     return host is not None and host_name(host) in names
 
 

@@ -1,4 +1,4 @@
-"""A lab as it changes: the rack, asked for once for all who look, and every event from a number on, each at its viewer's pace.
+"""Live updates over WebSocket: the rack, asked for once for all viewers, and every event from a number on, at each viewer's pace.
 
 While nobody looks nothing is asked. The rack is asked for again when something happened, at most once in `LEAST_SECONDS`, and
 without that every `MOST_SECONDS`. Viewers are sent what changed. A viewer who is slow holds back only their own stream: the events
@@ -153,7 +153,7 @@ def event_json(one: Numbered | Missed, words: Words) -> dict[str, Any]:
 
 
 async def _listen(socket: web.WebSocketResponse) -> None:
-    """A viewer has nothing to say here; this ends when they go."""
+    """Wait until the viewer closes the WebSocket; messages are ignored."""
     async for message in socket:
         if message.type is not WSMsgType.TEXT:
             return

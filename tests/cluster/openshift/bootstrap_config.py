@@ -58,7 +58,10 @@ class Made:
     """The config and what a client of the cluster has."""
 
     def __init__(
-        self, hosts: int = 3, bmc: str = "redfish-virtualmedia+http://127.0.0.1:1/redfish/v1/Systems/{n}"
+        self,
+        hosts: int = 3,
+        bmc: str = "redfish-virtualmedia+http://127.0.0.1:1/redfish/v1/Systems/{n}",
+        api_vip: str = "10.20.30.5",
     ) -> None:
         self.root = Ca("root-ca")
         self.clients = Ca("admin-kubeconfig-signer")
@@ -73,7 +76,7 @@ class Made:
             ("machine-config-server", f"api-int.{DOMAIN}"),
         ):
             files[f"{HOME}/tls/{name}.crt"], files[f"{HOME}/tls/{name}.key"] = self.root.leaf(name, [host])
-        files[f"{HOME}/manifests/cluster-infrastructure-02-config.yml"] = yaml.safe_dump(_INFRASTRUCTURE)
+        files[f"{HOME}/manifests/cluster-infrastructure-02-config.yml"] = yaml.safe_dump(_infrastructure(api_vip))
         files[f"{HOME}/manifests/cluster-ingress-02-config.yml"] = yaml.safe_dump(
             {"kind": "Ingress", "spec": {"domain": f"apps.{DOMAIN}"}}
         )
@@ -101,15 +104,16 @@ def _data(text: str) -> str:
     return "data:text/plain;charset=utf-8;base64," + base64.b64encode(text.encode()).decode()
 
 
-_INFRASTRUCTURE = {
-    "kind": "Infrastructure",
-    "status": {
-        "infrastructureName": "site-abcde",
-        "apiServerURL": f"https://api.{DOMAIN}:6443",
-        "apiServerInternalURI": f"https://api-int.{DOMAIN}:6443",
-        "platformStatus": {"baremetal": {"apiServerInternalIPs": ["10.20.30.5"], "ingressIPs": ["10.20.30.4"]}},
-    },
-}
+def _infrastructure(api_vip: str) -> dict[str, object]:
+    return {
+        "kind": "Infrastructure",
+        "status": {
+            "infrastructureName": "site-abcde",
+            "apiServerURL": f"https://api.{DOMAIN}:6443",
+            "apiServerInternalURI": f"https://api-int.{DOMAIN}:6443",
+            "platformStatus": {"baremetal": {"apiServerInternalIPs": [api_vip], "ingressIPs": ["10.20.30.4"]}},
+        },
+    }
 
 
 def _host(number: int, bmc: str) -> tuple[dict[str, object], dict[str, object]]:

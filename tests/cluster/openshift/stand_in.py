@@ -22,7 +22,8 @@ _HOSTS = "/apis/metal3.io/v1alpha1/namespaces/openshift-machine-api/baremetalhos
 
 
 class StandIn:
-    def __init__(self, made: Made, folder: Path) -> None:
+    def __init__(self, made: Made, folder: Path, address: str = "127.0.0.1") -> None:
+        self.address = address
         self.context = ssl.create_default_context(cadata=made.root.certificate)
         pem = folder / "admin.pem"
         pem.write_text("".join(made.admin))
@@ -76,7 +77,7 @@ class StandIn:
         return aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=60))
 
     async def _request(self, path: str, **query: str) -> aiohttp.ClientResponse:
-        url = yarl.URL(f"https://127.0.0.1:{self.port}{path}").with_query(query)
+        url = yarl.URL(f"https://{self.address}:{self.port}{path}").with_query(query)
         return await self.client.get(url, ssl=self.context, server_hostname=f"api.{DOMAIN}")
 
     async def _version(self) -> None:

@@ -1,1 +1,1 @@
-"""Who asks, and what they may do."""
+"""Authentication and authorization (RBAC, node authorizer) of requests to the API."""

@@ -1,4 +1,4 @@
-"""Who asks: a client certificate of our CA, a service account token, a bootstrap token, or nobody.
+"""Authentication: by a client certificate of the API's CA, a service account token, a bootstrap token, or as anonymous.
 
 Certificates are checked by TLS before anything here runs. A credential that is given and wrong is refused (401); it
 never falls back to anonymous.
@@ -27,14 +27,14 @@ from rackless.trust.keys import PrivateKey
 ANONYMOUS = Caller("system:anonymous", ("system:unauthenticated",))
 _ISSUER = "https://kubernetes.default.svc"
 _SKEW_SECONDS = 60
-"""So far ahead may the clock be of who issued a token: another API server of the same cluster."""
+"""Seconds that the clock of a token's issuer, another API server of the same cluster, may be ahead."""
 
 
 def from_certificate(certificate: Any) -> Caller | None:
     """The caller named by a verified peer certificate, in the form the ssl module gives; None when it names nobody.
 
-    Raises Unauthorized when it names two: requests for such are refused (`signing.read`), and whoever else signed one may
-    have checked the other name.
+    Raises Unauthorized when it has two common names: this API signs none such (`signing.read`), and another signer may have
+    checked the other name.
     """
     attributes = [pair for relative in (certificate or {}).get("subject", ()) for pair in relative]
     names = [value for attribute, value in attributes if attribute == "commonName"]

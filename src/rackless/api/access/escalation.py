@@ -1,4 +1,4 @@
-"""Nobody gives away more than they have: roles and bindings are checked against the rights of the user who writes them.
+"""Privilege escalation check: a user may write roles and bindings only with rights that the user has.
 
 The verbs `escalate` and `bind` lift the check. Deciding on a certificate request needs `approve` on its signer, answering it
 `sign`. A new object needs `create`, whether POST, PUT or server-side apply makes it.

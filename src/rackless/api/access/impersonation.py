@@ -17,7 +17,7 @@ _ACCOUNT = "system:serviceaccount:"
 
 
 def impersonated(caller: Caller, headers: CIMultiDictProxy[str], authorizer: Authorizer) -> Caller:
-    """The caller that the request is to be treated as: mostly the one who sent it."""
+    """The user that the request acts as: the one of the Impersonate-User header, else the one who sent it."""
     if not any(name.lower().startswith("impersonate-") for name in headers):
         return caller
     name = headers.get(_USER, "")

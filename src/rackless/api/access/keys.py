@@ -1,7 +1,7 @@
-"""What an API shows and believes: its serving certificate, its administrator's, the key of service account tokens.
+"""Keys of an API: its serving certificate, its administrator's client certificate, the key of service account tokens.
 
-All of it lies in the folder of one authority, which also signs clients. Whoever that authority signed as a client is
-believed, so it is the root of an API's clients and of nothing else.
+All are in the folder of one CA, which also signs client certificates. The API accepts every client certificate of that CA, so the
+CA signs for this API's clients and for nothing else.
 """
 
 from __future__ import annotations

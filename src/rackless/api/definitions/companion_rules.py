@@ -1,7 +1,7 @@
-"""What is refused of the objects beside a host beyond their schemas.
+"""Validation beyond the schema of Metal3's objects beside a BareMetalHost.
 
-Kinds that nobody here acts on are refused with what to do instead, never kept and ignored; what is there already may be changed
-and deleted, as long as it does not ask for more.
+Kinds for which rackless has no controller are refused with what to do instead, not stored and ignored; existing objects may be
+changed and deleted, as long as they do not ask for more.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def _data_image(writing: Writing) -> list[Cause]:
 
 
 def _subscription(writing: Writing) -> list[Cause]:
-    """What a BMC was told once is not told otherwise: whoever wants something else makes another subscription."""
+    """A subscription cannot be changed: make another one instead."""
     spec = writing.new.get("spec") or {}
     if writing.subresource:
         return []

@@ -57,7 +57,7 @@ def host_problems(writing: Writing) -> list[Cause]:
 
 
 def _unheeded(writing: Writing) -> list[Cause]:
-    """What nobody here would act on. A host that is there with it may still be changed otherwise."""
+    """Fields on which no controller here acts are refused. An existing host that has one may still be changed otherwise."""
     spec, before = writing.new.get("spec") or {}, (writing.old or {}).get("spec") or {}
     found = []
     if spec.get("networkInterfaces") and spec["networkInterfaces"] != before.get("networkInterfaces"):

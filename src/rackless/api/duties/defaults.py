@@ -1,4 +1,4 @@
-"""What a new store needs before anybody asks: the system namespaces, the default roles and their bindings."""
+"""Default objects of a new store: the system namespaces, the default roles and their bindings."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
 
 
 async def ensure_defaults(objects: Objects) -> None:
-    """Made when absent and left alone afterwards: who changes a default role means it."""
+    """Create the default objects that are absent; existing ones are left alone, also when somebody has changed them."""
     wanted: list[tuple[Kind, str, Json]] = [(NAMESPACE, name, {}) for name in _NAMESPACES]
     wanted += [(CLUSTER_ROLE, name, {"rules": rules}) for name, rules in DEFAULT_ROLES.items()]
     for name, (role, groups) in DEFAULT_BINDINGS.items():

@@ -1,4 +1,4 @@
-"""Background tasks that go on: whatever one of them raises is told, and it is begun anew after a pause that grows.
+"""Supervised background tasks: an exception is logged, and the task is restarted after a growing pause.
 
 `Supervisor.tend` keeps a task running; `Retries` gives a single object that could not be worked on another turn later,
 so that one poisoned object holds up nobody else. Both are read by `/readyz` and `/metrics`.

@@ -1,4 +1,4 @@
-"""One request on a resource, taken apart: what is asked, by whom, and the form of the answer. Knows no verbs."""
+"""One parsed request on a resource: path, query, caller, and the media type of the answer. Knows no verbs."""
 
 from __future__ import annotations
 

@@ -39,6 +39,6 @@ class Documents:
         return version in self._registry.groups().get(group, ())
 
     def _keep(self, name: Hashable, task: asyncio.Task[bytes]) -> None:
-        """What failed is made anew for the next who asks."""
+        """Keep a document for later requests; one that failed is made again at the next request."""
         if (task.cancelled() or task.exception() is not None) and self._made.get(name) is task:
             del self._made[name]

@@ -1,4 +1,5 @@
-"""The HTTP server: TLS, who asks, paths that are no resources, and refusals as responses."""
+"""The HTTP server: TLS, authentication, paths that are no resources (/version, /healthz, discovery), and errors as Status
+responses."""
 
 from __future__ import annotations
 

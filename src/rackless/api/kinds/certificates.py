@@ -1,4 +1,4 @@
-"""CertificateSigningRequest: the server fills in who asks, and a decision stays.
+"""CertificateSigningRequest: the server fills in the requesting user, and an approval or denial stays.
 
 `access.signing` says which subjects are signed, `access.escalation` who may decide.
 """

@@ -1,4 +1,4 @@
-"""The verbs on stored objects: read, decide with `core`, write, and decide again when somebody else was quicker.
+"""The verbs on stored objects: read, compute the new object with `writes`, store it, and compute again after a concurrent write.
 
 One `Objects` serves every kind. It knows the store, the registry and the hub; it does not know HTTP or who may do what.
 """
@@ -421,7 +421,7 @@ def _metadata(body: Any) -> Any:
 
 
 def _with_owners(target: ObjectTarget, old: Json, outcome: WriteOutcome, context: Context) -> WriteOutcome:
-    """Fields that a write changed belong to who wrote, where owners are kept at all."""
+    """Record the writer as the manager of the fields that it changed, where managedFields are kept at all."""
     if "managedFields" in old["metadata"]:
         owners = tracked(
             whole_schema(target.version.schema), outcome.obj["apiVersion"], old, outcome.obj, context.manager,

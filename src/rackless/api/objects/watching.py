@@ -1,4 +1,4 @@
-"""Watches: every change to whoever asked for it, in order, once, from the revision they have seen.
+"""Watches: each watcher gets every change that matches, in order, once, from the revision that it has seen.
 
 The hub keeps the newest changes in memory and each watcher a queue; a watcher that starts further back gets the store's
 history first. Changes are encoded once however many watch. Knows selectors, not HTTP.
@@ -115,7 +115,7 @@ class Watcher:
         self.size += len(event.change.data)
         if len(self.queue) >= _LONGEST_QUEUE or self.size > _LARGEST_QUEUE:
             self.overrun = True
-            self.queue.clear()  # whoever reads so slowly begins anew: nothing is kept for it
+            self.queue.clear()  # a watcher that reads so slowly is cut off and must list again
         else:
             self.queue.append(event)
         self._wake.set()
@@ -169,7 +169,7 @@ class Hub:
                 watcher.offer(event)
 
     def _after_gap(self) -> None:
-        """Changes were lost to us: nobody may go on as if nothing was missing. Who resumes is told that it is gone."""
+        """The store's changes had a gap: all watches end, and one that resumes from before the gap gets 410 Gone."""
         for group in self._watchers.values():
             for watcher in group:
                 watcher.queue.clear()

@@ -37,7 +37,7 @@ class RefusedByEtcd(Exception):
 
 @dataclass(frozen=True, slots=True)
 class EtcdCredentials:
-    """Who we are to etcd, and whom we believe."""
+    """Client certificate, key and CA for etcd."""
 
     ca: Path
     certificate: Path | None = None

@@ -1,4 +1,4 @@
-"""Who may do what at a BMC: accounts, roles, sessions.
+"""Accounts, roles and sessions of a BMC.
 
 A change of an account's password, role or name, its disabling and its deletion end its sessions, and call the listeners
 of IPMI and of event streams, which then end theirs.

@@ -44,13 +44,13 @@ class AuditEntry:
 
     @property
     def is_of_a_stranger(self) -> bool:
-        """Of somebody who has not proved who they are."""
+        """Whether the entry is about an unauthenticated client."""
         return not self.ok and (self.user is None or self.action == "login")
 
 
 class Audit:
-    """What strangers are refused is written down only so often, and a file that got large makes room for a new one: nobody
-    fills the disk by knocking."""
+    """The audit log. Refusals of unauthenticated clients are rate limited, and a large file is rotated: nobody can fill the disk
+    by trying passwords."""
 
     def __init__(self, file: Path | None, bus: Bus, *, now: Callable[[], float] = lambda: time.monotonic()) -> None:
         self._bus = bus

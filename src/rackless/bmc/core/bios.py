@@ -87,7 +87,8 @@ def with_wishes(memory: BmcMemory, server: ServerState, wishes: Mapping[str, str
 
 
 def reset(memory: BmcMemory) -> BmcMemory:
-    """To the defaults, at the next start. The firmware itself is not among them: whoever resets wants to start again."""
+    """Reset the settings to their defaults at the next start; but not the kind of firmware (BIOS or UEFI), or the server might
+    not boot."""
     return replace(memory, settings={**memory.settings, "bios_pending": _defaults()})
 
 

@@ -174,7 +174,7 @@ class Chassis:
             self.saw(server)
 
     async def changed(self, change: ServerChange) -> None:
-        """Something happened to the server, by whoever's hand."""
+        """The server's state changed, by this BMC or by somebody else."""
         self._power.told(change)
         if not self._knows(change):
             await self.look()
@@ -320,7 +320,7 @@ def _told(before: BmcMemory, after: BmcMemory) -> list[str]:
 
 
 def _credentials(url: str, username: str | None, password: str | None) -> tuple[str, str | None, str | None]:
-    """A URL may carry a password; it must not be read back by everybody who may read."""
+    """Remove the password from a URL: users with read access must not see it."""
     with suppress(ValueError):
         parsed = URL(url)
         if parsed.user is not None:

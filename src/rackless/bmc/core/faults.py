@@ -23,7 +23,7 @@ class Trouble(StrEnum):
     DROP = "drop"
     """The connection is closed without an answer."""
     WRONG_PASSWORD = "wrong-password"
-    """Nobody is let in."""
+    """Every login is refused."""
     STUCK_POWER = "stuck-power"
     """Power commands are accepted and nothing happens."""
     FAILING_MEDIA = "failing-media"

@@ -1,4 +1,4 @@
-"""The shelf of ISO images: fetched once, kept by content, thrown away when no drive holds them.
+"""The store of fetched ISO images for virtual media: fetched once, kept by checksum, deleted when no drive has them.
 
 A BMC asks `fetch` for a URL and gets a file; however many ask for the same bytes there is one copy, named by its
 SHA-256. `holders` says who has which file in the drive; `release` of the last one removes it. What is fetched is not
@@ -33,7 +33,7 @@ _PARTIAL = ".fetching-"
 
 
 class FetchFailed(RacklessError):
-    """An image could not be had. `kind` says whose fault it is, in the words of the protocols."""
+    """An image could not be fetched. `kind` says why, in the protocols' words."""
 
     def __init__(self, kind: str, url: str, why: str) -> None:
         super().__init__(f"the image {url} cannot be fetched", why=why)
@@ -62,7 +62,7 @@ class _Seen:
 
 @dataclass(slots=True)
 class _Flight:
-    """One transfer, and everybody who waits for it."""
+    """One download, and the BMCs that wait for it."""
 
     url: str
     source: str | None
@@ -93,13 +93,13 @@ class MediaShelf:
         self._seen: dict[str, _Seen] = {}
 
     def open(self) -> None:
-        """Take up the shelf as a former life left it; who holds what is told by `hold`, and then `sweep` cleans up."""
+        """Read the folder that an earlier process left; then `hold` is called for each drive, and `sweep` deletes the rest."""
         self.directory.mkdir(parents=True, exist_ok=True)
         for partial in self.directory.glob(f"{_PARTIAL}*"):
             partial.unlink()
 
     def sweep(self) -> None:
-        """Remove what nobody holds, once it is known what the drives hold."""
+        """Delete images that no drive has, once all drives are known."""
         for file in self.directory.glob("*.iso"):
             if file not in self._holders:
                 file.unlink()
@@ -116,7 +116,7 @@ class MediaShelf:
         rate: int | None = None,
     ) -> Path:
         """The file with the bytes at `url`, held for `holder`. `source` is the address to ask from; `rate` bytes per
-        second are fetched at most. Who asks for what is being fetched already shares that."""
+        second are fetched at most. A second request for the same URL shares the running download."""
         key = (url, username or "", password or "", verify)
         flight = self._flights.get(key)
         if flight is None:

@@ -220,7 +220,7 @@ class ManagementController:
         await self.chassis.update(changed)
 
     async def press(self, what: Reset) -> None:
-        """Do it; who asked waits a moment for the outcome, not for ever."""
+        """Press a power button; the client waits a moment for the outcome, not until the server is up."""
         starts = what in (Reset.ON, Reset.POWER_CYCLE)
         task = self.spawn(self._press(what, starts))
         done, _ = await asyncio.wait({task}, timeout=_PATIENCE)

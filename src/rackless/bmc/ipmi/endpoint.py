@@ -41,14 +41,14 @@ OPENING_SECONDS = 20.0
 OPENING_SHARE = 64
 """Half-open sessions of one client's address: its own oldest make room, not those of others."""
 _USERS_SHARE = 4
-"""One of so many sessions is kept for other users than the one who has the rest."""
+"""One of so many sessions is reserved, so that one user cannot take all of them."""
 _REPEAT_SECONDS = 5.0
 
 _T = TypeVar("_T")
 
 
 class LoginGate(Protocol):
-    """What the endpoint must know of its BMC to let somebody in."""
+    """What the endpoint must know of its BMC to accept a login."""
 
     @property
     def guid(self) -> bytes: ...
@@ -91,7 +91,7 @@ class _Opening:
 
 @dataclass(frozen=True, slots=True)
 class _Claim:
-    """Somebody said a name and still has to prove it."""
+    """A login that has sent a user name and has not proved the password yet."""
 
     opening: _Opening
     rakp1: Rakp1

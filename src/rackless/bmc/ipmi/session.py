@@ -34,7 +34,7 @@ class Privilege(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Login:
-    """Somebody who may open a session: the number and name of the user, the password as a key, the most they may do."""
+    """A user who may open a session: number and name, the password as a key, the highest privilege."""
 
     user: int
     name: str

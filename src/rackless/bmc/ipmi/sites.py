@@ -1,6 +1,6 @@
 """Where a fleet's BMCs listen for IPMI: port 623 on each one's own address, or one port each on a common address.
 
-The fleet says which chassis there are; this keeps a port open for each of them and for nobody else.
+The fleet says which chassis there are; this keeps one port open for each of them.
 """
 
 from __future__ import annotations

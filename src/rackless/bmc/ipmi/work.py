@@ -115,7 +115,7 @@ class Work:
             self._send(datagram, session.peer)
 
     def _answered(self, command: Command, session: IpmiSession | None, request: Request, answer: bytes) -> bytes:
-        """Who changed something, or tried to, is written down."""
+        """Write changes, and refused ones, into the audit log."""
         if session is not None and not command.only_reads:
             self._controller.audit(
                 session.login.name,

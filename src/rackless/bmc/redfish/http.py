@@ -18,10 +18,10 @@ from rackless.bmc.redfish.resource import Accepted, Created
 BODY_BYTES = 64 * 1024
 """Of a request's body; that of a whole BIOS with 1000 attributes is less."""
 LOGIN_BYTES = 4 * 1024
-"""Of the body of somebody who has not said who they are."""
+"""Bytes of the body of a request without authentication, such as a login."""
 BODY_SECONDS = 20.0
 _LINGER_SECONDS = 1.0
-"""So long a body that nobody wants is read on, for its sender to hear the answer."""
+"""Seconds for which an unwanted body is still read, so that its sender gets the answer."""
 _HEADERS = 64
 
 

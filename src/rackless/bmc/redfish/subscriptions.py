@@ -53,7 +53,7 @@ class Subscription:
     queue: asyncio.Queue[Json] = field(default_factory=lambda: asyncio.Queue(_WAITING))
     worker: asyncio.Task[None] | None = None
     valid: Callable[[], bool] = lambda: True
-    """Of a stream: whether whoever opened it is still let in."""
+    """For an event stream (SSE): whether its session is still valid."""
 
 
 class Subscriptions:
@@ -135,7 +135,7 @@ class Subscriptions:
             raise
 
     def review(self) -> None:
-        """End the streams of those who are not let in any more."""
+        """Close the event streams whose sessions are not valid any more."""
         for one in [one for one in self.by_id.values() if not one.valid()]:
             del self.by_id[one.id]
             _put(one.queue, {})
@@ -144,7 +144,7 @@ class Subscriptions:
         self.by_id[id].suspended = False
 
     def publish(self, event: Json) -> None:
-        """Tell everybody who wants this. `event` is one record of an Event's `Events`."""
+        """Send an event to all matching subscriptions. `event` is one record of an Event's `Events`."""
         number = str(next(self._events))
         prefix = event["MessageId"].partition(".")[0]
         for one in self.by_id.values():

@@ -1,4 +1,5 @@
-"""Between an installer and libvirtd, where there is no KVM: domains that want the host's own processors get one that is emulated.
+"""A proxy between an installer and libvirtd, for computers without KVM: a domain with `host-passthrough` gets an emulated
+processor instead.
 
 Passes libvirt's messages on between two sockets and rewrites one thing in the definitions.
 """

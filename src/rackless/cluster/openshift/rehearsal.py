@@ -1,4 +1,5 @@
-"""The two parts that are played: a bootstrap that asks BMCs and then says its hosts are done, and the cluster that comes after it.
+"""The two roles in a rehearsal: the bootstrap, which asks the BMCs and then reports its hosts as provisioned, and the cluster
+after the hand-over.
 
 Both write objects into an API that the installer watches. `tell` gets what happened, as plain values: in the bootstrap machine it
 writes them to the serial console, in the lab to the report.
@@ -30,7 +31,7 @@ class ObjectSink(Protocol):
 async def play_bootstrap(
     site: ClusterSite, objects: ObjectSink, ask: Ask, tell: Tell, fault: InstallFault | None, step: float = STEP_SECONDS
 ) -> bool:
-    """Until the installer may take the bootstrap away; False when it never may, and the installer waits in vain."""
+    """Play the bootstrap until the installer may destroy it; False when it never may, and the installer waits in vain."""
     await objects.put(payload.etcd(removed=False))
     for host in site.hosts:
         await objects.put(payload.host(host, payload.STATES[0]))
@@ -83,7 +84,7 @@ async def _spoil(host: ClusterMetal, objects: ObjectSink, tell: Tell) -> str:
 
 
 async def play_cluster(site: ClusterSite, objects: ObjectSink, tell: Tell, fault: InstallFault | None) -> None:
-    """What the installer asks for after the bootstrap is gone; masters are simulated."""
+    """Write the objects that the installer asks for after the bootstrap is gone; masters are simulated."""
     await objects.put(payload.etcd(removed=True))
     await objects.put(payload.bootstrap_complete())
     for host in site.hosts:

@@ -80,7 +80,7 @@ class Report:
         self.findings.append(ReportLine(probe.subject, verdict, probe.saw, probe.fix))
 
     def close(self) -> None:
-        """What nobody came to is said too."""
+        """Add a line for every subject that the run did not reach."""
         told = {finding.subject for finding in self.findings}
         for subject in SUBJECTS:
             if subject not in told:

@@ -1,4 +1,4 @@
-"""The embedded Kubernetes API with a cluster's own certificates: what the installer, its kubeconfig and its clients believe."""
+"""The embedded Kubernetes API with the cluster's own certificates, which the installer and its kubeconfig trust."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class ClusterApi:
 
 
 def serving_context(site: ClusterSite, folder: Path) -> ssl.SSLContext:
-    """The certificate that a client asks for by name; clients of the cluster's CAs are believed."""
+    """A TLS context that chooses the certificate by SNI and accepts client certificates of the cluster's CAs."""
     contexts = [_context(site, name, folder) for name in SERVING]
     by_name = {name: context for context, names in contexts for name in names}
     main = contexts[0][0]

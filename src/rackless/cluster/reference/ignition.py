@@ -1,4 +1,4 @@
-"""What a node of the reference cluster is told at its first boot, as an Ignition config. Pure.
+"""The Ignition config of a node of the reference cluster. Pure.
 
 Every node gets its name, the user `core` with the lab's ssh key, and a host key we know in advance, so that the first
 ssh is already sure whom it talks to. What control planes get besides is in `control_plane`.
@@ -20,7 +20,7 @@ from rackless.plan.model import LabPlan, PlannedServer
 
 @dataclass(frozen=True, slots=True)
 class NodeSecrets:
-    """What one node is given that nobody else may read."""
+    """The secrets of one node."""
 
     ssh_host_key: str = field(repr=False)
     control_plane: ControlPlaneSecrets | None = None

@@ -1,4 +1,4 @@
-"""What a node is given so that it joins the cluster's API by itself: who it may ask, with which token, as what. Pure.
+"""A node's bootstrap kubeconfig and token, with which it joins the cluster's API by itself. Pure.
 
 Every server has a token of its own, and the API puts whoever uses it into a group with the server's name: which node asks
 for its first certificate is known from the token, not from what the request says.
@@ -36,7 +36,7 @@ def files(server: PlannedServer, plan: LabPlan, invitation: Invitation) -> list[
 
 
 def kubeconfig(plan: LabPlan, invitation: Invitation) -> str:
-    """By the VIP's address, not its name: a node that knows no name server is a node all the same."""
+    """A bootstrap kubeconfig with the API VIP's address, not its name: so a node joins without DNS."""
     host = f"[{plan.api_vip}]" if plan.api_vip.version == 6 else str(plan.api_vip)
     cluster = {
         "server": f"https://{host}:{API_PORT}",

@@ -1,4 +1,4 @@
-"""The folder of a cluster's keys and certificates, made once and kept: what the nodes are given, and what opens them."""
+"""The folder of a cluster's keys and certificates, made once and kept: CAs, administrator, bootstrap tokens, ssh keys."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Keys:
 
     @property
     def etcd(self) -> Path:
-        """etcd's own CA: whoever has a certificate of it may do everything there."""
+        """etcd's own CA: a client with a certificate of it has full access to etcd."""
         return self.folder / "etcd"
 
     @property
@@ -48,14 +48,14 @@ class Keys:
         return (self.etcd / "ca.crt").exists() and (self.api / "admin.crt").exists()
 
     def take(self, etcd: tuple[str, str], api: tuple[str, str], admin: tuple[str, str]) -> None:
-        """Those of a cluster that installed itself: the authorities of etcd and of its API, and its administrator; each a
+        """Store the keys of a cluster that installed itself: the CAs of etcd and of its API, and its administrator; each a
         certificate and its key."""
         for folder, name, pair in ((self.etcd, "ca", etcd), (self.api, "ca", api), (self.api, "admin", admin)):
             for end, text in zip(("key", "crt"), reversed(pair), strict=True):
                 write_secret(folder / f"{name}.{end}", text)
 
     def forget_cluster(self) -> None:
-        """What `take` was given, and what came of it."""
+        """Delete what `take` stored, and what was made from it."""
         for folder in (self.etcd, self.api):
             shutil.rmtree(folder, ignore_errors=True)
 
@@ -66,7 +66,7 @@ class Keys:
         return ensure_ssh_key(self.folder / "hosts" / server.name, server.fqdn)
 
     def token(self, server: str) -> str | None:
-        """With which a server joins; None for one that was made before nodes joined by themselves."""
+        """The bootstrap token of a server; None for one that was made before nodes joined by themselves."""
         try:
             return self._token(server).read_text().strip()
         except FileNotFoundError:

@@ -1,6 +1,6 @@
 """The nodes of a lab as Machines, and its workers as a set of them, so that kubectl grows and shrinks the cluster. Pure.
 
-A Machine is written for a host that is there: it takes it as it is. What a set makes later claims spare servers.
+A Machine is written for a provisioned host and claims it unchanged. Machines that the MachineSet makes later claim spare servers.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ _NODE_LABELS = {
 
 
 def machine_for(server: PlannedServer, host: Record, image: Image) -> Record:
-    """The Machine that has this host; its name tells another host of the same name apart."""
+    """The Machine for this host; its name has a part of the host's UID, so that a later host of the same name gets another
+    Machine."""
     metadata = host["metadata"]
     control_plane = server.role is Role.CONTROL_PLANE
     spec = _machine_spec(server.role, image)
@@ -70,7 +71,7 @@ def new_image(machine_set: Record, image: Image) -> Mapping[str, Any] | None:
 
 
 def with_user_data(host: Record, secret: str) -> Record:
-    """A spare host that a Machine may claim: what its system is told then is its own, for it has its own keys."""
+    """A spare host with the user data that a Machine gives it when it claims it: each host has its own keys."""
     metadata = host["metadata"]
     return {
         **host,

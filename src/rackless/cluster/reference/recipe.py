@@ -1,4 +1,4 @@
-"""Hosts → nodes → quorum → API: the install of the reference cluster, step by step.
+"""Installing the reference cluster, step by step: hosts → nodes → etcd quorum → API.
 
 Knows hosts by their BMC addresses and nodes by their addresses on the network; that both are virtual it does not know.
 """
@@ -46,7 +46,7 @@ NODES_WITHIN = 900.0
 LOOK_WITHIN = 5.0
 """Seconds for one answer, where somebody waits for the whole."""
 PATIENCE = 30.0
-"""Seconds for one answer of a node that boots. To ask again instead of waiting makes a slow node slower."""
+"""Seconds for one answer of a node that boots. Shorter timeouts with retries would make a slow node slower."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,8 @@ class Cluster:
     async def records(
         self, username: str, password: str, image: Image, own: Mapping[str, System] | None = None
     ) -> list[Record]:
-        """The hosts there should be and what they refer to, Secrets first; keys are made for those that become nodes.
+        """The BareMetalHosts of all servers and the Secrets that they name, Secrets first; keys are made for those that become
+        nodes.
 
         `own` are the systems that people want on servers instead of `image`. What a person has said of a host by hand
         is left as it is.
@@ -114,7 +115,7 @@ class Cluster:
         only: str | None = None,
         passwords: Mapping[str, str] | None = None,
     ) -> None:
-        """Write down which hosts there should be, and with what on them; the controller does the rest.
+        """Apply the BareMetalHosts with their images; the controller provisions them.
 
         `only` is one server that was made on demand: the others are not written again. `passwords` are those of hosts that are
         not the lab's own.
@@ -130,8 +131,8 @@ class Cluster:
             await self._ensure_metal(passwords or {})
 
     async def _ensure_metal(self, passwords: Mapping[str, str]) -> None:
-        """Hosts that are not the lab's own. One that is written down stays as it is, unless it has another BMC: then it is another
-        one, and nobody has said that the lab may have that."""
+        """Real servers (`metal:`). An existing record is left as it is, unless its BMC address changed: then it is another
+        server, which is paused until a person lets the lab use it."""
         known = {record["metadata"]["name"]: record for record in await self.resources.list(KIND)}
         for name, host in self.plan.metal.items():
             login = {"username": host.username, "password": passwords[name]}
@@ -143,20 +144,20 @@ class Cluster:
             await self.resources.apply(strange_host(name, host.bmc, host.mac, legacy, verify=not host.insecure))
 
     async def forget(self, server: str) -> None:
-        """What was written down for a server that goes, besides its host."""
+        """Delete the Secrets and keys of a server that is removed."""
         await self._dismiss(server)
         await self.resources.delete("Secret", f"{server}-user-data")
         self.keys.forget(server)
 
     async def claimed(self) -> dict[str, Record]:
-        """Who has which host, for the hosts that somebody has."""
+        """The consumer of each claimed host."""
         hosts = await self.resources.list(KIND)
         found = {host["metadata"]["name"]: (host.get("spec") or {}).get("consumerRef") for host in hosts}
         return {name: consumer for name, consumer in found.items() if consumer}
 
     async def by_hand(self) -> set[str]:
-        """Hosts of which a person has said what they run, or that they are off, or that a Machine has given back: fewer
-        workers are wanted."""
+        """Hosts that `up` leaves alone: a person chose their image or switched them off, or a Machine has given them back because
+        fewer workers are wanted."""
         workers = {server.name for server in self.plan.servers if server.role is Role.WORKER and server.image is None}
         found = set()
         for record in await self.resources.list(KIND):
@@ -181,7 +182,7 @@ class Cluster:
         )
 
     async def lacking_hosts(self) -> str:
-        """Which host is not where it should be; empty when all are."""
+        """Which host is not in its wanted state; empty when all are."""
         found = {record["metadata"]["name"]: record for record in await self.resources.list(KIND)}
         by_hand = await self.by_hand()
         for name, host in self.plan.metal.items():
@@ -210,17 +211,17 @@ class Cluster:
         await until_state(self.resources, names, within=PROVISION_WITHIN)
 
     async def ours(self) -> list[PlannedServer]:
-        """The nodes whose system is ours, so that we know how they answer."""
+        """The nodes with rackless's own node image: how they answer is known."""
         by_hand = await self.by_hand()
         return [server for server in self.wanted if server.image is None and server.name not in by_hand]
 
     async def forms(self) -> bool:
-        """Whether there is a control plane that is wholly ours, and so an etcd and an API to wait for."""
+        """Whether all control planes have rackless's own node image, so that there is an etcd and an API to wait for."""
         ours = await self.ours()
         return bool(self.plan.control_planes) and all(server in ours for server in self.plan.control_planes)
 
     async def lacking(self) -> str:
-        """What of the cluster does not answer; empty when all of it does."""
+        """What part of the cluster does not answer; empty when all of it does."""
         ours = {server.name for server in await self.ours()}
         if not await self.forms():
             return _silent(ours, await self.observe_nodes())
@@ -234,7 +235,7 @@ class Cluster:
 
     async def await_nodes(self) -> None:
         """Every node answers over ssh; the control planes are one quorum, and the API answers at its VIP."""
-        # one after the other: a node that still boots has better things to do than to answer questions
+        # one after the other: answering slows down a node that still boots
         ours = await self.ours()
         async with asyncio.TaskGroup() as group:
             for server in self.wanted:
@@ -288,7 +289,7 @@ class Cluster:
             )
 
     async def _greet(self, server: PlannedServer) -> None:
-        """A system that is not ours is done when it is on the disk; whether and how it answers is its own affair."""
+        """Wait for a node's ssh banner. A host with a person's own image is done when that is on the disk: it need not answer."""
         with self.bus.step("your image", subject=f"host/{server.name}") as step:
             banner = await self.nodes.ssh_banner(str(server.address), LOOK_WITHIN)
             step.detail = f"provisioned; {'answers over ssh' if banner else 'what it does from here is its own affair'}"
@@ -332,7 +333,7 @@ class Cluster:
             )
 
     async def await_joined(self) -> None:
-        """The nodes are let in, and say themselves that they are ready.
+        """Admit the nodes to the API and wait until they report Ready.
 
         An API that has just come up may lose its first request: its etcd elects, its VIP moves. Ask again.
         """
@@ -387,7 +388,7 @@ class Cluster:
         return [joining.admission(server, token) for server, token in tokens.items() if token is not None]
 
     async def _provisioned(self) -> set[str]:
-        """Hosts that have their system: what it was told at its first boot is told, and not again."""
+        """Hosts that are provisioned: their Ignition config has been read and is not changed."""
         found = await self.resources.list(KIND)
         states = {
             record["metadata"]["name"]: (record.get("status") or {}).get("provisioning") or {} for record in found
@@ -404,7 +405,7 @@ class Cluster:
             self.bus.tell("node-not-dismissed", subject=f"host/{name}", host=name, why=str(error))
 
     def _node_secrets(self, server: PlannedServer, host_key: SshKey, *, joins: bool) -> ignition.NodeSecrets:
-        """`joins`: it is given what it takes to join, where there is an API of ours."""
+        """With `joins` the node gets a bootstrap token, where the reference cluster has an API."""
         private = host_key.private.read_text()
         own_api = bool(self.plan.control_planes) and all(each.image is None for each in self.plan.control_planes)
         return ignition.NodeSecrets(

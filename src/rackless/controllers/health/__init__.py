@@ -1,1 +1,1 @@
-"""MachineHealthCheck: which Machines are unwell (`judging`), and what is done about it, never about too many at once."""
+"""MachineHealthCheck: which Machines are unhealthy (`judging`), and their remediation, of at most `maxUnhealthy` at once."""

@@ -1,9 +1,8 @@
 """The controller of MachineHealthChecks.
 
-What is done about a Machine that is unwell: with the annotation `machine.openshift.io/remediation-strategy:
-external-baremetal` on the check, its host is switched off and on (`machines/remediating.py`); without it the Machine is
-deleted, where a MachineSet makes another one. When more than `maxUnhealthy` are unwell, it is something else that is
-broken, and nothing is done.
+The remediation of an unhealthy Machine: with the annotation `machine.openshift.io/remediation-strategy: external-baremetal` on
+the check, its host is switched off and on (`machines/remediating.py`); without it the Machine is deleted, where a MachineSet
+makes another one. When more than `maxUnhealthy` are unhealthy, something else is broken, and nothing is done.
 """
 
 from __future__ import annotations
@@ -50,7 +49,7 @@ class HealthController:
         return [key_of(record) for record in self.cache]
 
     def _of_node(self, before: Record | None, after: Record | None) -> Iterable[Key]:
-        """Heartbeats are no news."""
+        """Wake the health checks of a changed Node, but not for heartbeats."""
         if before is not None and after is not None and _answers(before) == _answers(after):
             return ()
         return self._all()
@@ -141,7 +140,7 @@ class HealthController:
         return None
 
     def stopped(self, key: Key) -> None:
-        """Nothing is kept between looks."""
+        """Nothing to forget: this controller keeps no state between reconciliations."""
 
 
 def health_controller(runtime: Runtime, resources: Resources, nodes: Resources, **more: Any) -> HealthController:

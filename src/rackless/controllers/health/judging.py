@@ -1,4 +1,4 @@
-"""Whether a Machine is well, by what its health check says of its Node. Pure."""
+"""Whether a Machine is healthy, by its MachineHealthCheck and the conditions of its Node. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rackless.controllers.machines.records import Machine, moment
 from rackless.ports.resources import Record
 
 STARTUP = 600.0
-"""Seconds for a system that is on its host to become a Node, where the check does not say."""
+"""nodeStartupTimeout in seconds, where the check has none: from the host's installation until its Node joins."""
 _UNITS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 _PART = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ns|us|µs|ms|s|m|h)")
 
@@ -22,9 +22,9 @@ _PART = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ns|us|µs|ms|s|m|h)")
 class Health:
     well: bool
     why: str = ""
-    """Why it is not well."""
+    """Why the Machine is unhealthy."""
     later: float | None = None
-    """In how many seconds it will be unwell when nothing changes; None: never."""
+    """In how many seconds it will count as unhealthy when nothing changes; None: never."""
 
 
 def seconds(text: Any, otherwise: float) -> float:
@@ -34,7 +34,7 @@ def seconds(text: Any, otherwise: float) -> float:
 
 
 def allowed(limit: Any, machines: int) -> int:
-    """How many Machines may be unwell before nothing is done: a number or a percentage, rounded down."""
+    """maxUnhealthy as a number: how many Machines may be unhealthy before nothing is done; a percentage is rounded down."""
     text = str("100%" if limit is None else limit)
     many = math.floor(machines * int(text[:-1]) / 100) if text.endswith("%") else int(text)
     return max(0, many)

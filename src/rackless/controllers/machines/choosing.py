@@ -1,7 +1,7 @@
-"""Which host a Machine gets, and why: always the same one of the same hosts, with a reason for each of the others. Pure.
+"""Which host a Machine claims, and why: deterministic, with a reason for each of the other hosts. Pure.
 
-Of the hosts that can be had, those on which installing has failed least often come first, then by name, numbers in
-names counted as numbers.
+Of the available hosts, those with the fewest failed installations come first, then by name, with numbers in names compared as
+numbers.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from rackless.ports.resources import Record
 from rackless.provisioning.baremetalhost import PAUSED
 
 TOLD = 8
-"""So many of the hosts that were not chosen are told with their reasons; the rest is counted."""
+"""How many of the hosts that were not chosen are listed with their reasons; the rest is counted."""
 FREE_STATES = ("available", "ready")
 _NUMBERS = re.compile(r"(\d+)")
 
@@ -34,7 +34,7 @@ class Choice:
 
 
 def unfit(host: Record) -> str:
-    """Why nobody can have this host now, whatever they ask of it; empty when it is free."""
+    """Why no Machine can claim this host now, whatever its selector; empty when it is available."""
     metadata, spec, status = host["metadata"], host.get("spec") or {}, host.get("status") or {}
     annotations = metadata.get("annotations") or {}
     if spec.get("consumerRef"):
@@ -79,7 +79,7 @@ def choose(
 ) -> Choice:
     """One of `candidates`. `others` are hosts that are known not to be free, for the explanation, `many` how many all are.
 
-    `taken` says of a host that somebody is just taking it. Raises BadSelector.
+    `taken` says of a host that another Machine is just claiming it. Raises BadSelector.
     """
     check(selector)
     fits: list[Record] = []

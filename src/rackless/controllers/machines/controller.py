@@ -1,7 +1,7 @@
-"""The controller of Machines: looks from caches, decides by `living` and `deleting`, carries out in an order that can be cut
-off anywhere. A host is written first, then the Machine: a host that names its Machine is enough to go on from.
-
-Machines and hosts are in one API, Nodes may be in another, which may be away: then everything is done but what needs them.
+"""The controller of Machines: reads from caches, decides by `living` and `deleting`, and writes in an order that may be
+interrupted anywhere. The host is written first, then the Machine: a host whose consumerRef names its Machine is enough to go on
+from. Machines and hosts are in one API, Nodes may be in another; while that does not answer, everything is done that needs no
+Node.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from rackless.ports.resources import Key, Record, Resources, key_of
 
 CONSUMER, FREE, IDENTITY, HOMELESS = "consumer", "free", "identity", "homeless"
 WOKEN = 16
-"""Machines that are woken for a host that became free; more would all ask for the same one."""
+"""How many waiting Machines are woken when a host becomes available; more would all try to claim the same one."""
 
 
 @dataclass
@@ -37,7 +37,7 @@ class MachineController:
     name: str = "machine"
     wakes: Sequence[Wake] = field(init=False)
     _taking: dict[Key, Key] = field(default_factory=dict)
-    """Hosts that are being claimed, and by whom: two looks at once never ask for the same one."""
+    """Hosts that are being claimed, and by which Machine: two parallel reconciliations never claim the same one."""
 
     def __post_init__(self) -> None:
         self.hosts.index(CONSUMER, lambda host: [consumer] if (consumer := consumer_of(host)) else [])
@@ -90,7 +90,7 @@ class MachineController:
         return Result(draft.after, draft.new_status, draft.change or None, tuple(draft.events))
 
     async def _carry_out(self, key: Key, draft: Draft) -> None:
-        """What is changed besides the Machine, on the versions that were looked at."""
+        """Write the changes to the host and the Node, on the resourceVersions that were read."""
         host, node = draft.host, draft.seen.node
         if host is not None and draft.host_change:
             self._taking[key_of(host)] = key
@@ -109,14 +109,14 @@ class MachineController:
             await self.cache.resources.delete(KIND, machine.name, namespace=machine.namespace, uid=machine.uid)
 
     def _host(self, machine: Machine) -> Record | None:
-        """The host that names this Machine, or else the one that it names."""
+        """The host whose consumerRef names this Machine, or else the one that the Machine's annotation names."""
         for key in self.hosts.having(CONSUMER, machine.key):
             return self.hosts.get(key)
         namespace, _, name = machine.host.partition("/")
         return self.hosts.get(Key(HOST, namespace, name)) if name else None
 
     def _node(self, machine: Machine) -> Record | None:
-        """By its provider's name first, then by the name that its certificate was given for, then by an address."""
+        """The Machine's Node: by providerID first, then by the name in its certificate, then by an address."""
         wanted = [machine.provider_id, *machine.addresses_of("InternalDNS"), *machine.addresses_of("InternalIP")]
         for value in filter(None, wanted):
             for key in self.nodes.having(IDENTITY, value):
@@ -194,7 +194,7 @@ def _homeless(record: Record) -> bool:
 
 
 def _identity(node: Record) -> tuple[Any, ...]:
-    """What of a Node concerns its Machine; its heartbeats do not."""
+    """The fields of a Node that its Machine depends on; heartbeats are none."""
     metadata, spec = node["metadata"], node.get("spec") or {}
     return (
         metadata["uid"],
@@ -208,7 +208,7 @@ def _identity(node: Record) -> tuple[Any, ...]:
 
 
 def _wants_other(before: Record, after: Record) -> bool:
-    """Whether more has changed than a status, which is our own writing."""
+    """Whether more has changed than the status, which this controller itself writes."""
     return _wanted(before) != _wanted(after)
 
 

@@ -1,6 +1,6 @@
-"""How many Machines a set has, how many it wants, and which of them go first. Pure.
+"""How many Machines a MachineSet has, how many it wants, and which of them are deleted first. Pure.
 
-Of several that could go, the order is always the same: those that cost least first, then the newest, then by name.
+The order of deletion is deterministic: those that cost least first, then the newest, then by name.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ from rackless.controllers.machines.selectors import Selector, matches, text
 from rackless.ports.resources import Record
 
 MUST, BETTER, COULD, MAY = 100.0, 50.0, 40.0, 20.0
-"""How much it speaks for a Machine to go: it goes already, somebody or an error says so, it is no Node yet, none of this."""
+"""Deletion priorities: the Machine is being deleted already; an annotation or an error asks for it; it has no Node yet; none of
+these."""
 LONG = 100 * 86400.0
 """Seconds: a Machine of this age counts as old."""
 
@@ -38,7 +39,7 @@ def owned(machine_set: Record, machine: Record) -> bool:
 
 
 def orphan(machine_set: Record, machine: Record) -> bool:
-    """A Machine of nobody that this set would count as its own."""
+    """Whether a Machine without an owner matches this set's selector."""
     selector = (machine_set.get("spec") or {}).get("selector") or {}
     return (
         controller_of(machine) is None
@@ -96,7 +97,7 @@ def _template(machine_set: Record) -> tuple[Mapping[str, Any], Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Going:
-    """How much speaks for a Machine to go, and what it is."""
+    """A Machine's deletion priority, and the reason for it."""
 
     priority: float
     why: str
@@ -120,7 +121,7 @@ def going(policy: str, machine: Record, now: datetime) -> Going:
 
 
 def leaving(policy: str, machines: Sequence[Record], many: int, now: datetime) -> list[tuple[Record, str]]:
-    """The first `many` to go, with the reasons."""
+    """The `many` Machines that are deleted first, with the reasons."""
 
     def order(machine: Record) -> tuple[Any, ...]:
         return (
@@ -140,7 +141,7 @@ def _born(record: Record) -> datetime:
 
 
 def hosts_for(machine_set: Record, hosts: Sequence[Record], machine: Callable[[str], Record | None]) -> int | None:
-    """How many hosts there are for the Machines of a set: free or theirs, in whatever state. None: it cannot be told now.
+    """How many hosts the Machines of a set could have: available ones and those they have, in whatever state. None: not known now.
 
     `machine` finds a Machine by `namespace/name`. Raises BadSelector.
     """

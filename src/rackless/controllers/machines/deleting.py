@@ -1,4 +1,4 @@
-"""A Machine that is to go, and what it has: the steps in their order, each when those before it are done. Pure.
+"""Deleting a Machine: the steps in their order, each when those before it are done. Pure.
 
 hooks before drain ─▶ drain ─▶ hooks before the end ─▶ the host is given back, empty ─▶ its Node is gone ─▶ gone
 """
@@ -12,9 +12,9 @@ from rackless.controllers.machines.records import FINALIZER, WITHOUT_DRAIN, cons
 from rackless.controllers.runtime.controller import Happened
 
 OCCUPIED = ("provisioning", "provisioned", "deprovisioning")
-"""States of a host on which something of the Machine still is."""
+"""Provisioning states of a host that still has the Machine's system on it."""
 ASK_AGAIN = 30.0
-"""Seconds until a Machine asks again for what wakes nobody when it changes: whether the Nodes' API is back."""
+"""Seconds until a Machine checks again whether the Nodes' API answers: no watch tells of that."""
 
 
 def end(draft: Draft) -> bool:
@@ -29,7 +29,7 @@ def before_drain(draft: Draft) -> bool:
 
 
 def drain(draft: Draft) -> bool:
-    """Nothing new comes to the Node, and what is there leaves: on a Node without pods that is the first half."""
+    """Drain the Node: cordon it, and evict its pods. Nodes of the reference cluster have no pods, so only the cordon is done."""
     machine, node = draft.seen.machine, draft.seen.node
     if WITHOUT_DRAIN in machine.annotations:
         if draft.condition("Drained", "True", "DrainSkipped", f"annotation {WITHOUT_DRAIN}"):
@@ -53,7 +53,7 @@ def before_end(draft: Draft) -> bool:
 
 
 def give_back(draft: Draft) -> bool:
-    """The host without what the Machine wanted on it; it stays the Machine's until that is off."""
+    """Deprovision the host; it keeps its consumerRef until its system is gone."""
     machine, host = draft.seen.machine, draft.seen.host
     if host is None or consumer_of(host) != machine.key:
         return True

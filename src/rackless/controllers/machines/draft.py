@@ -1,4 +1,4 @@
-"""What is seen when a Machine is looked at, and what is decided, before any of it is written. Pure.
+"""What one reconciliation of a Machine has read, and what it has decided, before any of it is written. Pure.
 
 A step of `living` or `deleting` reads what is seen, writes into the draft, and says whether the next step may follow.
 """
@@ -22,13 +22,13 @@ Truth = Literal["True", "False", "Unknown"]
 class Seen:
     machine: Machine
     host: Record | None
-    """The host it has: the one that names it as its consumer, or that it names."""
+    """The Machine's host: the one whose consumerRef names it, or that its annotation names."""
     node: Record | None
     now: str
     choose: Callable[[], Choice]
-    """A host for a Machine that has none; asked only then. Raises BadSelector."""
+    """Chooses a host for a Machine that has none; called only then. Raises BadSelector."""
     nodes_known: bool = True
-    """Whether the API that has the Nodes has told which there are."""
+    """Whether the cache of Nodes is filled."""
 
 
 @dataclass
@@ -59,7 +59,7 @@ class Draft:
             self.change.setdefault("metadata", {}).setdefault("annotations", {}).update(wanted)
 
     def condition(self, type_: str, truth: Truth, reason: str = "", message: str = "") -> bool:
-        """Say how something stands; True when that is another answer, or reason, than before."""
+        """Set a condition; True when its status or reason changed."""
         conditions = self.status.setdefault("conditions", [])
         found: dict[str, Any] | None = next((each for each in conditions if each.get("type") == type_), None)
         if found is None:

@@ -1,4 +1,4 @@
-"""A Machine on its way to a Node: the steps in their order, each when those before it are done. Pure.
+"""Provisioning a Machine until it is a Node: the steps in their order, each when those before it are done. Pure.
 
 '' ─▶ Provisioning ─▶ Provisioned ─▶ Running          Failed: its host is gone, or nothing can be made of its spec
       claims a host   the host is     its Node
@@ -31,15 +31,15 @@ from rackless.controllers.runtime.controller import Happened
 from rackless.ports.resources import Record
 
 RETRY_AFTER = 30.0
-"""Seconds until a Machine without a host asks again; a host that becomes free wakes it at once."""
+"""Seconds until a Machine without a host tries again; a host that becomes available wakes it at once."""
 EXISTS = ("provisioned", "externally provisioned", "unmanaged", "registering")
-"""States of a host on which there is a system, or was before it was registered again."""
+"""Provisioning states of a host that has a system on it, or had before it was registered again."""
 QUORUM_HOOK = {"name": "EtcdQuorumOperator", "owner": "rackless"}
-"""Held by control planes: whoever deletes one takes it away when etcd can do without its member."""
+"""The preDrain hook of control planes: it is removed when etcd can do without the member."""
 
 
 def hold(draft: Draft) -> bool:
-    """Nothing is taken that nobody would give back."""
+    """Add the Machine's finalizer before it claims a host, so that the host is given back when the Machine is deleted."""
     machine = draft.seen.machine
     if FINALIZER not in machine.finalizers:
         draft.change.setdefault("metadata", {})["finalizers"] = [*machine.finalizers, FINALIZER]
@@ -49,7 +49,8 @@ def hold(draft: Draft) -> bool:
 
 
 def protect(draft: Draft) -> bool:
-    """A control plane goes only when somebody has said that etcd can do without it."""
+    """Add the preDrain hook to a control plane: it is deleted only when somebody has removed the hook, because etcd can do
+    without it."""
     machine = draft.seen.machine
     held = machine.hooks["preDrain"]
     if machine.control_plane and not any(hook.get("name") == QUORUM_HOOK["name"] for hook in held):
@@ -59,7 +60,7 @@ def protect(draft: Draft) -> bool:
 
 
 def keep(draft: Draft) -> bool:
-    """A Machine that had a host and has it no longer is lost: another host would be another Machine."""
+    """A Machine whose host is gone is Failed: it never claims another host."""
     machine, host = draft.seen.machine, draft.seen.host
     if not machine.provider_id:
         return True
@@ -94,7 +95,7 @@ def check(draft: Draft) -> bool:
 
 
 def claim(draft: Draft) -> bool:
-    """Take a host: what it shall run and whose it is, in one write that fails when somebody else was quicker."""
+    """Claim a host: image, user data and consumerRef in one write, which fails when another Machine was quicker."""
     machine, host = draft.seen.machine, draft.seen.host
     if draft.status.get("phase") in (None, "", "Failed"):
         draft.phase("Provisioning")
@@ -134,7 +135,7 @@ def _unprovisioned(host: Record) -> str:
 
 
 def _adoptable(host: Record) -> bool:
-    """A host that somebody installed before there was a Machine for it."""
+    """Whether a host was provisioned before there was a Machine for it."""
     spec = host.get("spec") or {}
     installed = spec.get("image") or spec.get("customDeploy") or spec.get("externallyProvisioned")
     return bool(installed) and not spec.get("consumerRef") and not host["metadata"].get("deletionTimestamp")
@@ -171,7 +172,7 @@ def _wanted(machine: Machine, host: Record) -> dict[str, Any]:
 
 
 def follow(draft: Draft) -> bool:
-    """What the host is at; when there is a system on it, who and where the Machine is."""
+    """Copy the host's state into the Machine; once the host has a system, also providerID and addresses."""
     machine, host = draft.seen.machine, draft.seen.host
     assert host is not None
     state, status = state_of(host), host.get("status") or {}
@@ -208,7 +209,7 @@ def follow(draft: Draft) -> bool:
 
 
 def addresses(host: Record) -> list[dict[str, str]]:
-    """Where and by what name the host's system is found: inspection's addresses, and the name that the host has.
+    """The Machine's addresses: those of the host's inspection, and the host's name.
 
     A system gets the host's name with its config drive. What the deploy ramdisk called itself counts, too, when it was
     told a name.
@@ -229,7 +230,7 @@ def addresses(host: Record) -> list[dict[str, str]]:
 
 
 def join(draft: Draft) -> bool:
-    """The Node that the host's system became, if it is there; it gets what the Machine says of it."""
+    """Link the Machine to its Node, if that has joined, and give the Node the Machine's labels, annotations and taints."""
     machine, node, host = draft.seen.machine, draft.seen.node, draft.seen.host
     if not draft.seen.nodes_known:
         return False
@@ -249,7 +250,7 @@ def join(draft: Draft) -> bool:
 
 
 def node_change(machine: Machine, node: Record, identity: str) -> dict[str, Any]:
-    """What the Node lacks of what its Machine says; empty when nothing."""
+    """The labels, annotations and taints that the Node lacks; empty when it has all."""
     metadata, spec = node["metadata"], node.get("spec") or {}
     change: dict[str, Any] = {}
     for field, wanted in (

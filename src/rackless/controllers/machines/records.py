@@ -34,7 +34,7 @@ UNHEALTHY_HOST = "capm3.metal3.io/unhealthy"
 USER_DATA_OF_HOST = "rackless.test/user-data"
 """On a host: the Secret with its own user data, which a Machine gives it instead of the one for all of a role."""
 REMEDIATE = "host.metal3.io/external-remediation"
-"""On a Machine: its Node is unwell, and its host is to be switched off and on."""
+"""On a Machine: its Node is unhealthy, and its host is to be power cycled."""
 PROVIDER = "baremetalhost:///"
 
 
@@ -50,13 +50,13 @@ class Machine:
     provider_id: str
     provider_spec: Mapping[str, Any]
     hooks: Mapping[str, Sequence[Mapping[str, str]]]
-    """`preDrain` and `preTerminate`: who wants to be asked before a Machine goes."""
+    """Lifecycle hooks `preDrain` and `preTerminate`: deletion waits until they are removed."""
     node_labels: Mapping[str, str]
     node_annotations: Mapping[str, str]
     taints: Sequence[Mapping[str, Any]]
     status: Mapping[str, Any]
     owned: bool
-    """Somebody would make another one in its place."""
+    """Whether a controller owns it and would make another one in its place."""
 
     @property
     def key(self) -> str:

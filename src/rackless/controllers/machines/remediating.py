@@ -1,9 +1,10 @@
-"""A Machine whose Node is unwell: its host is switched off, its Node forgotten, the host switched on again. Pure.
+"""Remediation by power cycle of a Machine whose Node is unhealthy: its host is switched off, its Node deleted, the host switched
+on again. Pure.
 
     asked for ─▶ the host is off ─▶ the Node's labels are kept ─▶ the Node is gone ─▶ the host is on ─▶ the Node is back
 
-The Node goes only when the host is surely off: what ran there may then run elsewhere. Where this is stands in annotations
-of the Machine, so that any controller goes on with it.
+The Node is deleted only when the host is surely off (fencing): its workload may then run elsewhere. The progress is in
+annotations of the Machine, so that any controller can go on with it.
 """
 
 from __future__ import annotations
@@ -84,7 +85,7 @@ def _switch(draft: Draft, host: Record, value: str | None) -> None:
 
 
 def _restored(labels: str | None, annotations: str | None, node: Record) -> dict[str, Any]:
-    """What the Node had and lacks."""
+    """The labels and annotations that the Node had before and lacks now."""
     change: dict[str, Any] = {}
     for field, kept in (("labels", labels), ("annotations", annotations)):
         found = node["metadata"].get(field) or {}

@@ -10,7 +10,7 @@ Selector = Mapping[str, Any]
 
 
 class BadSelector(ValueError):
-    """A selector that says nothing we know."""
+    """A selector with an unknown operator or a wrong shape."""
 
 
 def _number(text: str | None) -> int:
@@ -51,7 +51,7 @@ def check(selector: Selector) -> None:
 
 
 def mismatch(selector: Selector, labels: Mapping[str, str]) -> str:
-    """What of the selector these labels do not fulfil; empty when they do. Raises BadSelector."""
+    """Which part of the selector these labels do not match; empty when they match. Raises BadSelector."""
     check(selector)
     for key, wanted in (selector.get("matchLabels") or {}).items():
         if labels.get(key) != wanted:

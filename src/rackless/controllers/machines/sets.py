@@ -1,4 +1,4 @@
-"""The controller of MachineSets: as many Machines as are wanted, made and deleted with a reason that an Event tells."""
+"""The controller of MachineSets: has as many Machines as are wanted, makes and deletes them, and tells the reason in an Event."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class MachineSetController:
     name: str = "machineset"
     wakes: Sequence[Wake] = field(init=False)
     _deleted: set[str] = field(default_factory=set)
-    """Machines that were told to go and of which the watch has not said so yet."""
+    """Machines that were deleted and of which the watch has not told that yet."""
 
     def __post_init__(self) -> None:
         self.machines.index(OWNER, lambda record: [owner["uid"]] if (owner := controller_of(record)) else ["orphan"])
@@ -71,7 +71,7 @@ class MachineSetController:
             yield from (_key(found) for found in self.cache if _safely(counting.orphan, found, record))
 
     def _of_host(self, before: Record | None, after: Record | None) -> Iterable[Key]:
-        """A host more, or less, or for another: sets that follow the number of hosts count again."""
+        """A host was added, deleted or claimed: sets that follow the number of hosts (autoscale) count again."""
         if before is not None and after is not None and _counts(before) == _counts(after):
             return ()
         return self.cache.having(AUTOSCALED, "yes")

@@ -1,1 +1,1 @@
-"""Nodes as the cluster sees them: who may become one (`approving`), and which of them have gone silent (`life`)."""
+"""Nodes as the cluster sees them: approving their certificate requests (`approving`), and marking silent ones NotReady (`life`)."""

@@ -1,4 +1,4 @@
-"""The controller that approves nodes' certificates; `judging` decides.
+"""The controller that approves nodes' CertificateSigningRequests; `judging` decides.
 
 Requests and Nodes are in one API, Machines may be in another.
 """
@@ -23,7 +23,7 @@ KIND = "CertificateSigningRequest"
 PENDING, NAME = "pending", "name"
 RECENT = timedelta(hours=1)
 TOO_MANY = 100
-"""So many more requests than Machines and Nodes may be pending; more are somebody's mistake, or worse, and nobody's."""
+"""How many more requests than Machines and Nodes may be pending; when there are more, something is wrong, and none is approved."""
 LOOK_AGAIN = 60.0
 
 
@@ -36,7 +36,7 @@ class CsrController:
     name: str = "csr-approver"
     wakes: Sequence[Wake] = field(init=False)
     _told: dict[Key, str] = field(default_factory=dict)
-    """The last reason that was told of a request: the same one again is no news."""
+    """The last reason that was told for each request: the same one is not told again."""
 
     def __post_init__(self) -> None:
         self.cache.index(PENDING, lambda request: ["yes"] if pending(request) else [])
@@ -114,7 +114,7 @@ class CsrController:
 
 
 def csr_controller(runtime: Runtime, resources: Resources, nodes: Resources, **more: Any) -> CsrController:
-    """Approves of requests at `nodes` by the Machines of `resources`."""
+    """Approves requests in the API `nodes` by the Machines in the API `resources`."""
     controller = CsrController(
         runtime.cache(nodes, KIND), runtime.cache(resources, MACHINE), runtime.cache(nodes, "Node"), **more
     )
@@ -123,7 +123,7 @@ def csr_controller(runtime: Runtime, resources: Resources, nodes: Resources, **m
 
 
 async def approve(resources: Resources, request: Record, reason: str, message: str, now: datetime) -> Record:
-    """Unless it has changed since it was read (Conflict)."""
+    """Approve the request; raises Conflict when it has changed since it was read."""
     at = now.strftime("%Y-%m-%dT%H:%M:%SZ")
     condition = {
         "type": "Approved", "status": "True", "reason": reason, "message": message,

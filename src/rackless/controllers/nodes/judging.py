@@ -1,7 +1,7 @@
-"""Whether a node that asks for a certificate is the one that a Machine stands for. Pure.
+"""Whether a CertificateSigningRequest comes from the node of a Machine. Pure.
 
 Identity only: who asks, for whom, and which Machine has that name and those addresses. As OpenShift's
-cluster-machine-approver decides, and like it this never denies: what cannot be told stays pending, with a reason.
+cluster-machine-approver decides, and like it this never denies: a request that cannot be decided stays pending, with a reason.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ SERVING = "kubernetes.io/kubelet-serving"
 BOOTSTRAPPER = "system:serviceaccount:openshift-machine-config-operator:node-bootstrapper"
 BOOTSTRAPPERS = "system:bootstrappers"
 BOOTSTRAPPERS_OF_ONE = "system:bootstrappers:rackless:"
-"""With a node's name behind it: whoever is in such a group asks for that node only."""
+"""Prefix of a group, followed by a node's name: a member may ask for that node's certificate only."""
 NODES, NODE = "system:nodes", "system:node:"
 EARLIEST, LATEST = timedelta(seconds=-10), timedelta(hours=2)
-"""When a node may ask for its first certificate, counted from when its Machine got its host."""
+"""The time window for a node's first certificate, counted from when its Machine claimed its host."""
 _USAGES = {CLIENT: "client auth", SERVING: "server auth"}
 
 
@@ -34,9 +34,9 @@ _USAGES = {CLIENT: "client auth", SERVING: "server auth"}
 class Verdict:
     approved: bool
     why: str
-    """For people: why, or why not yet."""
+    """Why it is approved, or why not yet."""
     ours: bool = True
-    """False: it is a request of another kind, which others decide."""
+    """False: the request is of another kind, and other approvers decide it."""
 
 
 FindMachine = Callable[[str], Sequence[tuple[Machine, datetime]]]
@@ -134,7 +134,7 @@ def _value(name: x509.GeneralName) -> str:
 
 
 def _plain(address: str) -> str:
-    """One word for one address, however it is written."""
+    """The canonical form of an address."""
     try:
         return str(ip_address(address))
     except ValueError:

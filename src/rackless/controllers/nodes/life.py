@@ -1,8 +1,8 @@
-"""Nodes that have gone silent are NotReady, and what is wrong with a Node keeps work away from it: conditions and taints.
+"""Node lifecycle: Nodes that stop sending heartbeats become NotReady, and conditions of a Node become taints.
 
-A node is heard of when its Lease, or the heartbeat in its status, changes. When that was is measured by our own clock: the
-node's may be wrong. A node that has not been heard of for the grace period is asked after once more before it is called
-silent, because it may be us who have not listened.
+A heartbeat is a change of the node's Lease, or of the heartbeat in its status. Its time is measured by this process's own clock:
+the node's may be wrong. After the grace period without one, the API is asked once more before the Node is called NotReady: the
+watch may have missed a heartbeat.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from rackless.ports.resources import Key, Record, Resources
 
 LEASES = "kube-node-lease"
 GRACE_PERIOD = 40.0
-"""Seconds without a sign of life, as kube-controller-manager's node-monitor-grace-period was for years: four renewals."""
+"""Seconds without a heartbeat, as kube-controller-manager's node-monitor-grace-period was for years: four renewals of the Lease."""
 SILENT = ("Ready", "MemoryPressure", "DiskPressure", "PIDPressure")
-"""Conditions that only the node itself could know."""
+"""Conditions that only the node itself can report: they become Unknown."""
 _UNREACHABLE, _NOT_READY = "node.kubernetes.io/unreachable", "node.kubernetes.io/not-ready"
 _UNSCHEDULABLE = "node.kubernetes.io/unschedulable"
 TAINTS: Mapping[tuple[str, str], tuple[str, tuple[str, ...]]] = {
@@ -33,7 +33,7 @@ TAINTS: Mapping[tuple[str, str], tuple[str, tuple[str, ...]]] = {
     ("PIDPressure", "True"): ("node.kubernetes.io/pid-pressure", ("NoSchedule",)),
     ("NetworkUnavailable", "True"): ("node.kubernetes.io/network-unavailable", ("NoSchedule",)),
 }
-"""What a condition that says this keeps away from the node: new work, and with NoExecute also what is there."""
+"""The taint for each condition and status: NoSchedule keeps new pods away, NoExecute evicts those that run."""
 OURS = frozenset([*(key for key, _ in TAINTS.values()), _UNSCHEDULABLE])
 
 
@@ -47,18 +47,18 @@ class NodeLifeController:
     name: str = "node-lifecycle"
     wakes: Sequence[Wake] = field(init=False)
     _heard: dict[str, tuple[Any, Any, float]] = field(default_factory=dict)
-    """By node: what its Lease and its status said last, and when we heard that."""
+    """For each node: the last heartbeat in its Lease and its status, and when this process saw it."""
 
     def __post_init__(self) -> None:
         self.wakes = (own(self.cache, self._of_node), Wake(self.leases, self._of_lease))
 
     def _of_node(self, before: Record, after: Record) -> bool:
-        """Heartbeats are only noted; what else changes is looked at."""
+        """A heartbeat is only noted; another change of a Node wakes the controller."""
         self._listen(after["metadata"]["name"], beat=_beat(after))
         return _concern(before) != _concern(after)
 
     def _of_lease(self, before: Record | None, after: Record | None) -> Iterator[Key]:
-        """A renewal is only noted, unless the node was thought silent or is new to us."""
+        """A renewal of the Lease is only noted, unless the Node was NotReady or is new."""
         if after is None:
             return
         name = after["metadata"]["name"]
@@ -142,7 +142,7 @@ def _silenced(conditions: Sequence[Mapping[str, Any]], *, never: bool, now: str)
 
 
 def _taint_change(record: Record, conditions: Sequence[Mapping[str, Any]], now: str) -> Mapping[str, Any] | None:
-    """The Node's taints as its conditions want them; those of others are left alone."""
+    """The taints that the Node's conditions ask for; taints of others are left alone."""
     wanted: dict[tuple[str, str], None] = {}
     for each in conditions:
         key, effects = TAINTS.get((str(each.get("type")), str(each.get("status"))), ("", ()))
@@ -170,7 +170,7 @@ def _status_of(node: Record, type_: str) -> str | None:
 
 
 def _beat(node: Record) -> Any:
-    """What the node itself last wrote of its health, but for what we wrote in its place."""
+    """The heartbeat that the node itself last wrote, not what this controller wrote in its place."""
     return [
         each.get("lastHeartbeatTime")
         for each in (node.get("status") or {}).get("conditions") or ()

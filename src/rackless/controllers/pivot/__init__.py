@@ -1,1 +1,1 @@
-"""Hosts, Machines and sets go from one Kubernetes API to another, with what they need and how they stand."""
+"""Pivot: moves hosts, Machines and MachineSets from one Kubernetes API to another, with their Secrets and their status."""

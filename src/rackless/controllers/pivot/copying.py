@@ -1,7 +1,7 @@
-"""Which objects go along, in which order, and how each is written at its new place. Pure.
+"""Which objects a pivot moves, in which order, and how each is written in the target API. Pure.
 
-An object gets a new UID there. Whoever names it by that follows: owners, and the providerID of a Machine. What else a
-Machine and its host say of each other are names, which stay.
+An object gets a new UID there. References by UID are rewritten: ownerReferences, and the providerID of a Machine. All other
+references between a Machine and its host are by name, and stay.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ BESIDE = (FIRMWARE, DATA_IMAGE, SUBSCRIPTION)
 ORDER = (SECRET, HOST, HARDWARE_DATA, *BESIDE, SET, MACHINE, HEALTH)
 """Owners before what they own, and what is named before who names it."""
 PAUSED_KINDS = (HEALTH, SET, MACHINE, HOST)
-"""Kinds that somebody acts on, in the order in which they are paused: whoever makes others first."""
+"""Kinds that have a controller, in the order in which they are paused: first those whose controllers make other objects."""
 MOVE = "rackless.test/pivot"
-"""On every object that goes along: which move it belongs to."""
+"""Annotation on every moved object: the id of the pivot."""
 
 Uids = Mapping[tuple[str, str], str]
-"""Of what has been written at the new place, by kind and name."""
+"""UIDs of the objects that were written in the target API, by kind and name."""
 
 
 def secrets_named(hosts: Iterable[Record], others: Iterable[Record], namespace: str) -> list[str]:
@@ -51,7 +51,7 @@ def secrets_named(hosts: Iterable[Record], others: Iterable[Record], namespace: 
 
 
 def copy_of(record: Record, uids: Uids) -> Record:
-    """The object as it is written at its new place; its status is written after it."""
+    """The object as it is written in the target API; its status is written after it."""
     metadata = record["metadata"]
     kept = {
         name: copy.deepcopy(metadata[name])
@@ -69,12 +69,12 @@ def copy_of(record: Record, uids: Uids) -> Record:
 
 
 def same(one: Record, other: Record) -> bool:
-    """Whether two Secrets hold the same."""
+    """Whether two Secrets have the same data."""
     return bool((one.get("data") or {}) == (other.get("data") or {}) and one.get("type") == other.get("type"))
 
 
 def _owner(reference: Mapping[str, Any], uids: Uids) -> dict[str, Any] | None:
-    """None for an owner that does not go along: a reference to nothing would have its object collected as garbage."""
+    """None for an owner that is not moved: with a reference to a missing owner the object would be garbage collected."""
     uid = uids.get((str(reference.get("kind")), str(reference.get("name"))))
     return {**reference, "uid": uid} if uid else None
 

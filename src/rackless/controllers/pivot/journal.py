@@ -1,10 +1,10 @@
-"""How far a move is, in a ConfigMap beside the objects that go: whoever comes after a kill reads it there and goes on.
+"""The progress of a pivot, in a ConfigMap beside the objects that are moved: after a kill the next run reads it and goes on.
 
     pausing ─▶ copying ─▶ leaving ─▶ resuming ─▶ moved
        └─────────┴─▶ undoing ─▶ (nothing: all is as before)
 
-Until `leaving` nothing is lost where the objects were, and the move can be undone. From then on they are complete at their new
-place, and it only goes on. `moved` stays: it tells that this API's objects are elsewhere.
+Until `leaving` nothing is deleted in the source API, and the pivot can be undone. From then on all objects are in the target API,
+and the pivot can only be finished. `moved` stays: it says that this API's objects are in another one.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ async def strike(resources: Resources) -> None:
 
 
 async def elsewhere(resources: Resources) -> str:
-    """Where the objects of this API are, or are going; empty when they are here."""
+    """The API that this API's objects were or are being moved to; empty when they are here."""
     found = await load(resources)
     return found.to if found is not None and found.phase not in CAN_BE_UNDONE else ""
 

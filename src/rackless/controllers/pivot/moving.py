@@ -1,8 +1,8 @@
-"""The move itself: paused, copied in owner order, left behind, resumed; each phase finds done what was done before a kill.
+"""The phases of a pivot: pause, copy in owner order, delete in the source, resume; each phase may be repeated after a kill.
 
-No host is touched. At no time does anybody act on an object at both places: it is paused here before it is written there, and
-there it is paused until it is gone from here. Before that, this side's host controller has its engine forget the host
-(`detached`), because an engine that knows a host keeps its power as it was; the other side's engine adopts it.
+No host is powered or changed. At no time do controllers act on an object in both APIs: it is paused in the source before it is
+written to the target, and paused there until it is deleted in the source. Before that, the source's host controller detaches the
+host from its Ironic, because an Ironic that knows a host enforces its power state; the target's Ironic adopts it.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from rackless.provisioning.baremetalhost import KIND as HOST
 from rackless.provisioning.baremetalhost import Operational, State
 
 AT_REST = (State.AVAILABLE, State.PROVISIONED, State.EXTERNALLY_PROVISIONED, State.UNMANAGED)
-"""States in which nobody works on a host; elsewhere another engine would begin the work anew."""
+"""Provisioning states in which no work is under way on a host; in others the target's Ironic would begin the work anew."""
 DETACH_WITHIN = 120.0
-"""Seconds for this side's host controller to have its engine forget the hosts. It may not be running: then we go on without."""
+"""Seconds for the source's host controller to detach the hosts. It may not be running: then the pivot goes on without."""
 LOOK_EVERY = 1.0
 LET_GO = '{"force": true}'
-"""As `detached`: also a host that has failed."""
+"""The value of the annotation `detached`: with `force` a host in error is detached, too."""
 
 
 @dataclass
@@ -39,7 +39,7 @@ class Moved:
     counts: dict[str, int] = field(default_factory=dict)
     """How many objects went, by kind."""
     remembered: tuple[str, ...] = ()
-    """Hosts that nobody detached here: an engine of this side, if there is one, still knows them."""
+    """Hosts that were not detached: an Ironic of the source, if there is one, still knows them."""
 
 
 @dataclass
@@ -53,7 +53,7 @@ class Pivot:
     detach_within: float = DETACH_WITHIN
 
     async def go(self) -> Moved:
-        """Move everything, or end what was begun. Raises InputError, LabError."""
+        """Move all objects, or finish a pivot that was begun. Raises InputError, LabError."""
         journal = await journals.load(self.source)
         if journal is not None and journal.phase is MovePhase.UNDOING:
             await self.undo()
@@ -76,7 +76,7 @@ class Pivot:
         return done
 
     async def undo(self) -> None:
-        """As it was before a move that has not been ended. Raises LabError."""
+        """Undo a pivot that was begun and has not deleted anything yet. Raises LabError."""
         journal = await journals.load(self.source)
         if journal is None or journal.phase is MovePhase.MOVED:
             raise LabError("no move is under way here", hint="`rackless pivot --from` brings back what was moved")
@@ -95,7 +95,7 @@ class Pivot:
         await journals.strike(self.source)
 
     async def _begin(self, before: MoveJournal | None) -> MoveJournal:
-        """Look at both sides, and change nothing before all is well. Raises InputError, LabError."""
+        """Check both APIs before anything is changed. Raises InputError, LabError."""
         target = await _identity(self.target)
         if target and target == await _identity(self.source):
             raise InputError("both kubeconfigs lead to the same API", hint="name another one with --to")
@@ -180,7 +180,7 @@ class Pivot:
                 await _remove(self.source, record)
 
     async def _detach(self, journal: MoveJournal) -> tuple[str, ...]:
-        """This side's engine forgets the hosts. Returns those of which nobody did so in time."""
+        """Detach the hosts from the source's Ironic. Returns those that were not detached in time."""
         hosts = [each for each in await self._marked(self.source, HOST, journal) if _managed(each)]
         for record in hosts:
             if DETACHED not in _annotations(record):
@@ -198,7 +198,8 @@ class Pivot:
         await journals.strike(self.target)  # of a move away from there, when this one leads back
 
     async def _release(self, resources: Resources, journal: MoveJournal) -> None:
-        """Hosts first, whoever makes and deletes others last; what somebody else paused stays so."""
+        """Remove the pause: hosts first, MachineSets, which make and delete others, last; what somebody else paused stays
+        paused."""
         for kind in (*(kind for kind in ORDER if kind not in PAUSED_KINDS), *reversed(PAUSED_KINDS)):
             for record in await self._marked(resources, kind, journal):
                 ours = _annotations(record).get(pause_of(kind)) == journal.id
@@ -245,7 +246,8 @@ async def _annotate(resources: Resources, record: Record, annotations: Mapping[s
 
 
 async def _remove(resources: Resources, record: Record) -> None:
-    """Deleted first, so that nobody puts a finalizer back on; what held it is let go here and acted on there."""
+    """Delete the object in the source first, so that no controller adds a finalizer again, then remove its finalizers: the
+    target's controllers honour them."""
     kind, metadata = record["kind"], record["metadata"]
     await resources.delete(kind, metadata["name"], uid=metadata["uid"])
     if not metadata.get("finalizers"):

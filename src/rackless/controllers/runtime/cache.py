@@ -1,7 +1,7 @@
-"""The records of one kind as a watch tells them, for reading without a request, and for hearing of changes.
+"""A cache of the objects of one kind, filled by list and watch: reads without a request, and listeners for changes.
 
-What we write ourselves is put in at once: whoever reads next must not decide on what was there before. Records that
-come out of a cache are shared; nobody changes them.
+Our own writes are put in at once: the next reconciliation must not decide on the state before them. Objects that come out of a
+cache are shared and must not be changed.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from rackless.ports.resources import Key, Record, Resources, key_of
 log = logging.getLogger(__name__)
 
 Listener = Callable[[Record | None, Record | None], None]
-"""Hears of a record as it was and as it is; None is not there."""
+"""Called with an object before and after a change; None where it does not exist."""
 REMEMBERED = 1000
 """Deleted records that are remembered, so that a late answer to a write does not bring one back."""
 
@@ -74,7 +74,7 @@ class Cache:
             self._keep(record)
 
     async def follow(self) -> None:
-        """Keep up with the records, until cancelled. After an exception it may be called again."""
+        """List and watch until cancelled. After an exception it may be called again."""
         missing = set(self._records)
         watch = self.resources.watch(self.kind, namespace=self._namespace, labels=self._labels, bookmarks=True)
         async with aclosing(watch) as events:

@@ -1,4 +1,4 @@
-"""What a controller is to the runtime: the kind it looks after, whom a change wakes, one look, and what comes of it."""
+"""The interface of a controller: the kind it reconciles, which changes wake which keys, `reconcile`, and its result."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ class Happened:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What comes of one look: `status` replaces the record's, `change` is merged into the rest of it.
+    """The result of one reconciliation: `status` replaces the object's, `change` is merged into the rest of it.
 
-    Both are written on the version that was looked at: when somebody else wrote meanwhile, it is looked at again.
+    Both are written on the resourceVersion that was read: when another client wrote meanwhile, the object is reconciled again.
     """
 
     after: float | None = None
-    """Seconds until the next look; 0.0 is at once, None when something changes."""
+    """Seconds until the next reconciliation; 0.0 is at once, None only when something changes."""
     status: Mapping[str, Any] | None = None
     change: Mapping[str, Any] | None = None
     events: tuple[Happened, ...] = ()
@@ -36,12 +36,13 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class Wake:
-    """Whom a change of a record in `cache` concerns; `keys` gets it as it was and as it is, None where it is not."""
+    """Which keys a change of an object in `cache` wakes; `keys` is called with the object before and after, None where it does
+    not exist."""
 
     cache: Cache
     keys: Callable[[Record | None, Record | None], Iterable[Key]]
     needed: bool = True
-    """Nothing is looked at before this cache is filled. Unless needed: the API it follows may be away for long."""
+    """Whether the controller waits until this cache is filled; False for a cache of an API that may not answer for long."""
 
 
 class Controller(Protocol):
@@ -59,20 +60,20 @@ class Controller(Protocol):
     def wakes(self) -> Sequence[Wake]: ...
 
     async def reconcile(self, key: Key, record: Record | None) -> Result:
-        """One look at one record; None when it is gone."""
+        """Reconcile one object; the record is None when it is gone."""
         ...
 
     def troubled(self, record: Record, error: Exception) -> Mapping[str, Any] | None:
-        """The status that tells people of an error nobody expected; None leaves it as it is."""
+        """The status that reports an unexpected error; None leaves it as it is."""
         ...
 
     def stopped(self, key: Key) -> None:
-        """Nobody looks after this object any more: the controller ends, the object goes on."""
+        """The controller ends, the object stays: forget what was kept of it."""
         ...
 
 
 def own(cache: Cache, concerns: Callable[[Record, Record], bool] = lambda before, after: True) -> Wake:
-    """A record is looked at when it comes, goes, or changes in a way that `concerns` its controller."""
+    """Wake an object's key when it is created or deleted, or changes in a way that `concerns` its controller."""
 
     def keys(before: Record | None, after: Record | None) -> Iterable[Key]:
         if before is None or after is None or concerns(before, after):

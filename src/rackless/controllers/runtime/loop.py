@@ -1,4 +1,4 @@
-"""The loop of one controller: keys from its queue, a bounded number of looks at once, and what comes of each written."""
+"""The loop of one controller: takes keys from its queue, reconciles a limited number in parallel, and writes the results."""
 
 from __future__ import annotations
 
@@ -23,9 +23,10 @@ log = logging.getLogger(__name__)
 
 AT_ONCE = 64
 CONFLICT_PAUSE = 0.05
-"""Seconds until the watch has told what somebody else wrote; it wakes the key itself when that concerns it."""
+"""Seconds to wait after a Conflict, until the watch has delivered the other client's write; the watch wakes the key when that
+concerns it."""
 LONGEST_CONFLICT_PAUSE = 5.0
-"""The pause doubles with every conflict in a row up to this: while a watch hangs, each look would end with one."""
+"""The pause doubles with every conflict in a row up to this: while a watch hangs, each reconciliation would end with one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +41,7 @@ class Patience:
 
 
 BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
-"""Seconds that looks take, for the histogram."""
+"""Buckets of the histogram of reconciliation times, in seconds."""
 
 
 @dataclass
@@ -75,7 +76,7 @@ class Loop:
     _conflicts: dict[Key, int] = field(default_factory=dict)
     """Both in a row."""
     _contexts: dict[Key, contextvars.Context] = field(default_factory=dict)
-    """All looks at one object happen in one context: a step that one opens can be closed by the next."""
+    """All reconciliations of one object run in one contextvars context: a step that one opens can be closed by the next."""
 
     def __post_init__(self) -> None:
         self.queue = Queue(self.clock)
@@ -87,7 +88,7 @@ class Loop:
             self.queue.add(key)
 
     async def run(self) -> None:
-        """Look after all objects, until cancelled; first when all that is read from is there."""
+        """Reconcile all objects until cancelled; begins when the needed caches are filled."""
         for wake in self.controller.wakes:
             if wake.needed:
                 await wake.cache.synced.wait()
@@ -150,7 +151,7 @@ class Loop:
             )
 
     async def _tell(self, key: Key, record: Record | None, error: Exception) -> float:
-        """One object's trouble: in its status, as an Event, counted; the others do not notice."""
+        """Report an unexpected error of one object: in its status, as an Event, in the metrics; other objects go on."""
         self.counts.errors += 1
         failures = self._failures[key] = self._failures.get(key, 0) + 1
         what = str(error) if isinstance(error, RacklessError) else f"{type(error).__name__}: {error}"

@@ -1,4 +1,4 @@
-"""Keys that want a look: each is there once, and nobody gets one that somebody else is looking at."""
+"""The work queue of a controller: each key is in it once, and a key that is being reconciled is not handed out again."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Queue:
         """Those of `_ready`, to find them quickly."""
         self._looked_at: set[Key] = set()
         self._again: set[Key] = set()
-        """Those that somebody looks at and that want another look afterwards."""
+        """Keys that are being reconciled and were added again meanwhile."""
         self._timers: dict[Key, asyncio.Task[None]] = {}
         self._filled = asyncio.Event()
 
@@ -26,11 +26,11 @@ class Queue:
 
     @property
     def later(self) -> int:
-        """How many wait for their time."""
+        """How many keys wait for their time."""
         return len(self._timers)
 
     def add(self, key: Key) -> None:
-        """It wants a look now; a look that was due later is thereby done."""
+        """Reconcile this key now; a later turn that it waited for is dropped."""
         if key in self._looked_at:
             self._again.add(key)
             return
@@ -51,7 +51,7 @@ class Queue:
         return key
 
     def done(self, key: Key, after: float | None) -> None:
-        """The look is over; the next one is in `after` seconds, or when somebody adds the key again."""
+        """The reconciliation is over; the next one is in `after` seconds, or when the key is added again."""
         self._looked_at.remove(key)
         if key in self._again or after == 0.0:
             self._again.discard(key)

@@ -1,7 +1,7 @@
 """Kubernetes Events: what happened to an object, for `kubectl describe` and `kubectl get events`.
 
-They are written beside the work, so that an API that is away holds nobody up; the same thing again counts up the
-Event that is there.
+They are written in the background, so that an API that does not answer delays no controller; a repeated Event increments the
+count of the existing one.
 """
 
 from __future__ import annotations

@@ -125,7 +125,8 @@ def _asked_for(spec: dict[str, Any]) -> str:
 
 
 def _is_its_own(spec: dict[str, Any], name: str) -> bool:
-    """Who asks proved to the API to be this node: by a certificate of before, or by the token that was made for it alone."""
+    """Whether the requester has authenticated as this node: by an earlier certificate, or by the bootstrap token made for it
+    alone."""
     if spec.get("signerName") not in (CLIENT, SERVING):
         return False
     return spec.get("username") == NODE + name or BOOTSTRAPPERS_OF_ONE + name in (spec.get("groups") or ())

@@ -1,4 +1,5 @@
-"""What can be wrong with a lab's own parts: the hypervisor's room, labd, the programs it keeps, faults that were asked for."""
+"""What can be wrong with a lab's own parts: the hypervisor's disk and memory, labd, the processes it supervises, faults that were
+asked for."""
 
 from __future__ import annotations
 

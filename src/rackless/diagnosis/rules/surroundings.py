@@ -1,4 +1,4 @@
-"""What is wrong around a lab's programs: names, a second DHCP server, processors that are not there."""
+"""What is wrong around a lab's programs: DNS names, a second DHCP server, too little processor time."""
 
 from __future__ import annotations
 

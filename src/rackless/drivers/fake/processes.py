@@ -227,6 +227,10 @@ class FakeProcesses:
                     await process.wait()
         self.kill(process)
 
+    def interrupt(self, pid: int) -> None:
+        if self._lives(pid):
+            self.signal(self.all[pid], signal.SIGINT)
+
     def end_remains(self, leader: int) -> None:
         """A program's children end with it."""
 

@@ -1,4 +1,4 @@
-"""Ironic's API, as little of it as we use, and its failures as ours. Knows nothing of hosts or states.
+"""A client of Ironic's API, and its failures as errors. Knows nothing of hosts or provisioning states.
 
 Busy         409, 503: the node is locked or no worker is free; ask again
 Unreachable  no answer, or an answer that makes no sense: Ironic is starting, gone or broken
@@ -74,7 +74,7 @@ class IronicClient:
     """One connection pool to one Ironic; close it when done."""
 
     def __init__(self, url: str, username: str, password: str, ca: Path | None, *, timeout: float = 30.0) -> None:
-        """Without a username nobody is named, for an Ironic that asks nobody."""
+        """Without a username no authentication is sent (`noauth`)."""
         self._url = url.rstrip("/")
         basic = f"Basic {base64.b64encode(f'{username}:{password}'.encode()).decode()}"
         self._authorization = {"Authorization": basic} if username else {}

@@ -27,7 +27,7 @@ KERNEL_PARAMS = (
 )
 
 KNOWN_WITHIN = 86_400
-"""Seconds for which the agent of a server that nobody has described asks whether somebody has; then it tells its hardware again."""
+"""Seconds for which the agent of a discovered server asks Ironic whether it is enrolled; then it reports its hardware again."""
 
 GRUB_TEMPLATE = """\
 set default=0
@@ -42,12 +42,12 @@ menuentry "deploy ramdisk" {
 
 
 DISCOVER = "discover"
-"""The names of what strangers boot begin so."""
+"""Prefix of the boot files for discovered servers."""
 
 
 @dataclass(frozen=True, slots=True)
 class IronicConfig(IronicSite):
-    """What is said of its place, and how it behaves there."""
+    """Ironic's settings: addresses, folders, credentials, timeouts."""
 
     port: int = 6385
     kernel_params: tuple[str, ...] = KERNEL_PARAMS
@@ -87,12 +87,13 @@ class IronicConfig(IronicSite):
 
     @property
     def reports(self) -> str:
-        """Where an agent tells what it found in a server."""
+        """The URL at which an agent reports its inspection."""
         return f"{self.url}/v1/continue_inspection"
 
     @property
     def discover_script(self) -> str:
-        """What a server boots that Ironic has no script for: the agent, which tells what is in it, and then waits to be known."""
+        """The iPXE script for a server that Ironic does not know: it boots the agent, which reports the hardware and then waits
+        to be enrolled."""
         asks = self.discover is Discover.MDNS  # then Ironic's answer also tells where reports go
         told = (
             ("ipa-api-url=mdns",)
@@ -192,7 +193,7 @@ def _settled(config: IronicConfig) -> dict[str, dict[str, object]]:
             # A failed deploy powers the server off, and Ironic then forgets its last error; its history does not.
             "node_history": True,
             "node_history_max_entries": 20,
-            # A server in the hands of an agent goes on without us; there is little to wait for.
+            # A server that runs the agent goes on without Ironic; there is little to wait for.
             "graceful_shutdown_timeout": 3,
         },
         "database": {"connection": f"sqlite:///{config.database}", "sqlite_synchronous": False},

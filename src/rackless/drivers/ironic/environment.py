@@ -1,7 +1,7 @@
 """Ironic's own virtualenv, in the cache: exact versions by hash, made once, without what is never run.
 
 A virtualenv cannot be moved, so it is built where it stays and marked when it is complete; without the mark it is made
-again. Two who want it at the same time build it once. This runs where there is a way to the package index.
+again. Two callers at the same time build it once. Building needs access to the package index.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ async def _make_empty_database(venv: Path, processes: Processes) -> None:
 
 
 def _prune(venv: Path, site: Path) -> None:
-    """Away with what is never run here: the packages' tests, and pip."""
+    """Delete what is never run here: the packages' tests, and pip."""
     for unused in (*site.glob("*/tests"), *site.glob("pip*"), *venv.glob("bin/pip*")):
         shutil.rmtree(unused) if unused.is_dir() else unused.unlink()
 

@@ -1,7 +1,7 @@
 """What Ironic does to a host beside installing it: settings of its firmware, an image in its drive, events of its BMC.
 
-Each is one look at the node and at most one push, as in `provisioner`. What we began is noted in the node's `extra`, so that
-whoever asks next, be it another process, knows it.
+Each call reads the node and changes at most one thing, as in `provisioner`. What was begun is noted in the node's `extra`, so
+that the next caller, also in another process, knows it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _MEDIA = "media"
 
 
 def outdated(node: Json) -> bool:
-    """Whether an earlier version made this node, which showed nobody its settings, and it can be told otherwise now."""
+    """Whether an earlier version made this node without its BIOS interface, and it can be changed now."""
     changeable = node["provision_state"] in ("enroll", "manageable", "available")
     return changeable and node["driver"] == "redfish" and node.get("bios_interface") == "no-bios"
 
@@ -41,7 +41,8 @@ def settings_of(found: list[Json]) -> dict[str, dict[str, Any]]:
 
 
 def differing(found: list[Json], wanted: Mapping[str, str]) -> dict[str, str]:
-    """What is wanted and is not so. Ironic keeps all values as text, and writes a switch as Python does: True."""
+    """The wanted settings whose current value differs. Ironic keeps all values as text, and writes a switch as Python does:
+    True."""
     now = settings_of(found)
 
     def same(name: str, value: str) -> bool:

@@ -1,4 +1,4 @@
-"""`ports.ironic.ForeignProvisioning`: an Ironic that runs already, and every way to miss it by its name."""
+"""`ports.ironic.ForeignProvisioning`: an Ironic that is not the lab's, with an error for each way in which it cannot be used."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ironic as a process: its files, its database, its start and its end. Runs inside the lab's network namespace."""
+"""Ironic as a process: its configuration files, its database, start and stop. Runs inside the lab's network namespace."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class IronicService:
 
     @property
     def forgetful(self) -> bool:
-        """Whether its database is gone or no database any more; started again it has an empty one."""
+        """Whether its database file is gone or damaged; after a restart it has an empty one."""
         return not _is_database(self._config.database)
 
     async def start(self, within: float = 90.0) -> None:

@@ -1,7 +1,7 @@
 """One namespace of a Kubernetes API over HTTPS: requests that outlast a restart of the server, and refusals as errors.
 
-Everything sent here may be sent again when the connection broke and nobody knows whether it arrived: writes carry the
-version they were made from, so that a second one is refused. What records mean is not known here.
+A request is sent again when the connection broke and it is not known whether it arrived: writes carry a resourceVersion, so that
+a second one is refused. Knows nothing of what the objects mean.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ class Client:
 
     @asynccontextmanager
     async def stream(self, path: str, query: Mapping[str, str], silence: float) -> AsyncGenerator[AsyncGenerator[Json]]:
-        """The lines of a watch as they come. Once, without another try: who watches knows where to go on."""
+        """The lines of a watch as they come. Not retried: the caller knows from which resourceVersion to go on."""
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=10, sock_read=silence)
         async with self._open().get(self._access.url + path, params=query, timeout=timeout) as response:
             if response.status >= 400:
@@ -134,7 +134,7 @@ async def _lines(content: aiohttp.StreamReader) -> AsyncGenerator[Json]:
 
 
 def is_trouble(error: Exception) -> bool:
-    """Whether it may be well again soon: the connection or the server is away."""
+    """Whether the error is temporary: the connection or the server is away."""
     return isinstance(error, _TROUBLE) or (isinstance(error, HttpRefused) and error.code in _LATER)
 
 

@@ -1,6 +1,6 @@
 """`ports.resources.Resources` in a Kubernetes API, by plain requests. Any server of these kinds will do.
 
-A record is applied by reading it and replacing what was read; whoever was quicker makes us read again. A patch is one
+`apply` reads the object and replaces it; on a conflict it reads again. A patch is one
 request. Watches are in `watching`.
 """
 
@@ -175,7 +175,7 @@ class KubernetesResources:
                 raise
 
     async def _list(self, kind: str, namespace: str | None, query: Mapping[str, str]) -> tuple[dict[Key, Record], str]:
-        """Everything of a kind, and the version of the whole."""
+        """All objects of a kind, and the list's resourceVersion."""
         answer = await self._client.call("GET", self._path(kind, namespace), query=query)
         own = {"apiVersion": self._kind(kind).api_version, "kind": kind}  # which lists leave out
         records = {
@@ -198,7 +198,7 @@ class KubernetesResources:
         return await self._client.call("POST", self._path(kind, namespace), body)
 
     async def _replace(self, stored: Record, record: Record) -> Record:
-        """What `record` says, and of the metadata what it does not mention as it is stored."""
+        """Replace the stored object by `record`; metadata that `record` does not mention is kept."""
         given = {name: value for name, value in record["metadata"].items() if name not in _OURS}
         metadata = {**stored["metadata"], **given}
         body = {**_wanted(record), "apiVersion": stored["apiVersion"], "metadata": metadata}

@@ -90,7 +90,7 @@ async def _changes(
 
 
 def _noticed(known: Known, change: str, record: Record) -> RecordEvent | None:
-    """A change that was not heard of yet; the server's bookmarks are none."""
+    """Whether an event is new to the caller; the server's bookmarks are not passed on."""
     if change == "BOOKMARK":
         return None
     key = key_of(record)
@@ -102,7 +102,7 @@ def _noticed(known: Known, change: str, record: Record) -> RecordEvent | None:
 
 
 def _differences(known: Known, fresh: Known) -> Iterator[RecordEvent]:
-    """What must have happened while nobody listened; a record made anew under an old name is another one."""
+    """The events that were missed, from two lists; an object with the same name and another UID was deleted and created."""
     for key, record in known.items():
         if key not in fresh or fresh[key]["metadata"]["uid"] != record["metadata"]["uid"]:
             yield RecordEvent("DELETED", record)

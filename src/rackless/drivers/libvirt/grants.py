@@ -1,7 +1,7 @@
-"""Letting one user read one file, or through one folder, beside its owner: an entry in its access control list.
+"""POSIX ACLs: one user more may read a file, or pass through a folder.
 
-An image on the shelf may be in several servers' drives. It belongs to root, so no server can change it, and each server that has
-it in its drive is let in by name; the others are not.
+A fetched image may be in the virtual drives of several servers. It belongs to root, so no server can change it; the user of each
+server that has it in its drive gets an ACL entry.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Entries = dict[tuple[int, int], int]
 
 
 def let_read(path: Path, user: int) -> None:
-    """Where the file system keeps no such lists, or none as long, everybody who gets to the file may read it."""
+    """Where the file system has no ACLs, or this one would be too long, the file becomes readable by all."""
     try:
         os.setxattr(path, _NAME, pack(with_user(_entries(path), user, _READ)))
     except OSError as error:
@@ -34,7 +34,7 @@ def let_read(path: Path, user: int) -> None:
 
 
 def let_pass(folder: Path, user: int) -> None:
-    """To names in the folder that the user knows."""
+    """Let a user pass through a folder (x), without listing it."""
     os.setxattr(folder, _NAME, pack(with_user(_entries(folder), user, _PASS)))
 
 

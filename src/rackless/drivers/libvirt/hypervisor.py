@@ -166,7 +166,7 @@ class LibvirtHypervisor:
         return await self._connection.call(work)
 
     async def go_on_writing(self) -> list[str]:
-        """Let servers go on that QEMU stopped because they could not write; those stopped by a person stay so."""
+        """Resume servers that QEMU paused because a write failed; those paused by a person stay paused."""
         api = libvirt()
 
         def work(conn: Any) -> list[str]:
@@ -202,7 +202,7 @@ class LibvirtHypervisor:
             stop()
 
     def _on_handle(self, conn: Any, name: str, act: Callable[[Any], object]) -> None:
-        """Act on a domain without asking for it by name first, where it is known: half of what a power command costs."""
+        """Act on a domain by a cached handle instead of looking it up by name: the lookup is half of what a power command costs."""
         known = self._handles.get(name)
         if known is not None and known[0] is conn:
             try:
@@ -261,7 +261,7 @@ class LibvirtHypervisor:
 
 
 def _tpm_user(server: Server) -> int | None:
-    """Who has to be let through to a TPM's socket."""
+    """The user that must be able to reach a TPM's socket."""
     return server.user if server.tpm and _TPM_SOCKETS.exists() else None
 
 
@@ -277,7 +277,7 @@ def _open_to(defined: str, image: Path) -> None:
 
 
 def _close_to(defined: str, keep: Path | None) -> None:
-    """The image that was in the drive is not this server's to read any more."""
+    """Take back the server's permission to read the image that was in its drive."""
     domain = ET.fromstring(defined)
     before, user = domain_xml.parse_element(domain).media, domain_xml.user_of(domain)
     if before is not None and before != keep and user is not None and before.exists():
@@ -285,7 +285,7 @@ def _close_to(defined: str, keep: Path | None) -> None:
 
 
 def _unless(domain: Any, active: bool, act: Callable[[], object]) -> None:
-    """Act; that it was so already is no error, and is asked only of who refuses."""
+    """Call libvirt; when it refuses because the state is already the wanted one, that is no error."""
     try:
         act()
     except libvirt().libvirtError:

@@ -14,7 +14,7 @@ from rackless.ports.fabric import Network
 
 PIDS = Path("/run/libvirt/network")
 BURIALS = 40
-"""How often we look whether a dead process is gone."""
+"""How often to check whether a dead dnsmasq has been reaped."""
 _NOBODY = "<host ip='127.0.0.9'><hostname>nobody.invalid</hostname></host>"
 
 
@@ -99,7 +99,7 @@ class LibvirtNetworks:
 
 
 def _unburied(name: str) -> bool:
-    """Dead, but still in the table of processes, for a moment: libvirt would take it for alive."""
+    """Whether a process is a zombie, dead and not reaped yet: libvirt would take it for alive."""
     try:
         status = Path(f"/proc/{int((PIDS / f'{name}.pid').read_text())}/stat").read_text()
     except (OSError, ValueError):

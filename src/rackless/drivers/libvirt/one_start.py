@@ -1,4 +1,4 @@
-"""One start of a server that is unlike the others: from another device, or into the firmware's set-up screen.
+"""Boot override for one start of a server: from another device, or into the firmware's set-up screen.
 
 The definition is not changed for it: the set-up screen is asked for in the firmware's own variables, and the boot order of a server
 that was started from elsewhere is put back while it runs.

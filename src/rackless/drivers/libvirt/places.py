@@ -1,4 +1,4 @@
-"""Folders that QEMU sees elsewhere than we do.
+"""Paths of servers' files as QEMU sees them, which differ from those labd sees.
 
 A server's QEMU runs as a user of its own and opens its files by their paths. The folders above a lab's may be closed to it (a
 home, say), so the lab mounts what its servers need where everybody gets to. Definitions have those paths; nobody else does.

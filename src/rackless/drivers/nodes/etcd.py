@@ -1,4 +1,4 @@
-"""The quorum as it is seen from outside: every control plane is asked, and only what it answers counts."""
+"""etcd's quorum, seen over the network: every control plane is asked, and only its own answer counts."""
 
 from __future__ import annotations
 

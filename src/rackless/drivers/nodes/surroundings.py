@@ -1,7 +1,7 @@
-"""What answers on a lab's networks, asked from inside: its DNS, strangers that answer DHCP, and how busy the processors are.
+"""What answers on a lab's networks, asked from inside: its DNS, rogue DHCP servers; and how busy the processors are.
 
-A program of its own (`python -m rackless.drivers.nodes.surroundings QUESTIONS`), because whoever asks is outside the lab's
-namespaces. Nothing is left behind: DHCP is asked for an offer, which nobody takes.
+A program of its own (`python -m rackless.drivers.nodes.surroundings QUESTIONS`), because the caller is outside the lab's
+namespaces. Nothing is left behind: DHCP is asked for an offer (DHCPDISCOVER), and no lease is taken.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _NO_SUCH_NAME = 3
 
 
 class NoAnswer(Exception):
-    """Nobody answered, or not in words of DNS."""
+    """There was no answer, or it was no DNS message."""
 
 
 # DNS
@@ -160,7 +160,8 @@ def offered_by(frame: bytes, number: bytes) -> str:
 
 
 def strangers(interfaces: Mapping[str, str]) -> dict[str, list[str]]:
-    """By network, who offers a lease on its bridge. A frame that leaves by the bridge does not come to who serves it from here."""
+    """For each network, the DHCP servers that offer a lease on its bridge. The lab's own dnsmasq does not see a frame sent from
+    the bridge, so every answer is a stranger's."""
     there = {name for _, name in socket.if_nameindex()}
     handles: dict[socket.socket, tuple[str, bytes]] = {}
     found: dict[str, set[str]] = {}

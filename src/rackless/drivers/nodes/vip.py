@@ -1,7 +1,7 @@
-"""Who holds the API VIP, and whether the API answers there: everybody on the network is asked, all answers count.
+"""Which server holds the API VIP, by ARP, and whether the API answers there.
 
-An address that is handed on by adverts may, when those do not arrive, be held by two at once; a client then reaches now
-this one, now that one. So the question is asked on the wire (ARP), and the answers of a short while are all collected.
+When keepalived's VRRP adverts do not arrive, two servers may hold the VIP at once, and a client reaches now one, now the other.
+So an ARP request is sent on the network, and all answers within a short time are collected.
 """
 
 from __future__ import annotations

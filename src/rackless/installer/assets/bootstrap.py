@@ -1,4 +1,5 @@
-"""The bootstrap machine's config: a control plane of one, on its own, with everything that the cluster is made of at hand.
+"""The bootstrap machine's Ignition config: a control plane of one member, with all manifests, keys and rendered configs of the
+cluster.
 
 Its etcd and its API server answer on loopback, and haproxy and keepalived stand before them as on every control plane: so the
 API has its VIP only while it is ready, and no address of the machine's own has to be known beforehand. Manifests, keys and

@@ -1,7 +1,7 @@
-"""Who is believed, and who shows what: authorities, certificates, tokens of a cluster. Each is made once and kept.
+"""CAs, certificates and tokens of a cluster. Each is made once and kept.
 
-Three roots, strangers to each other: whoever etcd's signed may do everything in etcd, whoever the API's signed as a client
-is believed by the API, and the machine-config server's is given to machines that have nothing yet.
+Three root CAs that do not trust each other: a certificate of etcd's gives full access to etcd, a client certificate of the API's
+is accepted by the API, and the machine-config server's CA is given to new machines.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ ADMIN_CERTIFICATE = Asset(
 
 @dataclass(frozen=True, slots=True)
 class NodeToken:
-    """With which a new node asks for its first certificate, and for nothing else."""
+    """The bootstrap token with which a new node asks for its first certificate, and for nothing else."""
 
     id: str
     secret: str = field(repr=False)
@@ -113,7 +113,7 @@ def _make_kubeconfig(given: Given) -> Parts:
 
 
 def shown(pair: KeyPair) -> dict[str, str]:
-    """Who somebody is, as a kubeconfig says it."""
+    """The `user` entry of a kubeconfig, with certificate and key."""
     return {"client-certificate-data": encoded(pair.certificate), "client-key-data": encoded(pair.key)}
 
 

@@ -1,6 +1,6 @@
-"""An install-config with everything said: old fields converted, defaults written out, in the installer's own words. Pure.
+"""Completing an install-config: deprecated fields converted, defaults filled in, as the installer does it. Pure.
 
-Completing a complete one changes nothing, so what is made of it stays as it was when somebody gives it back.
+Completing a complete one changes nothing, so assets are not made anew when a person gives it back.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def complete(config: Config, external_mac: str, provisioning_mac: str) -> Tree:
 
 
 def redacted(tree: Tree) -> Tree:
-    """Without what opens anything: for the ConfigMap that every administrator of the cluster may read."""
+    """The install-config without secrets, for a ConfigMap of the cluster."""
     made: Tree = {**tree, "pullSecret": ""}
     platform = _struct(made, "platform")
     metal = _struct(platform, "baremetal")

@@ -1,4 +1,4 @@
-"""The first assets: the install-config as a person wrote it, and the same with everything said."""
+"""The first assets: the install-config as a person wrote it, and the completed one."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FILE = "install-config.yaml"
 
 
 class NoInstallConfig(InputError):
-    """Nothing to begin with."""
+    """There is no install-config in the folder."""
 
 
 def _missing(given: Given) -> Parts:
@@ -44,7 +44,7 @@ def _mistakes(path: str, text: str) -> Iterator[Mistake]:
 
 
 def doubts(text: str) -> tuple[str, ...]:
-    """What a person should hear, and may ignore. Not of the pull secret: an install of ours pulls nothing with it."""
+    """Warnings about an install-config. None about the pull secret: rackless's own install pulls nothing with it."""
     found = [one for one in check(text, NEWEST, _site(text)).findings if one.path != "pullSecret"]
     return tuple(f"{FILE}:{one.line}: {one.path}: {one.message}" for one in found if one.severity is Severity.WARNING)
 

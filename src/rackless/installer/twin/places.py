@@ -1,4 +1,4 @@
-"""Who gets which address of a network where nobody says: the usual places first, then whatever is free. Pure."""
+"""Choosing addresses of a network that the install-config does not give: the usual ones first, then any free one. Pure."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Server-side apply: who owns which field, and what an applied configuration does to an object."""
+"""Server-side apply: managedFields, conflicts, and merging an applied configuration into an object."""

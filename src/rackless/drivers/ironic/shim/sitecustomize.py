@@ -1,4 +1,5 @@
-"""A shim in Ironic's process: what it does a hundred times it does once, and what it is told it hears in time.
+"""A shim in Ironic's process: caches a costly key derivation (PBKDF2), and shortens a polling interval that Ironic's
+configuration cannot.
 
 Python loads this file because its folder is on PYTHONPATH; `IronicService(shim=False)` leaves it out, and Ironic runs
 exactly as published.

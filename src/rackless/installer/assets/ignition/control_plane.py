@@ -23,13 +23,13 @@ API_USER = "rackless"
 
 @dataclass(frozen=True, slots=True)
 class ControlPlaneSecrets:
-    """What one control plane is given that nobody else may read, and the certificates that go with it."""
+    """The secrets of one control plane, and the certificates that go with them."""
 
     etcd_ca: str
     etcd_certificate: str
     etcd_key: str = field(repr=False)
     store_certificate: str
-    """With which the API server shows itself to etcd."""
+    """The client certificate of the API server for etcd."""
     store_key: str = field(repr=False)
     api_ca: str
     """The same on all control planes, with its key and the tokens': what one has signed is good at all."""

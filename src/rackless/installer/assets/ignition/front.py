@@ -1,4 +1,4 @@
-"""The front door of a cluster's API: one address that moves, and a balancer behind it. Pure.
+"""The API VIP (keepalived) and the load balancer (haproxy) of a cluster's API. Pure.
 
 Every control plane runs the same three things: keepalived, of which one holds the API VIP; haproxy, which takes
 whatever comes to port 6443 and passes it on, bytes as they are, to an API server that is ready; and its own API server.
@@ -76,7 +76,8 @@ vrrp_instance api {{
 
 
 def _adverts(server: ConfiguredMachine, plan: ConfiguredCluster, known: bool) -> str:
-    """From address to address; by multicast where a machine does not know its own beforehand, or not the others."""
+    """VRRP adverts by unicast; by multicast where a machine does not know its own address beforehand, or not the other control
+    planes'."""
     if server.address.is_loopback or not known:
         return ""
     peers = "".join(f"        {peer.address}\n" for peer in plan.control_planes if peer is not server)
@@ -84,7 +85,7 @@ def _adverts(server: ConfiguredMachine, plan: ConfiguredCluster, known: bool) ->
 
 
 def _priority(server: ConfiguredMachine, plan: ConfiguredCluster) -> int:
-    """All different, and far apart: whoever is next takes the VIP well before the others would."""
+    """VRRP priorities: all different and far apart, so that the next control plane takes the VIP well before the others would."""
     place, members = plan.control_planes.index(server), len(plan.control_planes)
     return _HIGHEST - place * (_HIGHEST - _LOWEST) // max(members - 1, 1)
 

@@ -1,4 +1,4 @@
-"""What lets a node join a cluster's API by itself: the agent's unit, and where it looks for what it is told. Pure."""
+"""The unit of the node agent, which joins a node to the cluster's API, and the paths of its files. Pure."""
 
 from __future__ import annotations
 

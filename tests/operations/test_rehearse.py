@@ -1,0 +1,288 @@
+"""A rehearsal on fakes: the twin, the installer and the stage beside it as programs of the world, and what is left of them."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+
+from rackless.cluster.openshift.faults import InstallFault
+from rackless.cluster.openshift.report import LineVerdict, Report
+from rackless.drivers.fake.processes import FakeProcess
+from rackless.errors import HypervisorError, InputError, Interrupted, LabError
+from rackless.images.catalogue import BootstrapIso
+from rackless.operations import rehearse as rehearsing
+from rackless.operations.rehearse import Wanted, rehearse, write_report
+from rackless.plan.model import CLUSTER_BRIDGE
+from tests.installer.twin.configs import config, masters
+from tests.simulation.conftest import person
+from tests.simulation.person import Person
+
+__all__ = ["person"]
+
+SITE = config(masters("redfish-virtualmedia://192.168.112.1{n}/redfish/v1/Systems/1"))
+STAGE = "rackless.operations.rehearsal_stage"
+INSTALLER = "openshift-install"
+BOOTSTRAP = "site-abcde-bootstrap"
+Say = Callable[..., None]
+
+
+def bootstrap(**said: Any) -> dict[str, Any]:
+    return {"bootstrap": said}
+
+
+GOES_WELL: tuple[dict[str, Any], ...] = (
+    {"phase": "bootstrap machine runs", "machine": BOOTSTRAP},
+    bootstrap(phase="booted", ignition_bytes=4711),
+    bootstrap(phase="network", address="10.20.30.99/24", interface="eth0", mac="52:54:00:00:00:01", name="bootstrap"),
+    bootstrap(names=[
+        {"name": "api.site.example.net", "good": True, "saw": "10.20.30.5", "wanted": "10.20.30.5"},
+        {"name": "10.20.30.99", "good": True, "saw": "bootstrap", "wanted": "a name"},
+    ]),
+    bootstrap(vip="10.20.30.5", free=True),
+    {"machine_config": {"url": "https://api-int.site.example.net:22623/config/master", "good": True, "saw": "answers 200"}},
+    bootstrap(bmc="master-0", good=True, saw="account accepted"),
+    {"phase": "bootstrap machine gone"},
+)  # fmt: skip
+"""What the stage tells of a site where all is well."""
+ITS_LINES = (
+    "Consuming Install Config from target directory", "Creating infrastructure resources...",
+    "Waiting up to 20m0s for the Kubernetes API at https://api.site.example.net:6443...", "API v1.35.0 up",
+    "Waiting up to 1h0m0s for bootstrapping to complete...", "Destroying the bootstrap resources...",
+    "Waiting up to 40m0s for the cluster to initialize...", "Install complete!",
+    'Login to the console with user: \\"kubeadmin\\", and password: \\"very-secret-indeed\\"',
+)  # fmt: skip
+
+
+class Site:
+    """The programs of a rehearsal, as this world has them, and what it takes to run one."""
+
+    def __init__(self, person: Person, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.person = person
+        self.source, self.installer = person.folder / "install-config.yaml", person.folder / INSTALLER
+        self.source.write_text(SITE)
+        self.installer.write_text("")
+        self.installer.chmod(0o755)
+        self.told: tuple[dict[str, Any], ...] = GOES_WELL
+        self.code = 0
+        self.stays = False
+        """Whether the installer waits, after its lines, until it is interrupted."""
+        self.installs = asyncio.Event()
+        self.interrupts = 0
+        self.left = {"domains": "", "pools": "", "volumes": ""}
+        self.asked: list[str] = []
+        self.config = ""
+        programs: dict[str, Callable[[FakeProcess], Awaitable[int]]] = {
+            INSTALLER: self._install, STAGE: self._stage, "virsh": self._virsh, "ip": self._ip,
+        }  # fmt: skip
+        person.world.processes.programs |= programs
+
+        async def iso(*_: object) -> BootstrapIso:
+            return BootstrapIso(person.folder / "live.iso", "0" * 64, 4096, "key")
+
+        monkeypatch.setattr(rehearsing, "prepare_rehearsal", iso)
+        monkeypatch.setattr(rehearsing, "_HIDDEN", ("/run",))  # where the test's own folder is, is not what is tried
+
+    async def rehearse(self, **more: Any) -> Report:
+        person = self.person
+        wanted = Wanted(self.source, self.installer, **more)
+        work = rehearse(wanted, person.roots, person.bus, person.world.drivers())
+        return await person.run("rehearse", work)
+
+    def leaves_nothing(self) -> bool:
+        roots = self.person.roots
+        alive = [one.name for one in self.person.world.processes.all.values() if one.alive]
+        return [*alive, *roots.state.glob("*"), *roots.run.glob("*")] == []
+
+    # the programs
+
+    async def _install(self, process: FakeProcess) -> int:
+        if process.argv[-1] == "version":
+            process.say(f"{INSTALLER} 4.22.3")
+            return 0
+        self.installs.set()
+        interrupted = asyncio.Event()
+        process.handlers[2] = interrupted.set
+        folder = Path(process.argv[process.argv.index("--dir") + 1])
+        self.config = (folder / "install-config.yaml").read_text()
+        for line in ITS_LINES:
+            process.say(f'level=info msg="{line}"')
+            await asyncio.sleep(2.0)
+            if interrupted.is_set() or (self.stays and "bootstrapping" in line):
+                await interrupted.wait()
+                self.interrupts += 1
+                process.say('level=error msg="received interrupt signal"')
+                return 8
+        return self.code
+
+    async def _stage(self, process: FakeProcess) -> int:
+        if "--kubeconfig" in process.argv:
+            process.say("https://api.site.example.net:6443 says: ClusterVersion Available=True")
+            return 0
+        process.say("a warning of some library")
+        process.say(json.dumps({"iso": "http://127.0.0.1:1/rehearsal.iso"}))
+        for one in self.told:
+            await asyncio.sleep(1.0)
+            process.say(json.dumps(one))
+        await asyncio.Event().wait()
+        return 0
+
+    async def _virsh(self, process: FakeProcess) -> int:
+        words = process.argv[process.argv.index("--quiet") + 1 :]
+        self.asked.append(" ".join(words))
+        listed = {"list": "domains", "pool-list": "pools", "vol-list": "volumes"}.get(words[0])
+        if listed is not None:
+            process.say(self.left[listed])
+        return 0
+
+    async def _ip(self, process: FakeProcess) -> int:
+        self.asked.append(" ".join(process.argv[process.argv.index("ip") :]))
+        return 0
+
+
+@pytest.fixture
+def site(person: Person, monkeypatch: pytest.MonkeyPatch) -> Site:
+    return Site(person, monkeypatch)
+
+
+def test_a_good_site_is_proven_line_by_line_written_down_and_nothing_is_left(site: Site) -> None:
+    async def story() -> None:
+        report = await site.rehearse()
+        assert report.good and report.exit_code == 0, report
+        assert "very-secret" not in json.dumps(report.as_json())
+        assert {one.verdict for one in report.findings} == {LineVerdict.PROVEN}
+        assert list(report.phases)[:3] == ["lab", "live ISO", "installer"] and "complete" in report.phases
+        assert report.installer.endswith("4.22.3") and any("emulated processor" in one for one in report.deviations)
+        assert f"socket={rehearsing.PROXY}" in site.config  # there is no KVM in this world
+
+        places = write_report(report, site.person.folder / "out")
+        assert json.loads(places["json"].read_text())["good"] is True
+        assert ElementTree.parse(places["junit"]).getroot().get("failures") == "0"
+        assert site.leaves_nothing()
+
+    site.person.live(story)
+
+
+def test_what_is_wrong_at_a_site_is_told_with_what_to_do_about_it(site: Site) -> None:
+    """And a site that waits in vain is not waited for as long as the installer would."""
+    refused = "it refuses the account user0 (401)"
+    site.stays = True
+    site.told = (
+        bootstrap(names=[{"name": "api.site.example.net", "good": False, "saw": "10.20.30.6", "wanted": "10.20.30.5"}]),
+        bootstrap(vip="10.20.30.5", free=False),
+        bootstrap(bmc="master-0", good=False, saw=refused),
+        bootstrap(waits="control planes that cannot be provisioned: master-0", in_vain=True),
+    )
+
+    async def story() -> None:
+        report = await site.rehearse()
+        bad = {one.subject: one for one in report.findings if one.verdict is LineVerdict.FAILED}
+        assert set(bad) == {"DNS forward", "API VIP", "BMC access", "exit code"} and not report.good
+        assert "api.site.example.net must resolve to 10.20.30.5" in bad["DNS forward"].remedy
+        assert "answered for by somebody" in bad["API VIP"].saw and refused in bad["BMC access"].saw
+        assert "master-0" in bad["exit code"].remedy
+        assert (report.exit_code, site.interrupts) == (8, 1) and site.leaves_nothing()
+        assert "hand-over" in report.as_json()["notReached"]
+
+    site.person.live(story)
+
+
+def test_a_twin_that_is_kept_is_cleaned_of_what_the_installer_left_and_rehearsed_again(site: Site) -> None:
+    async def story() -> None:
+        assert (await site.rehearse(keep=True)).good
+        twin = site.person.roots.state / "site"
+        assert (twin / "rehearsal/cluster").is_dir() and not list(site.person.roots.state.glob("*.twin"))
+        site.left = {"domains": f"master-0\n{BOOTSTRAP}", "pools": f"default\n{BOOTSTRAP}", "volumes": "live-iso"}
+        site.asked.clear()
+
+        report = await site.rehearse(fault=InstallFault.INTERRUPTED, keep=True)
+        assert report.good and report.exit_code == 8 and site.interrupts == 1
+        asked = " | ".join(site.asked)
+        assert f"destroy {BOOTSTRAP} | undefine {BOOTSTRAP}" in asked and "undefine master-0" not in asked
+        assert f"vol-delete live-iso --pool {BOOTSTRAP}" in asked and "pool-undefine default" not in asked
+        assert f"ip address delete 10.20.30.5/32 dev {CLUSTER_BRIDGE}" in asked
+
+        (twin / "made-by-rehearsal").unlink()  # from here on it is a person's own lab: it stays
+        assert (await site.rehearse()).good
+        assert twin.is_dir() and not (twin / "rehearsal").exists()
+        site.source.write_text(SITE.replace("10.20.30.4", "10.20.30.7"))
+        with pytest.raises(LabError, match="not the twin of this site"):
+            await site.rehearse()
+
+    site.person.live(story)
+
+
+def test_somebody_who_stops_a_rehearsal_gets_the_installer_stopped_and_the_twin_removed(site: Site) -> None:
+    site.stays, site.told = True, ()
+
+    async def story() -> None:
+        going = asyncio.create_task(site.rehearse())
+        processes = site.person.world.processes
+        await site.installs.wait()
+        (running,) = processes.named(INSTALLER)
+        (command,) = processes.named("rehearse")
+        processes.interrupt(command.pid)
+        with pytest.raises(Interrupted):
+            await going
+        assert running.code == 8 and site.interrupts == 1 and site.leaves_nothing()
+
+    site.person.live(story)
+
+
+@pytest.mark.parametrize("silent", [True, False])
+def test_a_stage_that_ends_or_says_nothing_is_told_with_its_last_words_and_the_twin_is_removed(
+    site: Site, *, silent: bool
+) -> None:
+    async def stage(process: FakeProcess) -> int:
+        process.say("Traceback: the port is taken")
+        await asyncio.sleep(1000.0 if silent else 3.0)
+        return 1
+
+    site.person.world.processes.programs[STAGE] = stage
+
+    async def story() -> None:
+        with pytest.raises(HypervisorError, match="does not answer" if silent else "ended") as raised:
+            await site.rehearse()
+        assert raised.value.why == "Traceback: the port is taken" and "--keep" in raised.value.hint
+        assert site.leaves_nothing()
+        if not silent:
+            with pytest.raises(HypervisorError) as raised:
+                await site.rehearse(keep=True)
+            assert "the port is taken" in Path(raised.value.log).read_text()
+
+    site.person.live(story)
+
+
+@pytest.mark.parametrize(("change", "match"), [
+    (lambda site: site.installer.chmod(0o644), "is no program"),
+    (lambda site: site.installer.unlink(), "is no program"),
+    (lambda site: site.source.unlink(), "cannot be read"),
+    (lambda site: site.source.write_bytes(b"\xff\xfe"), "cannot be read"),
+    (lambda site: site.source.write_text(SITE.replace("pullSecret: '", "pullSecret: 'x")), "would refuse"),
+])  # fmt: skip
+def test_what_cannot_be_rehearsed_is_refused_before_anything_is_made(
+    site: Site, change: Callable[[Site], None], match: str
+) -> None:
+    change(site)
+
+    async def story() -> None:
+        with pytest.raises(InputError, match=match):
+            await site.rehearse()
+        assert site.leaves_nothing()
+
+    site.person.live(story)
+
+
+def test_an_installer_that_a_lab_would_hide_is_refused(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rehearsing, "_HIDDEN", (str(site.person.folder),))
+
+    async def story() -> None:
+        with pytest.raises(InputError, match="cannot be seen from inside a lab"):
+            await site.rehearse()
+
+    site.person.live(story)
