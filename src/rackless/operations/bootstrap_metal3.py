@@ -165,7 +165,7 @@ async def _look_after_hosts(
     resources: KubernetesResources, config: IronicConfig, bus: Bus, *, network_boot: bool
 ) -> None:
     provisioner = IronicProvisioner(
-        config.url, config.username, config.password, config.ca, network_boot=network_boot
+        config.url, config.username, config.password, config.ca, network_boot=network_boot, database=config.database
     )  # fmt: skip
     try:
         runtime = Runtime(SystemClock(), bus)
