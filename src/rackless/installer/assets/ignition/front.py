@@ -35,9 +35,15 @@ _HIGHEST, _LOWEST = 200, 50
 
 
 def keepalived_conf(
-    server: ConfiguredMachine, plan: ConfiguredCluster, *, interface: str = "", known: bool = True
+    server: ConfiguredMachine,
+    plan: ConfiguredCluster,
+    *,
+    interface: str = "",
+    known: bool = True,
+    place: tuple[int, int] | None = None,
 ) -> str:
-    """`known` says whether all control planes are in the plan; `interface` is the NIC, where it has another name."""
+    """`known` says whether all control planes are in the plan, and `place` which of how many this one is where they are not;
+    `interface` is the NIC, where it has another name."""
     vip, interface = plan.api_vip, interface or INTERFACE
     return f"""\
 global_defs {{
@@ -61,7 +67,7 @@ vrrp_instance api {{
     nopreempt
     interface {interface}
     virtual_router_id {router_ids(plan.name)[0]}
-    priority {_priority(server, plan)}
+    priority {_priority(*(place or (plan.control_planes.index(server), len(plan.control_planes))))}
     advert_int {ADVERT_SECONDS}
 {_adverts(server, plan, known)}    virtual_ipaddress {{
         {vip}/{vip.max_prefixlen} dev {interface}
@@ -81,9 +87,8 @@ def _adverts(server: ConfiguredMachine, plan: ConfiguredCluster, known: bool) ->
     return f"    unicast_src_ip {server.address}\n    unicast_peer {{\n{peers}    }}\n"
 
 
-def _priority(server: ConfiguredMachine, plan: ConfiguredCluster) -> int:
+def _priority(place: int, members: int) -> int:
     """All different, and far apart: whoever is next takes the VIP well before the others would."""
-    place, members = plan.control_planes.index(server), len(plan.control_planes)
     return _HIGHEST - place * (_HIGHEST - _LOWEST) // max(members - 1, 1)
 
 
