@@ -4,7 +4,8 @@ from dataclasses import replace
 import pytest
 
 from rackless.cli.words import message
-from rackless.drivers.fake.provisioner import Fault
+from rackless.controllers.host import YIELD_WITHIN
+from rackless.drivers.fake.provisioner import SECONDS, FakeProvisioner, Fault
 from rackless.errors import ProvisioningFailed
 from rackless.events import Note
 from rackless.ports.provisioner import ErrorKind, HostAccess, Result
@@ -222,6 +223,52 @@ async def test_a_controller_that_starts_anew_goes_on_where_the_last_one_was(at: 
         await site.until_state("ctrl-0")
     assert site.work("ctrl-0") == ["register", "inspect", "prepare", "provision"]
     assert site.clock.now() <= max(at, 84.0) + 2.0
+
+
+@pytest.mark.parametrize("new_engine", [False, True])
+async def test_an_engine_that_begins_with_nothing_installs_first_and_adopts_afterwards(new_engine: bool) -> None:
+    site = Site()
+    await site.add("ctrl-0", "ctrl-1")
+    async with site.controlled():
+        await site.until_state("ctrl-0", "ctrl-1")
+    site.provisioner = FakeProvisioner(site.clock)
+    await site.add("ctrl-0", "ctrl-1", "worker-0")
+    async with site.controlled(new_engine=new_engine):
+        await site.until_state("worker-0")
+        before = [work for host, work in site.provisioner.started if host != "worker-0"]
+        assert ("adopt" in before) is not new_engine
+        await site.clock.run(site.clock.sleep(30))
+    for name in ("ctrl-0", "ctrl-1"):
+        assert site.work(name) == ["register", "adopt"]
+        assert (await site.host(name)).status.state is State.PROVISIONED
+
+
+async def test_a_host_that_is_never_installed_does_not_keep_others_from_being_adopted() -> None:
+    site = Site()
+    await site.add("ctrl-0")
+    async with site.controlled():
+        await site.until_state("ctrl-0")
+    site.provisioner = FakeProvisioner(site.clock, seconds={**SECONDS, "inspect": 100_000})
+    await site.add("ctrl-0", "worker-0")
+    async with site.controlled(new_engine=True):
+        await site.clock.run(site.clock.sleep(YIELD_WITHIN - 60))
+        assert site.work("ctrl-0") == []
+        await site.clock.run(site.clock.sleep(120))
+        assert site.work("ctrl-0") == ["register", "adopt"]
+
+
+async def test_what_is_wanted_of_an_installed_host_is_done_while_others_are_being_installed() -> None:
+    site = Site()
+    await site.add("ctrl-0")
+    async with site.controlled():
+        await site.until_state("ctrl-0")
+    site.provisioner = FakeProvisioner(site.clock)
+    await site.add("ctrl-0", "worker-0")
+    await site.change("ctrl-0", online=False)
+    async with site.controlled(new_engine=True):
+        host = await site.until("ctrl-0", lambda host: not host.status.powered_on)
+        assert host.status.state is State.PROVISIONED
+        assert (await site.host("worker-0")).status.state is not State.PROVISIONED
 
 
 async def test_a_stopped_controller_closes_its_steps_as_cancelled() -> None:

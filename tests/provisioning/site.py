@@ -66,7 +66,10 @@ class Site:
 
     @asynccontextmanager
     async def controlled(
-        self, evidence: Callable[[str], str] = lambda _: "", lost: Callable[[str], str] = lambda _: ""
+        self,
+        evidence: Callable[[str], str] = lambda _: "",
+        lost: Callable[[str], str] = lambda _: "",
+        **more: Any,
     ) -> AsyncIterator[None]:
         runtime = Runtime(self.clock, self.bus, Recorder(now=lambda: "2026-01-01T00:00:00Z"))
         host_controller(
@@ -78,6 +81,7 @@ class Site:
             back_off=BackOff(unit=60.0),
             now=lambda: f"{self.clock.now():.1f}",
             chance=lambda: 1.0,
+            **more,
         )
         running = asyncio.create_task(runtime.run())
         try:

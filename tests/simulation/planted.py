@@ -163,7 +163,7 @@ def claim_that_is_made_again() -> Any:
 
 def priority_that_all_have() -> Any:
     """Control planes that an install makes count to the same moment when the VIP is free."""
-    return patch.object(front, "_priority_by_address", lambda _: 100)
+    return patch.object(front, "_priority", lambda *_: 100)
 
 
 PLANTED: Mapping[str, Callable[[], Any]] = {

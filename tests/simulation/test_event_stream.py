@@ -9,8 +9,9 @@ import pytest
 
 from rackless.drivers.fake.script import Rule
 from rackless.errors import RacklessError
-from rackless.events import Event, StepFinished, StepStarted
+from rackless.events import Bus, Event, StepFinished, StepStarted
 from rackless.operations.lab_events import host_timeline, lab_events
+from rackless.operations.own_events import own_events
 from rackless.protocol.event_log import Missed, Numbered, last_number, read_events
 from rackless.protocol.event_stream import EventsWanted
 from rackless.run.ledger import Ledger
@@ -171,5 +172,30 @@ def test_who_follows_hears_that_a_lab_is_destroyed_and_a_destroy_that_fails_is_i
         assert "destroy lab" in [event.phase for event in begun]
         failed = [event for event in logged(person) if isinstance(event, StepFinished) and event.outcome == "failed"]
         assert [event.cause for event in failed] == ["LabError", "LabError"], "the entry's and the whole"
+
+    person.live(story)
+
+
+def test_what_a_command_does_for_long_is_in_the_timeline_before_it_ends(person: Person) -> None:
+    """An install's: labd has no part in it."""
+
+    async def story() -> None:
+        await person.up("bmc")
+        drivers = person.world.drivers()
+
+        async def install() -> None:
+            async with own_events(Bus(), person.paths, drivers) as own, own.telling(person.paths, drivers.clock):
+                with own.bus.step("registering", subject="host/ctrl-0"):
+                    await drivers.clock.sleep(60)
+                with own.bus.step("inspecting", subject="host/ctrl-0"):
+                    await drivers.clock.sleep(60)
+
+        installing = asyncio.ensure_future(person.run("install", install()))
+        await drivers.clock.sleep(90)
+        told = (await person.run("timeline", host_timeline("lab", person.roots)))["ctrl-0"]
+        assert [(phase.name, phase.outcome) for phase in told] == [("registering", "done"), ("inspecting", "running")]
+        await installing
+        told = (await person.run("timeline", host_timeline("lab", person.roots)))["ctrl-0"]
+        assert [(phase.name, phase.outcome) for phase in told] == [("registering", "done"), ("inspecting", "done")]
 
     person.live(story)

@@ -61,7 +61,7 @@ def joined(place: int) -> tuple[str, str, str]:
     address = ip_address("192.168.111.20") + place
     machine = OneMachine(f"ctrl-{place}", f"ctrl-{place}.lab.test", address, "")
     cluster = OneCluster("lab", "lab.test", ip_address("192.168.111.5"), (machine,))
-    return machine.name, str(address), front.keepalived_conf(machine, cluster, known=False)
+    return machine.name, str(address), front.keepalived_conf(machine, cluster, known=False, place=(place, 3))
 
 
 @pytest.mark.parametrize("made", [planned, joined])

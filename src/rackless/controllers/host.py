@@ -79,6 +79,10 @@ PHASE_ERRORS: Mapping[State, ErrorKind] = {
     State.POWERING_OFF: ErrorKind.POWER,
 }
 """What an error that nobody expected is called in each state; elsewhere it is one of registration."""
+INSTALLING = (State.NONE, State.REGISTERING, State.INSPECTING, State.PREPARING, State.PROVISIONING)
+"""States of a host that somebody waits for."""
+YIELD_POLL, YIELD_WITHIN = 10.0, 900.0
+"""Seconds between two looks whether others are still being installed, and for how long they go first."""
 RESTING = (State.AVAILABLE, State.PROVISIONED)
 """States in which only the power is looked after, unless somebody wants something else."""
 
@@ -94,6 +98,8 @@ class _Known:
     """What is waited for, and since when."""
     given: str = ""
     """The wish for settings of its firmware that was last fulfilled, until its record says so itself."""
+    yields_until: float | None = None
+    """When it stops letting others go first."""
 
 
 @dataclass
@@ -117,6 +123,9 @@ class HostController:
     firmware: Cache | None = None
     images: Cache | None = None
     """HostFirmwareSettings and DataImages; without, nobody looks after those."""
+    new_engine: bool = False
+    """Whether the provisioner begins with nothing, on a machine that has little to spare: then hosts that are being installed come
+    first, and those that are installed are adopted afterwards."""
     name: str = "baremetal-host"
     wakes: Sequence[Wake] = field(init=False)
     _hosts: dict[Key, _Known] = field(default_factory=dict)
@@ -272,6 +281,8 @@ class HostController:
             return incomplete.failed, ""
         wish, settings = self._settings(key, known)
         turn = Turn(host, access[0], self.provisioner, self._reader, settings, self._held(key))
+        if self._yields(host, known):
+            return Stay(YIELD_POLL, "lets hosts that are being installed go first"), ""
         if state not in UNREGISTERED and known.access != access:
             unregistered = await self._registered(turn)
             if unregistered is not None:
@@ -285,6 +296,18 @@ class HostController:
         elif state is State.PREPARING and isinstance(outcome, Move):
             known.given = wish
         return outcome, access[1] if known.access else ""
+
+    def _yields(self, host: Host, known: _Known) -> bool:
+        """An installed host with nothing to be done, which the provisioner does not know yet, while others are being installed."""
+        if not self.new_engine or known.access is not None or host.status.state is not State.PROVISIONED:
+            return False
+        reboots = any(name.partition("/")[0] == REBOOT for name in host.annotations)
+        wanted = reboots or host.status.powered_on != host.spec.online
+        if wanted or host.deleting or host.status.error_type or host.spec.image != host.status.image:
+            return False
+        if known.yields_until is None:
+            known.yields_until = self.clock.now() + YIELD_WITHIN
+        return self.clock.now() < known.yields_until and any(_is_installed(each) for each in self.cache)
 
     def _settings(self, key: Key, known: _Known) -> tuple[str, Mapping[str, str]]:
         """What its firmware is to be given. Its record says so until somebody has looked, also when it was given."""
@@ -359,6 +382,16 @@ def host_controller(runtime: Runtime, resources: Resources, provisioner: Provisi
     )
     runtime.add(controller)
     return controller
+
+
+def _is_installed(record: Record) -> bool:
+    """Whether somebody is at it just now: not one that failed, or that is left alone."""
+    try:
+        host = read(record)
+    except BadRecord:
+        return False
+    left_alone = PAUSED in host.annotations or host.deleting or wants_detached(host) or not host.spec.online
+    return host.status.state in INSTALLING and host.spec.managed and not left_alone and not host.status.error_type
 
 
 def _forgiven(host: Host) -> Result:

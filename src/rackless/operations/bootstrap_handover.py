@@ -258,6 +258,7 @@ async def _offer_keys(root: Path, place: Place, access: Access, clock: Clock, te
     keys |= {name: (root / "tls" / name).read_text() for name in taking_over.SERVER_FILES}
     keys |= {path.name: path.read_text() for path in (root / "machine-config").glob(f"*{taking_over.CONFIG_ENDING}")}
     keys |= {path.name: path.read_text() for path in root.glob(RELEASE_FILE)}
+    keys[taking_over.MEMBERS] = " ".join(sorted(found))
     client = Client(access, clock, PATIENCE_SECONDS)
     try:
         things = [Manifest("", each) for each in taking_over.keys_objects(keys, found)]

@@ -132,7 +132,11 @@ async def _serve(
         tell({"phase": "ironic starts", "address": str(config.address)})
         await service.start(within=IRONIC_WITHIN)
         tell({"phase": "ironic", "url": config.url})
-        working.append(asyncio.create_task(_look_after_hosts(resources, config, bus, network_boot=network is not None)))
+        working.append(
+            asyncio.create_task(
+                _look_after_hosts(resources, config, bus, network_boot=network is not None, whole=whole)
+            )
+        )
         await asyncio.gather(*working)
     finally:
         for task in working:
@@ -162,14 +166,14 @@ async def _look_after_machines(resources: KubernetesResources, bus: Bus, *, whol
 
 
 async def _look_after_hosts(
-    resources: KubernetesResources, config: IronicConfig, bus: Bus, *, network_boot: bool
+    resources: KubernetesResources, config: IronicConfig, bus: Bus, *, network_boot: bool, whole: bool
 ) -> None:
     provisioner = IronicProvisioner(
-        config.url, config.username, config.password, config.ca, network_boot=network_boot
+        config.url, config.username, config.password, config.ca, network_boot=network_boot, database=config.database
     )  # fmt: skip
     try:
         runtime = Runtime(SystemClock(), bus)
-        host_controller(runtime, resources, provisioner)
+        host_controller(runtime, resources, provisioner, new_engine=whole)
         await runtime.run()
     finally:
         await provisioner.close()

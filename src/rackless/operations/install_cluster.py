@@ -40,6 +40,7 @@ from rackless.operations.access import inside_command
 from rackless.operations.bootstrap_vm import VmSetting
 from rackless.operations.images import register_use
 from rackless.operations.lab_registry import locked, recorded_spec, require_lab, require_root
+from rackless.operations.own_events import OwnEvents, own_events
 from rackless.plan.addressing import plan_lab
 from rackless.plan.model import LabPlan
 from rackless.ports.api import Access, ApiConnection
@@ -85,34 +86,40 @@ async def create_cluster(folder: Path, lab: str | None, roots: Roots, bus: Bus, 
     require_root("make a bootstrap machine", drivers.computer)
     paths = require_lab(lab or install.find_cluster_name(folder), roots)
     with locked(paths, drivers.processes):
-        plan = await _ready_plan(paths)
-        supplies = await _prepare(roots, bus, drivers)
-        with bus.step("assets") as step:
-            if not install.has_release(folder):
-                write_secret(folder / RELEASE_FILE, render_release(supplies.release(plan)))
-            install.create(folder, "ignition-configs", bus)
-            found = load_folder(folder)
-            _refuse_other_lab(found, plan, paths)
-            step.detail = found.infrastructure
-        _lay_keys(folder, paths)
-        await _offer_release(supplies, paths, bus)
-        async with open_api(found, paths, drivers) as api:
-            require_running = partial(_require_running, paths, drivers)
-            cluster = ClusterFollowing(api, drivers.clock, bus, require_running)
-            if not install.has_handed_over(folder) and not await cluster.has_bootstrapped():
-                with bus.step("bootstrap machine"):
-                    await _ensure_vm(found, supplies, plan, paths, bus, drivers)
-                    console = BootstrapConsole(paths.console(vm.name_of(found.infrastructure)))
-                    pid_file = paths.inner_run / "libvirt/qemu" / f"{vm.name_of(found.infrastructure)}.pid"
-                    following = Following(console, api, drivers.clock, bus, pid_file.exists, require_running)
-                    with following.phases:
-                        await following.await_api()
-                        await following.await_manifests()
-                        await following.await_control_plane()
-                        await following.await_hand_over()
-            install.note_hand_over(folder)
-            await retire_vm(found, plan, paths, bus, drivers)
-            await cluster.await_complete()
+        # in the lab's log, where its timeline is read
+        async with own_events(bus, paths, drivers) as own, own.telling(paths, drivers.clock):
+            await _create(folder, paths, bus, own, drivers)
+
+
+async def _create(folder: Path, paths: LabPaths, shown: Bus, own: OwnEvents, drivers: Drivers) -> None:
+    bus, plan = own.bus, await _ready_plan(paths)
+    supplies = await _prepare(paths.roots, bus, drivers)
+    with bus.step("assets") as step:
+        if not install.has_release(folder):
+            write_secret(folder / RELEASE_FILE, render_release(supplies.release(plan)))
+        install.create(folder, "ignition-configs", bus)
+        found = load_folder(folder)
+        _refuse_other_lab(found, plan, paths)
+        step.detail = found.infrastructure
+    _lay_keys(folder, paths)
+    await _offer_release(supplies, paths, shown, own)
+    async with open_api(found, paths, drivers) as api:
+        require_running = partial(_require_running, paths, drivers)
+        cluster = ClusterFollowing(api, drivers.clock, bus, require_running)
+        if not install.has_handed_over(folder) and not await cluster.has_bootstrapped():
+            with bus.step("bootstrap machine"):
+                await _ensure_vm(found, supplies, plan, paths, bus, drivers)
+                console = BootstrapConsole(paths.console(vm.name_of(found.infrastructure)))
+                pid_file = paths.inner_run / "libvirt/qemu" / f"{vm.name_of(found.infrastructure)}.pid"
+                following = Following(console, api, drivers.clock, bus, pid_file.exists, require_running)
+                with following.phases:
+                    await following.await_api()
+                    await following.await_manifests()
+                    await following.await_control_plane()
+                    await following.await_hand_over()
+        install.note_hand_over(folder)
+        await retire_vm(found, plan, paths, bus, drivers)
+        await cluster.await_complete()
 
 
 async def await_bootstrap(folder: Path, lab: str | None, roots: Roots, bus: Bus, drivers: Drivers) -> None:
@@ -240,7 +247,7 @@ def _refuse_other_lab(found: InstallFolder, plan: LabPlan, paths: LabPaths) -> N
         )
 
 
-async def _offer_release(supplies: _Supplies, paths: LabPaths, bus: Bus) -> None:
+async def _offer_release(supplies: _Supplies, paths: LabPaths, shown: Bus, own: OwnEvents) -> None:
     """Have labd serve the node image and the payload at the lab's gateway address, until the lab is destroyed. From here on
     labd's own engine leaves the hosts to the install."""
     paths.release.mkdir(exist_ok=True)
@@ -248,7 +255,7 @@ async def _offer_release(supplies: _Supplies, paths: LabPaths, bus: Bus) -> None
         if not (paths.release / name).exists():
             (paths.release / name).unlink(missing_ok=True)
             (paths.release / name).symlink_to(path)
-    await ControlClient(paths.socket).work(say.SERVE_RELEASE, Nothing(), bus)
+    await ControlClient(paths.socket).work(say.SERVE_RELEASE, Nothing(), shown, told=own.take())
 
 
 async def _ensure_vm(

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from rackless.errors import RacklessError
 from rackless.events import Bus, Event
 from rackless.operations.teardown import END_WITHIN
+from rackless.ports.clock import Clock
 from rackless.ports.drivers import Drivers
 from rackless.protocol.client import ControlClient
 from rackless.protocol.event_log import EventLog
@@ -24,6 +25,8 @@ from rackless.run.paths import LabPaths
 
 ANSWER_WITHIN = 2.0
 """Seconds for a labd that is about to be ended to write down why: one that hangs does not hold up `destroy`."""
+
+TELL_EVERY_SECONDS = 5.0
 
 
 @dataclass
@@ -44,6 +47,23 @@ class OwnEvents:
                 client = ControlClient(paths.socket)
                 if await client.alive():
                     await client.work(TELL, Nothing(), Bus(), told=self.take())
+
+    @asynccontextmanager
+    async def telling(self, paths: LabPaths, clock: Clock) -> AsyncIterator[None]:
+        """Meanwhile labd is told every few seconds: what takes long is looked at before it is over."""
+
+        async def tell_on() -> None:
+            while True:
+                await clock.sleep(TELL_EVERY_SECONDS)
+                if self.kept:
+                    await self.tell(paths)
+
+        telling = asyncio.create_task(tell_on())
+        try:
+            yield
+        finally:
+            telling.cancel()
+            await asyncio.gather(telling, return_exceptions=True)
 
 
 @asynccontextmanager

@@ -423,3 +423,21 @@ async def test_the_shim_has_ironic_look_at_the_agents_commands_every_second(venv
     environment = {"PYTHONPATH": str(SHIM)}
     done = await LocalProcesses().run([venv / "bin/python", asks], env=environment)
     assert float(done.stdout) == 1
+
+
+async def test_the_shim_leaves_out_what_is_never_called_and_nothing_else(venv: Path, tmp_path: Path) -> None:
+    asks = tmp_path / "ironic"
+    asks.write_text(
+        "import sys\n"
+        "from ironic.command import singleprocess\n"
+        "from ironic.db.sqlalchemy import api\n"
+        "from openstack.baremetal import configdrive\n"
+        "print([name for name in ('eventlet', 'keystoneclient', 'openstack.cloud') if sys.modules.get(name)])\n"
+        "print('node_tags' in str(api._get_node_select()), configdrive.build.__name__)\n"
+    )
+    told = [
+        (await LocalProcesses().run([venv / "bin/python", asks], env=environment)).stdout
+        for environment in ({"PYTHONPATH": str(SHIM)}, {})
+    ]
+    assert told[0] == "[]\nFalse build\n"
+    assert told[1].startswith("['eventlet', 'keystoneclient', 'openstack.cloud']\n")

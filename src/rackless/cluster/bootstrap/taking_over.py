@@ -26,6 +26,8 @@ from rackless.trust.authority import BOTH_USES, Use
 NAMESPACE, KEYS = "kube-system", "control-plane-keys"
 KEY_FILES = ("etcd-ca.crt", "etcd-ca.key", "api-ca.crt", "api-ca.key", "service-account.key")
 SERVER_CERTIFICATE, SERVER_KEY = SERVER_FILES = ("machine-config-server.crt", "machine-config-server.key")
+MEMBERS = "control-planes"
+"""The names of all of them, with the keys: each takes the API VIP at a time of its own when nobody has it."""
 CONFIG_ENDING = ".ign"
 """Of the rendered configs, by role."""
 FOLDER = "/etc/rackless"
@@ -85,9 +87,17 @@ def files(new: NewControlPlane, keys: Mapping[str, str], others: str) -> list[di
         store_certificate=client.certificate, store_key=client.key,
         api_ca=keys["api-ca.crt"], api_ca_key=keys["api-ca.key"], api_token_key=keys["service-account.key"],
     )  # fmt: skip
-    found = control_plane.files(machine, cluster, secrets, joins=others, interface=new.interface)
+    found = control_plane.files(
+        machine, cluster, secrets, joins=others, interface=new.interface, place=_place(new.name, keys)
+    )
     own = [each for each in found if each["path"] != _LINK]  # its NIC has a name already
     return [*own, *_server_files(keys), *(_metal3_files(new, keys) if _has_payload(keys) else ())]
+
+
+def _place(name: str, keys: Mapping[str, str]) -> tuple[int, int]:
+    """Which of how many control planes it is."""
+    members = sorted({name, *keys.get(MEMBERS, "").split()})
+    return members.index(name), len(members)
 
 
 def units(new: NewControlPlane, keys: Mapping[str, str]) -> list[dict[str, Any]]:

@@ -10,6 +10,7 @@ Refused      Ironic understood and will not do it; the message is Ironic's
 from __future__ import annotations
 
 import base64
+import copy
 import json
 import ssl
 from collections.abc import Mapping, Sequence
@@ -19,6 +20,8 @@ from typing import Any, Self
 from urllib.parse import quote
 
 import aiohttp
+
+from rackless.drivers.ironic.answered import AnsweredNodes
 
 API_VERSION = "1.95"
 """1.89 has all of the flow; 1.95 adds `disable_power_off`."""
@@ -73,14 +76,24 @@ def fault(body: str) -> str:
 class IronicClient:
     """One connection pool to one Ironic; close it when done."""
 
-    def __init__(self, url: str, username: str, password: str, ca: Path | None, *, timeout: float = 30.0) -> None:
-        """Without a username no authentication is sent (`noauth`)."""
+    def __init__(
+        self,
+        url: str,
+        username: str,
+        password: str,
+        ca: Path | None,
+        *,
+        timeout: float = 30.0,
+        database: Path | None = None,
+    ) -> None:
+        """Without a username no authentication is sent (`noauth`); `database` is the SQLite file of an Ironic of our own."""
         self._url = url.rstrip("/")
         basic = f"Basic {base64.b64encode(f'{username}:{password}'.encode()).decode()}"
         self._authorization = {"Authorization": basic} if username else {}
         self._ca = ca
         self._timeout = aiohttp.ClientTimeout(total=timeout)
         self._session: aiohttp.ClientSession | None = None
+        self._answered = AnsweredNodes(database, _NODE_FIELDS) if database is not None else None
 
     async def __aenter__(self) -> Self:
         return self
@@ -100,7 +113,14 @@ class IronicClient:
         return {driver["name"] for driver in found.get("drivers", ())}
 
     async def node(self, name: str) -> Json | None:
-        return await self._look(f"/v1/nodes/{quote(name, safe='')}?fields={','.join(_NODE_FIELDS)}")
+        path = f"/v1/nodes/{quote(name, safe='')}?fields={','.join(_NODE_FIELDS)}"
+        if self._answered is None:
+            return await self._look(path)
+        row = self._answered.look(name)
+        if (found := self._answered.find(name, row)) is None:
+            found = await self._look(path)
+            self._answered.keep(name, row, found)
+        return copy.deepcopy(found)
 
     async def nodes(self) -> dict[str, str]:
         """All nodes there are: ids by name."""

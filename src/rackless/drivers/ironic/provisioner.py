@@ -99,7 +99,7 @@ def _answers(kind: ErrorKind) -> Callable[[Method[P]], Method[P]]:
 
 
 class IronicProvisioner:
-    """`network_boot` says whether there is a network that hosts can boot from."""
+    """`network_boot` says whether there is a network that hosts can boot from; `database` is Ironic's, when it is our own."""
 
     def __init__(
         self,
@@ -110,8 +110,9 @@ class IronicProvisioner:
         guest: Guest | None = None,
         *,
         network_boot: bool = False,
+        database: Path | None = None,
     ) -> None:
-        self._ironic = IronicClient(url, username, password, ca)
+        self._ironic = IronicClient(url, username, password, ca, database=database)
         self._guest = guest
         self._network_boot = network_boot
 

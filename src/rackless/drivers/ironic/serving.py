@@ -24,7 +24,8 @@ class RunningIronic:
     def open(self, *, network_boot: bool) -> IronicProvisioner:
         config = self.config
         return IronicProvisioner(
-            config.url, config.username, config.password, config.ca, network_boot=network_boot
+            config.url, config.username, config.password, config.ca,
+            network_boot=network_boot, database=config.database,
         )  # fmt: skip
 
     async def stop(self) -> None:

@@ -44,9 +44,10 @@ def files(
     *,
     joins: str = "",
     interface: str = "",
+    place: tuple[int, int] | None = None,
 ) -> list[dict[str, Any]]:
-    """`joins` are the members of an etcd that is there, for one that comes later: it does not know the other control planes,
-    so its adverts go to all. `interface` is its NIC, where that keeps the name it has."""
+    """`joins` are the members of an etcd that is there, for one that comes later: it does not know where the other control planes
+    are, so its adverts go to all; `place` is which of how many it is. `interface` is its NIC, where that keeps the name it has."""
     return [
         file("/etc/default/etcd", etcd_environment(server, plan, joins)),
         file(f"{ETCD}/ca.crt", secrets.etcd_ca),
@@ -61,7 +62,8 @@ def files(
         file("/etc/systemd/network/10-cluster.link", _link(server)),
         file("/etc/haproxy/haproxy.cfg", front.haproxy_cfg(plan)),
         file(
-            "/etc/keepalived/keepalived.conf", front.keepalived_conf(server, plan, interface=interface, known=not joins)
+            "/etc/keepalived/keepalived.conf",
+            front.keepalived_conf(server, plan, interface=interface, known=not joins, place=place),
         ),
     ]
 

@@ -32,14 +32,18 @@ READY = f"/usr/bin/busybox wget -q -O /dev/null http://127.0.0.1:{HEALTH_PORT}/r
 as long. Debian's cannot be told when to give up; keepalived ends it."""
 
 _HIGHEST, _LOWEST = 200, 50
-_STEP = 29
-"""Between the priorities of neighbouring addresses: up to five of them are as far apart as they can be."""
 
 
 def keepalived_conf(
-    server: ConfiguredMachine, plan: ConfiguredCluster, *, interface: str = "", known: bool = True
+    server: ConfiguredMachine,
+    plan: ConfiguredCluster,
+    *,
+    interface: str = "",
+    known: bool = True,
+    place: tuple[int, int] | None = None,
 ) -> str:
-    """`known` says whether all control planes are in the plan; `interface` is the NIC, where it has another name."""
+    """`known` says whether all control planes are in the plan, and `place` which of how many this one is where they are not;
+    `interface` is the NIC, where it has another name."""
     vip, interface = plan.api_vip, interface or INTERFACE
     return f"""\
 global_defs {{
@@ -63,7 +67,7 @@ vrrp_instance api {{
     nopreempt
     interface {interface}
     virtual_router_id {router_ids(plan.name)[0]}
-    priority {_priority(server, plan) if known else _priority_by_address(server)}
+    priority {_priority(*(place or (plan.control_planes.index(server), len(plan.control_planes))))}
     advert_int {ADVERT_SECONDS}
 {_adverts(server, plan, known)}    virtual_ipaddress {{
         {vip}/{vip.max_prefixlen} dev {interface}
@@ -84,16 +88,9 @@ def _adverts(server: ConfiguredMachine, plan: ConfiguredCluster, known: bool) ->
     return f"    unicast_src_ip {server.address}\n    unicast_peer {{\n{peers}    }}\n"
 
 
-def _priority(server: ConfiguredMachine, plan: ConfiguredCluster) -> int:
+def _priority(place: int, members: int) -> int:
     """VRRP priorities: all different and far apart, so that the next control plane takes the VIP well before the others would."""
-    place, members = plan.control_planes.index(server), len(plan.control_planes)
     return _HIGHEST - place * (_HIGHEST - _LOWEST) // max(members - 1, 1)
-
-
-def _priority_by_address(server: ConfiguredMachine) -> int:
-    """Of one that does not know the other control planes: by its address, which no other has. With the same priority all would
-    count to the same moment when the holder goes, and hold the VIP together."""
-    return _LOWEST + int(server.address) * _STEP % (_HIGHEST - _LOWEST)
 
 
 def haproxy_cfg(plan: ConfiguredCluster) -> str:
