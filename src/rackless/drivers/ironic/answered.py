@@ -23,10 +23,10 @@ Row = tuple[Any, ...]
 class AnsweredNodes:
     """Of one Ironic, by the nodes' names; `fields` are columns that its answers are made of."""
 
-    def __init__(self, database: Path, fields: Sequence[str], now: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, database: Path, fields: Sequence[str], now: Callable[[], float] | None = None) -> None:
         self._uri = f"{database.as_uri()}?mode=ro"
         self._query = f"SELECT {', '.join(fields)} FROM nodes WHERE name = ?"
-        self._now = now
+        self._now = now or (lambda: time.monotonic())  # looked up when it is asked for: the simulator has a clock of its own
         self._answers: dict[str, tuple[Row, float, dict[str, Any]]] = {}
 
     def look(self, name: str) -> Row | None:
