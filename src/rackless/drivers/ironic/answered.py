@@ -26,7 +26,7 @@ class AnsweredNodes:
     def __init__(self, database: Path, fields: Sequence[str], now: Callable[[], float] | None = None) -> None:
         self._uri = f"{database.as_uri()}?mode=ro"
         self._query = f"SELECT {', '.join(fields)} FROM nodes WHERE name = ?"
-        self._now = now or (lambda: time.monotonic())  # looked up when it is asked for: the simulator has a clock of its own
+        self._now = now or (lambda: time.monotonic())  # the simulator replaces the clock
         self._answers: dict[str, tuple[Row, float, dict[str, Any]]] = {}
 
     def look(self, name: str) -> Row | None:
