@@ -230,7 +230,7 @@ def test_a_lab_is_named_by_an_argument_an_option_or_the_environment(monkeypatch:
     assert "two labs are named" in run("start", "this", "--name", "that").output
     monkeypatch.setenv("RACKLESS_LAB", "those")
     assert meant("start") == meant("status") == "there is no lab named those"
-    for command in ("start", "status"):
+    for command in ("start", "status", "events", "gather", "kubeconfig"):
         assert meant(command, "this") == "there is no lab named this", command
     Path("lab.yaml").write_text("name: written\nservers: {a: {count: 1}}\n")
     assert meant("status", "-f", "lab.yaml") == "there is no lab named written", "what is said counts"

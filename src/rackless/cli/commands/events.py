@@ -14,7 +14,7 @@ from typing import Any
 
 import click
 
-from rackless.cli.options import json_option, lab_name, lab_options
+from rackless.cli.options import json_option, lab_name, named_lab
 from rackless.cli.words import message, title, to_json
 from rackless.events import Note, StepFinished, StepStarted
 from rackless.operations.lab_events import lab_events
@@ -52,7 +52,7 @@ class Since(click.ParamType[int | Moment]):
 
 
 @click.command()
-@lab_options
+@named_lab
 @click.option("--follow", "following", is_flag=True, help="Go on with what happens from now on; Ctrl-C ends it.")
 @click.option("-n", "--lines", default=200, show_default=True, help="How many of the last events.")
 @click.option(

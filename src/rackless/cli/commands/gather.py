@@ -8,14 +8,14 @@ from pathlib import Path
 
 import click
 
-from rackless.cli.options import json_option, lab_name, lab_options, print_json
+from rackless.cli.options import json_option, lab_name, named_lab, print_json
 from rackless.operations.gather import gather as gather_lab
 from rackless.operations.this_computer import this_computer
 from rackless.run.paths import Roots
 
 
 @click.command()
-@lab_options
+@named_lab
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="The archive [rackless-LAB-TIME.tar.gz].")
 @json_option()
 def gather(file: Path | None, name: str | None, output: Path | None, as_json: bool) -> None:

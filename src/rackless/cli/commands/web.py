@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from rackless.cli.options import DEFAULT_FILE, json_option, lab_options, load_spec, print_json
+from rackless.cli.options import DEFAULT_FILE, json_option, load_spec, named_lab, print_json
 
 if TYPE_CHECKING:
     from rackless.web.server import WebSettings
 
 
 @click.command()
-@lab_options
+@named_lab
 @click.option("--port", type=click.IntRange(0, 65535), default=0, help="The port to listen on [any that is free].")
 @click.option(
     "--address", default="127.0.0.1", show_default=True, help="The address to listen on; TLS unless loopback."
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 def web(file: Path | None, name: str | None, port: int, address: str, read_only: bool, as_json: bool) -> None:
     """Show the lab in a browser, until stopped: the rack, servers with consoles, the install, the objects.
 
-    The link it prints can be used once; the browser that used it is remembered. With --name or -f only that lab is shown,
+    The link it prints can be used once; the browser that used it is remembered. With LAB, --name or -f only that lab is shown,
     without them all labs on this computer.
     """
     from rackless.run.paths import Roots
