@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+from contextlib import closing
 from typing import Any
 
 from pyroute2 import IPRoute, NetlinkError
@@ -53,10 +54,8 @@ def can_impair(wanted: Impairment) -> bool:
             return False
         return True
 
-    try:
+    with closing(room):
         return room.call(attempt)
-    finally:
-        room.close()
 
 
 def _described(wanted: Impairment) -> tuple[str, dict[str, Any]]:

@@ -9,7 +9,7 @@ import select
 import socket
 import time
 from collections.abc import Collection, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from ipaddress import ip_interface
 from pathlib import Path
 from typing import Any
@@ -304,10 +304,8 @@ def can_tag() -> bool:
             return False
         return True
 
-    try:
+    with closing(room):
         return room.call(attempt)
-    finally:
-        room.close()
 
 
 def _ensure_leg(leg: Leg, namespace: Path) -> bool:
