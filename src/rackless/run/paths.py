@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 
@@ -54,20 +55,20 @@ class Roots:
         return sorted(path.stem for path in self.state.glob("*.ledger"))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class LabPaths:
     roots: Roots
     name: str
 
-    @property
+    @cached_property
     def state(self) -> Path:
         return self.roots.state / self.name
 
-    @property
+    @cached_property
     def run(self) -> Path:
         return self.roots.run / self.name
 
-    @property
+    @cached_property
     def ledger(self) -> Path:
         return self.roots.state / f"{self.name}.ledger"
 
@@ -77,7 +78,7 @@ class LabPaths:
 
     # in run: gone after a reboot
 
-    @property
+    @cached_property
     def netns(self) -> Path:
         """The pin of the network namespace."""
         return self.run / "net"
@@ -228,7 +229,7 @@ class LabPaths:
         """The CA of the lab's Kubernetes API: whoever has a client certificate of it is let in. It signs nothing else."""
         return self.secrets / "api"
 
-    @property
+    @cached_property
     def api(self) -> Path:
         """The objects of the lab's Kubernetes API."""
         return self.state / "api"
@@ -238,7 +239,7 @@ class LabPaths:
         """The port on the host's loopback that leads to the lab's Kubernetes API."""
         return self.api / "port"
 
-    @property
+    @cached_property
     def cluster_port(self) -> Path:
         """The port on the host's loopback that leads to the cluster's API, at its VIP."""
         return self.api / "cluster-port"

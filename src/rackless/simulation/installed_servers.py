@@ -15,6 +15,7 @@ from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from contextvars import Context
 from dataclasses import dataclass, field
+from functools import lru_cache
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
@@ -363,7 +364,7 @@ class InstalledServers:
 
     def at(self, url: str) -> InstalledServer | None:
         """The machine that this URL leads to."""
-        host = urlsplit(url).hostname or ""
+        host = _host(url)
         plan = self.person.described
         if host in ("127.0.0.1", "localhost"):
             return self.here()
@@ -379,11 +380,11 @@ class InstalledServers:
 
     def _way(self, network: object, url: str) -> Objects | None:
         if network is None:  # the holder's door on the computer's own loopback
-            if url != host_url(self.person.paths.cluster_port):
+            found = self._holder()
+            if found is None or url != host_url(self.person.paths.cluster_port):
                 return None
             if not self.person.world.processes.named("rackless.holder.main"):
                 return None
-            found = self._holder()
         else:
             found = self.at(url)
         return self.objects if found is not None and found.api and self._quorum() else None
@@ -524,6 +525,11 @@ class StoryIronic:
     def _ends(self, machine: InstalledServer) -> None:
         machine.engine = False
         self.machines.person.lab.provisioner.running = any(one.engine for one in self.machines.all.values())
+
+
+@lru_cache(64)
+def _host(url: str) -> str:
+    return urlsplit(url).hostname or ""
 
 
 def _peer(machine: InstalledServer) -> str:

@@ -205,10 +205,15 @@ def nothing_acknowledged_is_lost(scene: Situation) -> Wrong:
 
 AFTER_THE_VIP_MOVED: tuple[Callable[[Situation], Wrong], ...] = (at_most_one_holds_the_vip,)
 AFTER_UP: tuple[Callable[[Situation], Wrong], ...] = (what_up_says_is_so,)
-AFTER_EVERY_CALL: tuple[Callable[[Situation], Wrong], ...] = (
+BEFORE_EVERY_CALL: tuple[Callable[[Situation], Wrong], ...] = (
+    nothing_is_provisioned_twice,
+    no_host_is_claimed_twice,
+    at_most_one_leads,
+    nothing_acknowledged_is_lost,
+)
+AFTER_EVERY_CHANGE: tuple[Callable[[Situation], Wrong], ...] = (
     the_ledger_covers_all_that_exists,
     a_host_that_runs_is_never_wiped_unasked,
-    nothing_is_provisioned_twice,
     no_host_is_claimed_twice,
     at_most_one_leads,
     at_most_one_of_each_program_runs,

@@ -249,7 +249,7 @@ class _Story:
         who = process.name.removeprefix("rackless.").removesuffix(".main") if process else "-"
         self.trace.note(who, f"changed: {call}" if call.changed else str(call))
         self.scene.call = call
-        self._demand(invariants.AFTER_EVERY_CALL)
+        self._demand(invariants.AFTER_EVERY_CHANGE if call.changed else invariants.BEFORE_EVERY_CALL)
 
     def _vip_moved(self) -> None:
         self.trace.note("VIP", f"held by {', '.join(self.machines.wire.holders())}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -28,10 +29,12 @@ class StoryTrace:
     lines: list[TraceLine] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self._hidden = str(self.folder)
+        self._hidden = ((str(self.folder), "~"), (sys.executable, "python"))
 
     def note(self, who: str, what: str, *, notable: bool = False) -> None:
-        self.lines.append(TraceLine(round(self.now(), 6), who, what.replace(self._hidden, "~"), notable))
+        for here, everywhere in self._hidden:
+            what = what.replace(here, everywhere)
+        self.lines.append(TraceLine(round(self.now(), 6), who, what, notable))
 
     def digest(self) -> str:
         whole = hashlib.sha256()

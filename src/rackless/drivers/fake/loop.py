@@ -27,6 +27,8 @@ LONGEST = 1e8
 """Virtual seconds after which somebody waits for what does not come."""
 MOST_TURNS = 400_000
 """Turns of the loop after which somebody is busy without end, in however little time. A story takes some 5,000."""
+_RESOLUTION = 1e-6
+"""Of the clock: timers that are no further away are due."""
 
 
 class Owner(Protocol):
@@ -68,6 +70,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     """With `chance`, who of several processes goes on first and how long a message is under way is left to that."""
 
     _ready: deque[asyncio.Handle]
+    _scheduled: list[asyncio.TimerHandle]
 
     def __init__(self, chance: random.Random | None = None) -> None:
         self.chance = chance
@@ -79,7 +82,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         selector = _Selector()
         selector.passed = self._pass
         super().__init__(selector)
-        self._clock_resolution = 1e-6
+        self._clock_resolution = _RESOLUTION
         self.set_task_factory(_make_task)
 
     # time
@@ -104,9 +107,16 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         self._turns += 1
         if self._turns > MOST_TURNS:
             raise TimeoutError(f"somebody is busy without end: {MOST_TURNS:,} turns in {self._virtual:,.0f} s")
-        if self.chance is not None and len(self._ready) > 1:
+        ready, scheduled = self._ready, self._scheduled
+        if self.chance is not None and len(ready) > 1:
             self._shuffle(self.chance)
-        super()._run_once()  # type: ignore[misc]
+        if not ready or (scheduled and (scheduled[0]._cancelled or scheduled[0]._when < self._virtual + _RESOLUTION)):
+            super()._run_once()  # type: ignore[misc]
+            return
+        for _ in range(len(ready)):  # nothing is due and nobody has to be waited for: most turns are these
+            handle = ready.popleft()
+            if not handle._cancelled:
+                handle._run()
 
     def _shuffle(self, chance: random.Random) -> None:
         """Interleave the processes in another way; within one, asyncio promises that first come is first served."""
