@@ -51,6 +51,10 @@ FOUND = {
     "471 a host's power cannot be told at the moment it is installed": Scenario(
         471, WORKERS, ("up",), (Mishap("fail", "provisioner.power *", 1),)
     ),
+    # the simulator did not tell its client of a refusal when the request had been doubled
+    "2293 a Secret that is not there yet is asked for twice": Scenario(
+        2293, WORKERS, ("up",), (Mishap("request is doubled", "api.get secrets *", 1, amount=0.01),)
+    ),
     # the simulator took another call for the one that a fault was about
     "5071 two people edit what is read": Scenario(
         5071,

@@ -224,20 +224,7 @@ class _Client(Client):
             return await self._kinds(path)
         verb, subject = _described(method, place, body)
         try:
-            await self._served.script.meet("api", verb, subject)
-            await _under_way()
-            done = await self._ask(method, place, body, query, media)
-            await self._served.script.answer("api", verb, subject)
-        except Strayed as strayed:
-            if strayed.doubled:
-                done = await self._ask(method, place, body, query, media)
-            if method != "GET":
-                again = self._later(strayed.seconds, method, place, body, query, media)
-                under_way = contextvars.Context()
-                under_way.run(SENDER.set, PROCESS.get())
-                asyncio.get_running_loop().create_task(again, context=under_way)
-            if not strayed.doubled:
-                raise aiohttp.ClientConnectionError("the connection broke") from strayed
+            done = await self._sent(method, place, body, query, media, verb, subject)
         except AnswerLost as lost:
             raise aiohttp.ClientConnectionError("the connection broke") from lost
         except status.RequestRefused as refused:
@@ -245,6 +232,25 @@ class _Client(Client):
                 refused.code, f"the Kubernetes API refused to {verb} {subject}", str(refused)
             ) from refused
         self._reach()  # a server that ended meanwhile has not answered
+        return done
+
+    async def _sent(
+        self, method: str, place: Path, body: Json | None, query: Query, media: str, verb: str, subject: str
+    ) -> Json:
+        try:
+            await self._served.script.meet("api", verb, subject)
+            await _under_way()
+            done = await self._ask(method, place, body, query, media)
+            await self._served.script.answer("api", verb, subject)
+        except Strayed as strayed:
+            if method != "GET":
+                again = self._later(strayed.seconds, method, place, body, query, media)
+                under_way = contextvars.Context()
+                under_way.run(SENDER.set, PROCESS.get())
+                asyncio.get_running_loop().create_task(again, context=under_way)
+            if not strayed.doubled:
+                raise aiohttp.ClientConnectionError("the connection broke") from strayed
+            done = await self._ask(method, place, body, query, media)
         return done
 
     async def _kinds(self, path: str) -> Json:
