@@ -157,6 +157,7 @@ def asked_by(server: str, user: str | None = None, signer: str = SERVING, subjec
 PLANTED: dict[str, LabEvidence] = {
     "lab/no-room": replace(WELL, free_bytes=1 << 20),
     "lab/no-memory": replace(WELL, memory_available=1 << 20),
+    "lab/not-begun": LabEvidence("lab", "not running", described=False),
     "lab/daemon-gone": LabEvidence("lab", "not running", interrupted="create network/cluster"),
     "lab/daemon-restarts": LabEvidence("lab", "not running", kept=True),
     "lab/stopped": LabEvidence("lab", "stopped"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import stat
 from pathlib import Path
@@ -10,15 +11,17 @@ from pathlib import Path
 import pytest
 
 from rackless.bmc.core.media import MediaShelf
+from rackless.cli.words import message
 from rackless.errors import InputError, LabError
-from rackless.events import Bus
-from rackless.operations import bmcs, lab, servers
-from rackless.protocol.messages import BmcSeen, LabStatus, PowerAction
+from rackless.events import Bus, Note, from_json
+from rackless.operations import bmcs, hosts, lab, servers
+from rackless.protocol.messages import BmcSeen, FaultWish, LabStatus, PowerAction
 from rackless.spec.images import ImageSpec
 from rackless.spec.load import parse
 from tests.simulation.person import Person
 
 LAB = "name: lab\nservers: {node: {count: 1}, spare: {role: spare, count: 1}}"
+ASKED = ("media-inserted", "media-ejected", "boot-chosen", "power-pressed", "faults-cleared")
 
 
 @pytest.fixture(autouse=True)
@@ -93,6 +96,34 @@ def test_a_person_who_presses_a_button_starts_it_from_where_its_bmc_was_told(
         assert info.seen == BmcSeen("node-0", "on", None, "none", False, first="disk"), "it was for one start"
 
     person.live(story)
+
+
+def test_what_a_person_does_to_a_server_is_in_the_labs_events(person: Person, monkeypatch: pytest.MonkeyPatch) -> None:
+    person.spec = parse(LAB, "lab.yaml")
+    monkeypatch.setattr("rackless.bmc.core.media.MediaShelf.fetch", _from_the_file_server)
+
+    async def story() -> None:
+        await person.up("bmc")
+        image = ImageSpec(url="http://someone:secret@192.0.2.1/live.iso?signature=also-secret")
+        await person.run("insert", bmcs.insert_media("lab", "node-0", image, person.roots, Bus()))
+        await person.run("boot", bmcs.set_boot("lab", "node-0", "cdrom", person.roots, once=True))
+        await person.run("power", servers.power("lab", "node-0", "on", person.roots))
+        await person.run("eject", bmcs.eject_media("lab", "node-0", person.roots))
+        fault = FaultWish("refuse", "node-0")
+        await person.run("fault", hosts.add_fault(person.paths.socket, fault))
+        await person.run("cleared", hosts.clear_faults(person.paths.socket, ()))
+
+    person.live(story)
+    written = person.paths.events.read_text()
+    told = [from_json(json.loads(line)) for line in written.splitlines()]
+    assert [message(one) for one in told if isinstance(one, Note) and one.code in ASKED] == [
+        "node-0: http://192.0.2.1/live.iso is in its virtual drive",
+        "node-0: boot device cdrom, once",
+        "node-0: power on",
+        "node-0: its virtual drive is empty",
+        "faults taken back: 1",
+    ]
+    assert "secret" not in written
 
 
 def test_only_root_reads_a_password(person: Person, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -51,6 +51,10 @@ FOUND = {
     "471 a host's power cannot be told at the moment it is installed": Scenario(
         471, WORKERS, ("up",), (Mishap("fail", "provisioner.power *", 1),)
     ),
+    # `why` offered to start the daemon of a lab whose description had never been written
+    "2359 the power fails before the lab is described, and a person asks why": Scenario(
+        2359, WORKERS, ("up", "why", "destroy"), (Mishap("restart the computer", "disk.sync *", 2, amount=1),)
+    ),
     # the simulator did not tell its client of a refusal when the request had been doubled
     "2293 a Secret that is not there yet is asked for twice": Scenario(
         2293, WORKERS, ("up",), (Mishap("request is doubled", "api.get secrets *", 1, amount=0.01),)

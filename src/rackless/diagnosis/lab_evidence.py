@@ -72,6 +72,8 @@ class LabEvidence:
     """How the daemon that answers is not of the version that asks; empty when it is."""
     kept: bool = False
     """Whether the holder runs, which starts a daemon that ended."""
+    described: bool = True
+    """Whether the lab's description is in its folder; `up` writes it there first of all."""
     interrupted: str = ""
     """What the last `up` was at when it was cut off; empty when it came to its end."""
     logs: Mapping[str, Sequence[str]] = field(default_factory=dict)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from urllib.parse import urlsplit, urlunsplit
 
 from rackless import __version__
 from rackless.cluster.reference import kubeconfigs
@@ -82,7 +83,11 @@ def _works(lab: RunningLab, stop: Callable[[], Awaitable[None]]) -> list[Served]
 
     async def power(asked: say.PressPower) -> say.PowerState:
         lab.require(asked.server)
-        return await lab.power.press(asked.server, asked.action)
+        done = await lab.power.press(asked.server, asked.action)
+        lab.bus.tell(
+            "power-pressed", level="info", subject=f"server/{asked.server}", server=asked.server, action=asked.action
+        )
+        return done
 
     async def kubeconfig(asked: say.WantKubeconfig) -> say.Kubeconfig:
         if asked.inside:
@@ -133,13 +138,32 @@ def _bmcs(lab: RunningLab) -> list[Served]:
         return lab.bmcs.inside(asked.server)
 
     async def insert(asked: say.InsertMedia) -> say.BmcSeen:
-        return await lab.insert_media(asked.server, asked.image)
+        done = await lab.insert_media(asked.server, asked.image)
+        lab.bus.tell(
+            "media-inserted",
+            level="info",
+            subject=f"server/{asked.server}",
+            server=asked.server,
+            image=_without_secrets(done.media or ""),
+        )
+        return done
 
     async def eject(asked: say.EjectMedia) -> say.BmcSeen:
-        return await lab.bmcs.eject(asked.server)
+        done = await lab.bmcs.eject(asked.server)
+        lab.bus.tell("media-ejected", level="info", subject=f"server/{asked.server}", server=asked.server)
+        return done
 
     async def set_boot(asked: say.SetBoot) -> say.BmcSeen:
-        return await lab.bmcs.set_boot(asked.server, asked.device, once=asked.once)
+        done = await lab.bmcs.set_boot(asked.server, asked.device, once=asked.once)
+        lab.bus.tell(
+            "boot-chosen",
+            level="info",
+            subject=f"server/{asked.server}",
+            server=asked.server,
+            device=asked.device,
+            how="once" if asked.once else "always",
+        )
+        return done
 
     return [
         say.BMCS.by(bmcs),
@@ -148,6 +172,12 @@ def _bmcs(lab: RunningLab) -> list[Served]:
         say.EJECT_MEDIA.by(eject),
         say.SET_BOOT.by(set_boot),
     ]
+
+
+def _without_secrets(url: str) -> str:
+    """Without a user, a password or a signed query."""
+    parts = urlsplit(url)
+    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
 
 
 def _shows(lab: RunningLab) -> list[Served]:
@@ -175,6 +205,9 @@ def _faults(lab: RunningLab) -> list[Served]:
         return lab.bmcs.add_fault(asked)
 
     async def clear_faults(asked: say.ClearFaults) -> say.ClearedFaults:
-        return say.ClearedFaults(lab.bmcs.clear_faults(asked.ids))
+        cleared = lab.bmcs.clear_faults(asked.ids)
+        if cleared:
+            lab.bus.tell("faults-cleared", level="info", count=cleared)
+        return say.ClearedFaults(cleared)
 
     return [say.FAULTS.by(faults), say.ADD_FAULT.by(add_fault), say.CLEAR_FAULTS.by(clear_faults)]

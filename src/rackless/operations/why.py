@@ -79,7 +79,8 @@ async def _look(name: str, paths: LabPaths, roots: Roots, drivers: Drivers, *, i
         cut_off = ", ".join(f"{action.verb} {action.subject}" for action in told)
         kept = drivers.processes.find(paths.holder_pid) is not None
         return LabEvidence(
-            name, found.daemon, kept=kept, free_bytes=free, memory_available=memory, expired=over, interrupted=cut_off
+            name, found.daemon, kept=kept, described=paths.spec.exists(), free_bytes=free,
+            memory_available=memory, expired=over, interrupted=cut_off,
         )  # fmt: skip
     client = ControlClient(paths.socket)
     records, objects = (await client.look(say.HOSTS)).hosts, say.LabObjects()

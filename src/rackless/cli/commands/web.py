@@ -29,12 +29,16 @@ def web(file: Path | None, name: str | None, port: int, address: str, read_only:
     The link it prints can be used once; the browser that used it is remembered. With LAB, --name or -f only that lab is shown,
     without them all labs on this computer.
     """
+    from rackless.operations.lab_registry import require_lab
     from rackless.run.paths import Roots
     from rackless.web.server import WebSettings
 
+    roots = Roots.from_environment()
+    if name is not None:  # one that a file describes may be made while somebody looks
+        require_lab(name, roots)
     only = name or (load_spec(file, None).name if file is not None else None)
     first = only or (load_spec(None, None).name if DEFAULT_FILE.exists() else None)
-    asyncio.run(_serve(WebSettings(Roots.from_environment(), address, port, read_only, only, first), as_json))
+    asyncio.run(_serve(WebSettings(roots, address, port, read_only, only, first), as_json))
 
 
 async def _serve(settings: WebSettings, as_json: bool) -> None:

@@ -47,8 +47,17 @@ def _daemon_restarts(seen: LabEvidence) -> Iterator[RootCause]:
         )  # fmt: skip
 
 
+def _undescribed(seen: LabEvidence) -> Iterator[RootCause]:
+    if seen.daemon == "not running" and not seen.kept and not seen.described:
+        yield RootCause(
+            "lab/labd", "`rackless up` was cut off before it had written down what the lab is",
+            (Evidence("the lab's folder", "no description of the lab"), Evidence("control socket", "nobody answers")),
+            "`rackless up` with its lab.yaml, or `rackless destroy`",
+        )  # fmt: skip
+
+
 def _daemon_gone(seen: LabEvidence) -> Iterator[RootCause]:
-    if seen.daemon == "not running" and not seen.kept:
+    if seen.daemon == "not running" and not seen.kept and seen.described:
         last = (Evidence("journal", f"the last `up` was cut off at: {seen.interrupted}"),) if seen.interrupted else ()
         yield RootCause(
             "lab/labd",
@@ -127,6 +136,7 @@ RULES: tuple[CauseRule[LabEvidence], ...] = (
     CauseRule("lab/no-room", "servers stop, writes fail", Depth.HYPERVISOR, _no_room),
     CauseRule("lab/no-memory", "servers are killed", Depth.HYPERVISOR, _no_memory),
     CauseRule("lab/daemon-restarts", "commands say that the daemon does not run", Depth.DAEMON, _daemon_restarts),
+    CauseRule("lab/not-begun", "commands say that the daemon does not run", Depth.DAEMON, _undescribed),
     CauseRule(
         "lab/daemon-gone",
         "commands say that the daemon does not run",

@@ -110,7 +110,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         ready, scheduled = self._ready, self._scheduled
         if self.chance is not None and len(ready) > 1:
             self._shuffle(self.chance)
-        if not ready or (scheduled and (scheduled[0]._cancelled or scheduled[0]._when < self._virtual + _RESOLUTION)):
+        if not ready or (scheduled and (scheduled[0]._cancelled or scheduled[0].when() < self._virtual + _RESOLUTION)):
             super()._run_once()  # type: ignore[misc]
             return
         for _ in range(len(ready)):  # nothing is due and nobody has to be waited for: most turns are these
