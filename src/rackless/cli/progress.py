@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -177,7 +178,10 @@ def shown(
 
 @contextmanager
 def interruptible(left: Callable[[], str], lab: str) -> Iterator[None]:
-    """Ctrl-C says what is left and how to go on."""
+    """Ctrl-C says what is left and how to go on; so does a SIGTERM, as of `timeout` or a service manager."""
+    before = signal.getsignal(signal.SIGTERM)
+    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:  # as of what a script has put into the background
+        signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
     try:
         yield
     except KeyboardInterrupt:
@@ -186,6 +190,8 @@ def interruptible(left: Callable[[], str], lab: str) -> Iterator[None]:
             why=left(),
             hint=f"`rackless up --name {lab}` goes on where it was, `rackless destroy --name {lab}` takes it away",
         ) from None
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def click_echo(line: str) -> None:
