@@ -177,8 +177,8 @@ class Hostile:
 
     def close(self) -> None:
         self._listener.shutdown(socket.SHUT_RDWR)
-        self._listener.close()
         self._thread.join(20)
+        self._listener.close()
         closed(self._lines)
 
 

@@ -521,9 +521,10 @@ async def test_an_error_nobody_expected_right_after_an_install_does_not_undo_it(
     assert "deprovision" not in [work for _, work in site.provisioner.started]
 
 
-async def test_a_secret_that_nobody_names_costs_no_read_and_one_that_is_named_wakes_its_hosts_only() -> None:
+@pytest.mark.parametrize("many", [20, pytest.param(500, marks=pytest.mark.slow)])
+async def test_a_secret_that_nobody_names_costs_no_read_and_one_that_is_named_wakes_its_hosts_only(many: int) -> None:
     site = Site()
-    names = [f"worker-{number}" for number in range(500)]
+    names = [f"worker-{number}" for number in range(many)]
     await site.add(*names, image=None, online=False)
     await site.resources.apply(secret("own", {"username": "admin", "password": "other"}))
     asked: list[str] = []

@@ -125,6 +125,7 @@ async def test_packages_are_resolved_from_the_machines_own_sources(
     assert found.uri.startswith(f"file:{tmp_path}/mirror/")
 
 
+@pytest.mark.slow
 async def test_the_agents_packages_come_from_pips_own_index(
     tmp_path: Path, server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:

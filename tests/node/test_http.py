@@ -49,6 +49,9 @@ class Server:
                         client.shutdown(socket.SHUT_WR)
 
     def close(self) -> None:
+        """Not before the thread has ended: it would accept on whatever socket has the listener's number next."""
+        self._listener.shutdown(socket.SHUT_RDWR)
+        self._thread.join()
         self._listener.close()
 
 

@@ -78,11 +78,15 @@ FOUND = {
 }
 
 
-@pytest.mark.parametrize("name", list(FOUND))
+LONG = [name for name, story in FOUND.items() if story.lab == IPI]
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.slow] * (name in LONG)) for name in FOUND])
 def test_a_story_that_once_went_wrong_ends_well(name: str, tmp_path: Path) -> None:
+    load_everything()
+
     def live() -> list[str]:
         logging.disable()
-        load_everything()
         return live_through(FOUND[name], Path(tempfile.mkdtemp(dir=tmp_path))).wrong
 
     assert next(side_by_side([live], 1)) == []

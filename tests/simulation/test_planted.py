@@ -48,13 +48,19 @@ SHOWN = {
 """By the bug: a story that shows it, and the demand that is then not met."""
 
 
-@pytest.mark.parametrize("name", sorted(SHOWN))
+LONG = [name for name, (scenario, _) in SHOWN.items() if scenario.lab == THREE_BY_IPI]
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] * (name in LONG)) for name in sorted(SHOWN)]
+)
 def test_a_planted_bug_is_found_by_a_story_that_comes_by(name: str, tmp_path: Path) -> None:
     scenario, demand = SHOWN[name]
 
+    load_everything()
+
     def live() -> list[str]:
         logging.disable()
-        load_everything()
         # tries take an hour each, and what a power cut takes is not left to chance
         with PLANTED[name](), patch.object(story, "TRIES", 2), patch.object(disk, "KEPT", 0.0):
             return live_through(scenario, Path(tempfile.mkdtemp(dir=tmp_path))).wrong

@@ -42,11 +42,6 @@ def simulate(*words: str, hash_seed: str = "0") -> subprocess.CompletedProcess[s
     )
 
 
-def test_some_seeds_of_disasters_end_well() -> None:
-    done = simulate("--seeds", "4")
-    assert done.returncode == 0, done.stdout
-
-
 @pytest.mark.slow
 def test_fifty_seeds_of_disasters_end_well() -> None:
     done = simulate("--seeds", "50")
@@ -85,9 +80,10 @@ def test_every_call_that_a_fault_waits_for_is_one_that_stories_make(tmp_path: Pa
     lab = "name: lab\nservers: {ctrl: {role: control-plane, count: 1}, spare: {role: spare, count: 1}, worker: {count: 1}}"
     calm = Scenario(0, lab, ("up", "scale up", "wait", "scale down", "controllers", "wait"), ())
 
+    load_everything()
+
     def live() -> tuple[list[str], set[str]]:
         logging.disable()
-        load_everything()
         seen: set[str] = set()
         note = Script._note
 
