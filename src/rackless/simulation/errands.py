@@ -352,6 +352,8 @@ class Errands:
         for host, record in self.person.records().items():
             if {PAUSED, DETACHED} & set(record["metadata"].get("annotations") or {}):
                 await api.patch(KIND, host, {"metadata": {"annotations": {PAUSED: None, DETACHED: None}}})
+            if self.person.installed is not None and not record["spec"].get("online"):
+                await api.patch(KIND, host, {"spec": {"online": True}})  # no control plane without it
         if self.person.records("machinehealthchecks"):
             await api.delete(CHECK, "workers")
 

@@ -179,6 +179,7 @@ def test_a_control_plane_lacks_something_until_its_nodes_have_certificates_to_se
     for hosts, nodes, said in (
         ([], [], "no host"),
         ([host("provisioning")], [], "ctrl-0 is provisioning"),
+        ([host("available")], [], "ctrl-0 is available, and stays so: its BareMetalHost says `online: false`"),
         ([host("provisioned")], [], "has not joined"),
         ([host("provisioned")], [node("False")], "is not ready"),
         ([host("provisioned")], [node("True")], "no certificate to serve with"),

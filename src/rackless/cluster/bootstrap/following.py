@@ -214,10 +214,13 @@ def describe_lacking(hosts: Sequence[Record], nodes: Sequence[Record]) -> str:
 
 def describe_state(record: Record) -> str:
     status = record.get("status") or {}
-    state = (status.get("provisioning") or {}).get("state") or "new"
-    return f"{state}: {status['errorMessage']}" if status.get("errorMessage") else state
+    state = str((status.get("provisioning") or {}).get("state") or "new")
+    if status.get("errorMessage"):
+        return f"{state}: {status['errorMessage']}"
+    return f"{state}, and stays so: {OFFLINE}" if state == "available" and not record["spec"].get("online") else state
 
 
+OFFLINE = "its BareMetalHost says `online: false`"
 _WORKS = {
     "payload": "payload from the release server",
     "payload mounted": "",
