@@ -12,6 +12,7 @@ from rackless.errors import HypervisorError, InputError, LabError, RacklessError
 from rackless.operations import access, hosts, servers
 from rackless.operations import lab as operations
 from rackless.protocol.messages import FaultWish, HostVerb, HostWish, PowerAction, Record
+from rackless.run.paths import LabPaths
 from rackless.spec.images import ImageSpec
 from rackless.spec.load import parse
 from tests.simulation.person import Person
@@ -256,5 +257,24 @@ def test_only_root_changes_what_a_lab_is(person: Person, monkeypatch: pytest.Mon
         with pytest.raises(HypervisorError, match="only root can read the lab's keys"):
             access.host_kubeconfig("lab", person.roots)
         assert hosts.lab_socket("lab", person.roots) == Path(person.paths.socket)
+
+    person.live(story)
+
+
+def test_a_lab_that_another_version_made_is_listed_and_keeps_nobody_from_the_others(person: Person) -> None:
+    async def story() -> None:
+        await person.up("lab")
+        other = LabPaths(person.roots, "other")
+        other.state.mkdir()
+        other.spec.write_text('{"name": "other", "yet": "unknown"}')
+        other.ledger.write_text("")
+        other.run.mkdir()
+        other.netns.touch()
+        drivers = person.world.drivers()
+        found = await person.run("list", operations.list_labs(person.roots, drivers))
+        assert [(lab["lab"], lab.get("why")) for lab in found] == [
+            ("lab", None), ("other", "made by another version of rackless"),
+        ]  # fmt: skip
+        await person.up("lab")
 
     person.live(story)

@@ -17,7 +17,7 @@ from rackless.operations.attachment import refuse_device
 from rackless.operations.daemon_life import ensure_labd, host_stages, observe_daemon, refuse_taken
 from rackless.operations.estimates import learning
 from rackless.operations.images import register_use
-from rackless.operations.lab_registry import locked, recorded_spec, require_lab, require_root
+from rackless.operations.lab_registry import locked, recorded_spec, require_lab, require_root, spec_of_other
 from rackless.operations.own_events import OwnEvents, own_events
 from rackless.operations.sizing import refuse_kernel, refuse_poverty
 from rackless.plan.actions import DESTRUCTIVE, Action, Observed, Verb
@@ -206,7 +206,7 @@ async def list_labs(roots: Roots, drivers: Drivers | None = None) -> list[dict[s
     labs = []
     for name in roots.labs():
         paths = LabPaths(roots, name)
-        spec = recorded_spec(paths)
+        spec = spec_of_other(paths)
         alive = await ControlClient(paths.socket).alive()
         labs.append(
             {
@@ -215,6 +215,7 @@ async def list_labs(roots: Roots, drivers: Drivers | None = None) -> list[dict[s
                 "reached": _journal(paths).read().goal,
                 "servers": sum(group.count for group in spec.servers.values()) if spec else 0,
                 "domain": f"{name}.{spec.domain}" if spec else "",
+                **({"why": "made by another version of rackless"} if spec is None and paths.spec.exists() else {}),
                 "mib": teardown.used_bytes(paths.state) >> 20,
                 "folder": str(paths.state),
             }

@@ -6,7 +6,7 @@ import os
 import shlex
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 
 from rackless.drivers import open_drivers
 from rackless.errors import HypervisorError, LabError
@@ -32,6 +32,13 @@ def recorded_spec(paths: LabPaths) -> LabSpec | None:
             why=str(error).splitlines()[0],
             hint="`rackless destroy` still removes it",
         ) from error
+
+
+def spec_of_other(paths: LabPaths) -> LabSpec | None:
+    """The description of a lab that is only looked at beside another one; None also where another version wrote it."""
+    with suppress(LabError):
+        return recorded_spec(paths)
+    return None
 
 
 def current_plan(paths: LabPaths) -> LabPlan:

@@ -9,7 +9,7 @@ from rackless.drivers import open_drivers
 from rackless.errors import HypervisorError
 from rackless.events import Bus
 from rackless.lab.capacity import observe_capacity
-from rackless.operations.lab_registry import recorded_spec
+from rackless.operations.lab_registry import spec_of_other
 from rackless.plan.actions import Action, Verb
 from rackless.plan.addressing import plan_lab
 from rackless.plan.budget import BudgetFinding, check_budget
@@ -32,7 +32,7 @@ def budget(
     promised = sum(
         group.count * group.memory
         for other in others
-        if other.netns.exists() and (known := recorded_spec(other)) is not None
+        if other.netns.exists() and (known := spec_of_other(other)) is not None
         for group in known.servers.values()
         if group.role is not Role.SPARE
     )

@@ -31,8 +31,8 @@ def list_labs(form: str) -> None:
             lab["lab"],
             lab["daemon"],
             lab["reached"] or "-",
-            str(lab["servers"]),
-            lab["domain"],
+            "-" if "why" in lab else str(lab["servers"]),
+            lab.get("why") or lab["domain"],
             f"{lab['mib']} MiB",
             *([lab["folder"]] if wide else []),
         )
