@@ -27,6 +27,7 @@ from aiohttp import web
 from rackless.cluster.bootstrap.following import describe_state
 from rackless.cluster.bootstrap.phases import is_ready
 from rackless.cluster.bootstrap.telling import read_line as read_installing
+from rackless.cluster.bootstrap.vm import VCPUS
 from rackless.cluster.openshift import ignition, libvirt_proxy, rehearsal, site
 from rackless.cluster.openshift.faults import InstallFault
 from rackless.cluster.openshift.payload import MACHINE_API
@@ -105,7 +106,8 @@ class RehearsalStage:
         async with AsyncExitStack() as served:
             served.push_async_callback((await self._serve_iso()).cleanup)
             if self._setting.proxy:
-                served.callback((await libvirt_proxy.listen(self._setting.proxy, _LIBVIRT)).close)
+                vcpus = VCPUS if self._setting.release else 1
+                served.callback((await libvirt_proxy.listen(self._setting.proxy, _LIBVIRT, vcpus)).close)
             self._tell({"phase": "stage ready"})
             work = asyncio.create_task(self._play())
             ended = asyncio.create_task(stop.wait())

@@ -266,7 +266,8 @@ class _Run:
         write_secret(folder / "cluster/install-config.yaml", config)
         self.report.deviations += changes
         if not kvm:
-            self.report.deviations.append("no KVM here: the bootstrap machine has one emulated processor")
+            few = "two emulated processors" if self.wanted.full else "one emulated processor"
+            self.report.deviations.append(f"no KVM here: the bootstrap machine has {few}")
         async with self._stage(iso, proxy, release) as url:
             with self.bus.step("installer") as step:
                 self._phase("installer")
