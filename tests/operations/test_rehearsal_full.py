@@ -25,7 +25,7 @@ from rackless.drivers.process import LocalProcesses
 from rackless.errors import LabError
 from rackless.images import gpt
 from rackless.operations import rehearsal_full, rehearsal_operators
-from rackless.operations.rehearsal_operators import ObjectWriter, write_all
+from rackless.operations.rehearsal_operators import ObjectWriter, is_written, write_all
 from rackless.operations.rehearsal_release import extract_root
 from rackless.trust.kubeconfig_reading import read_kubeconfig
 from tests.cluster.openshift.bootstrap_config import Made
@@ -194,8 +194,10 @@ async def test_the_installer_is_told_what_is_true_and_what_has_nothing_behind_it
             lease = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "metal3"},
                      "spec": {"holderIdentity": "m-1"}}  # fmt: skip
             await resources.create(lease)
+            assert not await is_written(client)
             async with asyncio.timeout(30):
                 await work
+            assert await is_written(client)
             version = await client.call("GET", f"{_CONFIG}/clusterversions/version")
             assert _conditions(version) == {"Available": "True", "Progressing": "False", "Failing": "False"}
             assert version["spec"] == {"channel": "stable"}  # the installer's

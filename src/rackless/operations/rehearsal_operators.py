@@ -62,7 +62,8 @@ async def run_operators(apps: str, tell: Tell, place: OperatorPlace | None = Non
                 return [each.name for each in await etcd.members() if each.votes]
 
         async def work() -> None:
-            await write_all(apps, ObjectWriter(client), resources, members, clock, tell)
+            if not await is_written(client):  # another control plane had its turn before us
+                await write_all(apps, ObjectWriter(client), resources, members, clock, tell)
 
         try:
             await Leader(resources, LEASE, os.uname().nodename, clock, terms=PATIENT).lead(work)
@@ -103,6 +104,12 @@ def _path(body: Mapping[str, Any]) -> str:
     version, namespace = body["apiVersion"], body["metadata"].get("namespace")
     place = f"/apis/{version}" if "/" in version else f"/api/{version}"
     return f"{place}{f'/namespaces/{namespace}' if namespace else ''}/{_PLURALS[body['kind']]}"
+
+
+async def is_written(client: Client) -> bool:
+    found = await client.call("GET", "/apis/config.openshift.io/v1/clusterversions/version")
+    conditions = {one["type"]: one["status"] for one in (found.get("status") or {}).get("conditions") or ()}
+    return conditions.get("Available") == "True"
 
 
 async def write_all(

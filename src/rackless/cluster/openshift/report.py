@@ -80,6 +80,10 @@ class Report:
     installs: bool = True
     """Whether an installer was run."""
 
+    @property
+    def kind(self) -> str:
+        return "full" if self.subjects is FULL_SUBJECTS else "quick"
+
     def add(self, subject: str, good: bool, saw: str, remedy: str = "") -> None:
         self.findings.append(
             ReportLine(subject, LineVerdict.PROVEN if good else LineVerdict.FAILED, saw, "" if good else remedy)
