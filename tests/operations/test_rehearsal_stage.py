@@ -18,8 +18,8 @@ import yaml
 
 from rackless.cluster.openshift.faults import InstallFault
 from rackless.errors import CommandFailed, HypervisorError, LabError
-from rackless.images.bootstrap_iso import NO_FAULT
-from rackless.operations import rehearsal_bootstrap, rehearsal_stage
+from rackless.images.bootstrap_iso import NO_FAULT, NO_RELEASE
+from rackless.operations import rehearsal_bootstrap, rehearsal_full, rehearsal_stage
 from rackless.operations.rehearsal_bootstrap import MARK, BootstrapPlace, play
 from rackless.operations.rehearsal_stage import RehearsalStage, StageSetting
 from rackless.ports.process import Child, Completed
@@ -30,7 +30,7 @@ MACHINE = "site-abcde-bootstrap"
 VIP = f"127.83.{os.getpid() >> 8 & 255}.{os.getpid() % 254 + 1}"
 """On loopback, and no other test's: the ports of a cluster are always the same."""
 OFFSET, AREA = 4096, 1 << 20
-COMMAND_LINE = f"console=ttyS0 rehearsal.fail={NO_FAULT} quiet"
+COMMAND_LINE = f"console=ttyS0 rehearsal.fail={NO_FAULT} rehearsal.release={NO_RELEASE} quiet"
 
 
 class Commands:
@@ -113,10 +113,10 @@ class Rehearsed:
         return await self.told(lambda one: one.get("phase") == name)
 
     @asynccontextmanager
-    async def stage(self, fault: InstallFault | None = None) -> AsyncIterator[str]:
+    async def stage(self, fault: InstallFault | None = None, release: str = "") -> AsyncIterator[str]:
         setting = StageSetting(
             str(self.iso), OFFSET, AREA, str(self.folder), "virbr0", str(self.folder / "libvirt.sock"),
-            fault.value if fault else "", consoles=str(self.console.parent),
+            fault.value if fault else "", release=release, consoles=str(self.console.parent),
         )  # fmt: skip
         stop = asyncio.Event()
         as_written = StageSetting(**json.loads(setting.dump()))
@@ -168,7 +168,8 @@ async def test_an_installer_comes_to_its_end_with_the_bootstrap_and_the_cluster_
         await rehearsed.phase("the cluster answers (simulated)")
         await installer.cluster(6443)
         assert await rehearsal_stage._ask_by_kubeconfig(_kubeconfig(rehearsed)) == 0
-    assert "ClusterVersion Available=True" in capsys.readouterr().out
+    found = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert found["available"] == "True" and found["hosts"] == {f"m-{number}": "provisioned" for number in range(3)}
     assert installer.steps[-1] == "console"
     asked = rehearsed.commands.asked
     assert asked[-1] == f"ip address delete {VIP}/32 dev virbr0" and f"ip address replace {VIP}/32 dev virbr0" in asked
@@ -257,6 +258,43 @@ async def test_a_bootstrap_without_a_lease_in_the_vips_network_says_what_it_has(
     rehearsed.commands.addresses = "2: eth0    inet 169.254.7.7/16 scope link eth0\n"
     with pytest.raises(LabError, match=f"no address in the network of the API VIP {VIP}: it has eth0 169.254.7.7/16"):
         await rehearsed.play()
+
+
+async def test_in_a_full_rehearsal_the_iso_says_where_the_release_is_and_the_cluster_keeps_its_vip(
+    rehearsed: Rehearsed,
+) -> None:
+    release = "http://10.20.30.1:6180/release.json"
+    async with rehearsed.stage(release=release) as iso:
+        _, content = await _download(iso)
+        rehearsed.boot()
+        await rehearsed.phase("ignition read")
+        with rehearsed.console.open("a") as console:
+            console.write('\nlogin: [ 9.1] rackless[302]: BOOTSTRAP {"phase": "hands over", "to": ["10.20.30.20"]}\n')
+        told = await rehearsed.told(lambda one: "installs" in one)
+        rehearsed.commands.domains.discard(MACHINE)
+        await rehearsed.phase("bootstrap machine gone")
+    assert f"rehearsal.release={release}-".encode() in content and len(content) == len(rehearsed.iso.read_bytes())
+    assert told["installs"] == {"phase": "hands over", "to": ["10.20.30.20"]}
+    assert not [one for one in rehearsed.commands.asked if one.startswith("ip address")]
+
+
+async def test_a_bootstrap_that_is_to_install_leaves_the_vip_alone_and_prepares_itself(
+    rehearsed: Rehearsed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prepared: list[tuple[Any, ...]] = []
+
+    async def prepare(*given: Any) -> None:
+        prepared.append(given)
+
+    monkeypatch.setattr(rehearsal_full, "prepare", prepare)
+    word = "http://10.20.30.1:6180/release.json".ljust(len(NO_RELEASE), "-")
+    (rehearsed.root / "proc/cmdline").write_text(COMMAND_LINE.replace(NO_RELEASE, word))
+    await rehearsed.play()
+    ((_, own, mac, release, *_, disk, config),) = prepared
+    assert (str(own), mac, release) == (f"{VIP}/24", "52:54:00:0:0:1", "http://10.20.30.1:6180/release.json")
+    assert (disk, config) == (rehearsed.root / "dev/vda", rehearsed.root / "run/rehearsal/bootstrap.ign")
+    asked = rehearsed.commands.asked
+    assert any(one.startswith("arping -D") for one in asked) and not any("/32" in one for one in asked)
 
 
 async def _download(url: str) -> tuple[int, bytes]:

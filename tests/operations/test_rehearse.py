@@ -26,9 +26,14 @@ from tests.simulation.person import Person
 __all__ = ["person"]
 
 SITE = config(masters("redfish-virtualmedia://192.168.112.1{n}/redfish/v1/Systems/1"))
+BY_MEDIA = config(
+    masters("redfish-virtualmedia://192.168.112.1{n}/redfish/v1/Systems/1"), provisioningNetwork="Disabled"
+)
+LEGACY = BY_MEDIA.replace("bootMACAddress:", "bootMode: legacy\n      bootMACAddress:")
 STAGE = "rackless.operations.rehearsal_stage"
 INSTALLER = "openshift-install"
 BOOTSTRAP = "site-abcde-bootstrap"
+RELEASE = "http://10.20.30.1:6180/release.json"
 Say = Callable[..., None]
 
 
@@ -77,6 +82,11 @@ class Site:
         self.left = {"domains": "", "pools": "", "volumes": ""}
         self.asked: list[str] = []
         self.config = ""
+        self.cluster: dict[str, Any] = {
+            "server": "https://api.site.example.net:6443", "available": "True", "nodes": {}, "hosts": {},
+        }  # fmt: skip
+        """What its API answers in the end."""
+        self.setting: dict[str, Any] = {}
         programs: dict[str, Callable[[FakeProcess], Awaitable[int]]] = {
             INSTALLER: self._install, STAGE: self._stage, "virsh": self._virsh, "ip": self._ip,
         }  # fmt: skip
@@ -85,7 +95,11 @@ class Site:
         async def iso(*_: object) -> BootstrapIso:
             return BootstrapIso(person.folder / "live.iso", "0" * 64, 4096, "key")
 
+        async def release(*_: object) -> str:
+            return RELEASE
+
         monkeypatch.setattr(rehearsing, "prepare_rehearsal", iso)
+        monkeypatch.setattr(rehearsing, "offer_release", release)
         monkeypatch.setattr(rehearsing, "_HIDDEN", ("/run",))  # where the test's own folder is, is not what is tried
 
     async def rehearse(self, **more: Any) -> Report:
@@ -122,8 +136,9 @@ class Site:
 
     async def _stage(self, process: FakeProcess) -> int:
         if "--kubeconfig" in process.argv:
-            process.say("https://api.site.example.net:6443 says: ClusterVersion Available=True")
+            process.say(json.dumps(self.cluster))
             return 0
+        self.setting = json.loads(Path(process.argv[-1]).read_text())
         process.say("a warning of some library")
         process.say(json.dumps({"iso": "http://127.0.0.1:1/rehearsal.iso"}))
         for one in self.told:
@@ -284,5 +299,61 @@ def test_an_installer_that_a_lab_would_hide_is_refused(site: Site, monkeypatch: 
     async def story() -> None:
         with pytest.raises(InputError, match="cannot be seen from inside a lab"):
             await site.rehearse()
+
+    site.person.live(story)
+
+
+def test_a_full_rehearsal_tells_who_was_installed_and_which_nodes_have_joined(site: Site) -> None:
+    site.source.write_text(BY_MEDIA)
+    names = [f"master-{number}" for number in range(3)]
+    good = [one for one in GOES_WELL if "machine_config" not in one]
+    site.told = (
+        *good[:-1],
+        {"installs": {"phase": "manifests applied"}},
+        {"installs": {"subject": "host/master-0", "begun": "inspecting"}},
+        {"installs": {"machine-config": "master", "to": "10.20.30.20"}},
+        {"installs": {"phase": "hands over"}},
+        good[-1],
+    )
+
+    async def story() -> None:
+        site.cluster |= {"hosts": dict.fromkeys(names, "provisioned"), "nodes": dict.fromkeys(names, True)}
+        report = await site.rehearse(full=True)
+        assert report.good, report
+        assert site.setting["release"] == RELEASE
+        told = {one.subject: one.saw for one in report.findings}
+        assert told["hosts installed"] == "by Ironic: master-0 provisioned, master-1 provisioned, master-2 provisioned"
+        assert told["machine-config server"] == "gave 10.20.30.20 the config of a master"
+        assert told["nodes"] == "master-0 ready, master-1 ready, master-2 ready"
+        assert {"release", "manifests applied", "API moves to the control plane"} <= set(report.phases)
+        assert any("install_coreos" in one for one in report.deviations)
+        assert not any("simulated" in one for one in report.not_proven)
+
+        site.cluster |= {"nodes": {"master-0": True, "master-1": False}}
+        site.cluster["hosts"]["master-2"] = "provisioning: no answer"
+        report = await site.rehearse(full=True)
+        bad = {one.subject for one in report.findings if one.verdict is LineVerdict.FAILED}
+        assert bad == {"hosts installed", "nodes"} and not report.good and site.leaves_nothing()
+
+    site.person.live(story)
+
+
+@pytest.mark.parametrize(
+    ("text", "fault", "said"),
+    [
+        (LEGACY, None, "cannot install master-0: it boots in legacy mode"),
+        (SITE, None, "needs provisioningNetwork: Disabled, and here it is Managed"),
+        (BY_MEDIA, InstallFault.NO_CONSOLE, "played in quick rehearsals"),
+    ],
+)
+def test_what_a_full_rehearsal_cannot_install_yet_is_refused_before_anything_is_made(
+    site: Site, text: str, fault: InstallFault | None, said: str
+) -> None:
+    site.source.write_text(text)
+
+    async def story() -> None:
+        with pytest.raises(InputError, match=said):
+            await site.rehearse(full=True, fault=fault)
+        assert site.leaves_nothing()
 
     site.person.live(story)

@@ -268,3 +268,20 @@ def test_the_mac_that_a_member_boots_by_is_where_it_boots() -> None:
     assert nics("redfish", both) == {"provisioning": "02:00:00:00:00:01", "cluster": "02:00:00:00:00:02"}
     found = nics("redfish")
     assert found["provisioning"] == "02:00:00:00:00:01" != found["cluster"]
+
+
+def test_bmcs_among_the_servers_are_answered_for_on_their_network_and_others_on_their_own() -> None:
+    """At sites with one network for all; the gateway's own address is there anyway."""
+    text = """\
+servers:
+  a:
+    members:
+    - {name: m-0, bmc: {address: 192.168.111.220}}
+    - {name: m-1, bmc: {address: 192.168.111.1, port: 8001}}
+    - {name: m-2, bmc: {address: 10.9.9.12}}
+networks:
+  bmc: {cidr: 10.9.9.0/24}
+"""
+    plan = plan_lab(parse(text, "x"))
+    assert plan.baremetal.addresses == (ip_interface("192.168.111.220/32"),)
+    assert plan.bmc.addresses == (ip_interface("10.9.9.1/24"), ip_interface("10.9.9.12/32"))

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.installer.twin.configs import config, nmstate
+from tests.installer.twin.configs import config, masters, nmstate
 from tests.installer.twin.configs import host as site_host
 from tests.real import openshift
 from tests.real.conftest import PretendHost
@@ -18,10 +18,13 @@ from tests.real.test_stranger import KEY, PULL_SECRET
 pytestmark = pytest.mark.real
 
 
-def rehearse(host: PretendHost, source: Path, installer: Path, *options: str) -> dict[str, Any]:
+def rehearse(
+    host: PretendHost, source: Path, installer: Path, *options: str, quick: bool = True, within: int = 1500
+) -> dict[str, Any]:
+    how = ("--quick",) if quick else ()
     done = host.rackless(
-        "rehearse", str(source), "--installer", str(installer), "--quick", "--json", "--no-install", *options,
-        check=False, timeout=1500,
+        "rehearse", str(source), "--installer", str(installer), *how, "--json", "--no-install", *options,
+        check=False, timeout=within,
     )  # fmt: skip
     assert done.returncode in (0, 10), f"{done.stdout}\n{done.stderr}"
     assert "very-secret" not in done.stdout + done.stderr
@@ -79,6 +82,23 @@ def test_other_good_configs_are_rehearsed(host: PretendHost, name: str) -> None:
     report = rehearse(host, host.folder / "site.yaml", installer)
     assert report["good"], report
     leaves_nothing(host, "ostest")
+
+
+@pytest.mark.long("rehearsal")
+def test_a_site_is_rehearsed_in_full_and_its_nodes_are_servers_that_ironic_wrote(host: PretendHost) -> None:
+    """Three control planes with BMCs in the machine network."""
+    installer = openshift.installer()
+    hosts = masters("redfish-virtualmedia://10.20.30.22{n}/redfish/v1/Systems/1")
+    mac = {"externalMACAddress": "52:54:00:11:22:33"}
+    source = host.folder / "site.yaml"
+    source.write_text(config(hosts, provisioningNetwork="Disabled", top={"sshKey": KEY}, **mac))  # type: ignore[arg-type]
+    report = rehearse(host, source, installer, quick=False, within=5400)
+    assert report["good"] and report["exitCode"] == 0, report
+    told = {one["subject"]: one["saw"] for one in report["proven"]}
+    assert told["nodes"] == "master-0 ready, master-1 ready, master-2 ready"
+    assert told["hosts installed"] == "by Ironic: master-0 provisioned, master-1 provisioned, master-2 provisioned"
+    assert "the config of a master" in told["machine-config server"]
+    leaves_nothing(host, "site")
 
 
 def _nmstate_site(**more: object) -> str:

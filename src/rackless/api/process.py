@@ -125,7 +125,10 @@ class ApiServer:
         hosts = ["127.0.0.1", "localhost", "kubernetes", "kubernetes.default.svc", *settings.names]
         hosts += [settings.address, *filter(None, [urlsplit(settings.advertise).hostname])]
         serving = keys.ensure_serving(authority, hosts)
-        context = settings.tls or tls_context(serving.certificate, serving.key, authority.certificate)
+        context = settings.tls or tls_context(
+            serving.certificate, serving.key, authority.certificate, keys.named_certificates(settings.pki),
+            keys.client_authorities(settings.pki),
+        )  # fmt: skip
         keeper = self.keeper = Upkeep(objects, authority, settings.compact_every)
         metrics = Metrics()
         edge = Edge(

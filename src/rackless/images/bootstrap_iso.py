@@ -13,7 +13,7 @@ from pathlib import Path
 from rackless.errors import RacklessError
 from rackless.images import bootstrap_root, cpio, wheel
 from rackless.images.cache import Workspace
-from rackless.images.files import read
+from rackless.images.files import install, read
 from rackless.ports.process import Processes
 
 ISO, LAYOUT = "bootstrap.iso", "layout.json"
@@ -22,6 +22,11 @@ IGNITION_AREA_BYTES = 4 << 20
 _KARGS_AREA = "#" * 1024 + "# COREOS_KARG_EMBED_AREA\n"
 NO_FAULT = "none--------------------"
 """On the kernel's command line; whoever serves the ISO may write another word of this length there."""
+RELEASE_ROOM = 96
+NO_RELEASE = "none".ljust(RELEASE_ROOM, "-")
+"""The same, for the URL of a release server's list; with one the machine becomes a bootstrap that installs."""
+_NODE_INIT = "node/init"
+"""What starts a node; the machine goes on with it then."""
 _GRUB_PLACE = "EFI/redhat/grub.cfg"
 _WHEEL = "/opt/rackless/rackless.whl"
 
@@ -40,8 +45,11 @@ async def build(processes: Processes, base: Path, sources: dict[str, bytes], wor
     place = small / _WHEEL.lstrip("/")
     place.parent.mkdir(parents=True)
     await wheel.build(processes, python, sources, _WHEEL, work.scratch, place)
+    install(_NODE_INIT, small / _NODE_INIT, 0o755)
+    install("node/udhcpc.script", small / "udhcpc.script", 0o755)  # where that init looks for it
     cpio.write(small, tree / "images/rackless.img")
     grub = read("bootstrap/grub.cfg").decode().replace("@AREA@", _KARGS_AREA).replace("@FAULT@", NO_FAULT)
+    grub = grub.replace("@RELEASE@", NO_RELEASE)
     (tree / _GRUB_PLACE).write_text(grub)
     (tree / "coreos/igninfo.json").write_text(json.dumps({"file": "images/ignition.img"}))
     (tree / "coreos/kargs.json").write_text(json.dumps(_kargs(grub)))

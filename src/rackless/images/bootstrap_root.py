@@ -28,7 +28,7 @@ SHIM = "usr/lib/shim/shimx64.efi.signed"
 GRUB = "usr/lib/grub/x86_64-efi-signed/gcdx64.efi.signed"
 """Debian's, signed: installers let libvirt choose the firmware, and that may start nothing else. This GRUB is the one for CDs."""
 
-_MODULES = ("virtio_pci", "virtio_net", "virtio_blk", "virtio_rng", "af_packet")
+_MODULES = ("virtio_pci", "virtio_net", "virtio_blk", "virtio_rng", "af_packet", "ext4")
 _FILES = (
     "usr/lib64/ld-linux-x86-64.so.2",
     # opened at run time, so that no program names them

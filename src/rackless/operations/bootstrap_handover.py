@@ -20,6 +20,7 @@ from urllib.parse import urlsplit
 
 import aiohttp
 
+from rackless.api.access.keys import CLIENTS, NAMED
 from rackless.cluster.bootstrap import taking_over
 from rackless.cluster.bootstrap.following import CONTROL_PLANE, MACHINE_API, ROLE_LABEL, describe_lacking
 from rackless.cluster.bootstrap.manifests import Manifest, apply
@@ -258,6 +259,9 @@ async def _offer_keys(root: Path, place: Place, access: Access, clock: Clock, te
     keys |= {name: (root / "tls" / name).read_text() for name in taking_over.SERVER_FILES}
     keys |= {path.name: path.read_text() for path in (root / "machine-config").glob(f"*{taking_over.CONFIG_ENDING}")}
     keys |= {path.name: path.read_text() for path in root.glob(RELEASE_FILE)}
+    keys |= {f"{taking_over.NAMED_PREFIX}{path.name}": path.read_text() for path in (pki / NAMED).glob("*")}
+    if (pki / CLIENTS).exists():
+        keys[taking_over.CLIENT_AUTHORITIES] = (pki / CLIENTS).read_text()
     keys[taking_over.MEMBERS] = " ".join(sorted(found))
     client = Client(access, clock, PATIENCE_SECONDS)
     try:

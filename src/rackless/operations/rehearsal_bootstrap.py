@@ -28,6 +28,7 @@ from rackless.errors import LabError, RacklessError
 from rackless.installer.install_config.config import HostEntry
 from rackless.installer.install_config.live import bmcs
 from rackless.installer.install_config.live.probe import ProbeOutcome
+from rackless.operations import rehearsal_full
 from rackless.ports.process import Processes
 from rackless.run.connections import GuardedRunner
 
@@ -47,6 +48,15 @@ class BootstrapPlace:
     @property
     def run(self) -> Path:
         return self.root / "run/rehearsal"
+
+    @property
+    def disk(self) -> Path:
+        """The one that the installer gives the machine for its data."""
+        return self.root / "dev/vda"
+
+    @property
+    def config(self) -> Path:
+        return self.run / "bootstrap.ign"
 
     @property
     def links(self) -> Path:
@@ -69,7 +79,8 @@ def tell(what: Mapping[str, Any]) -> None:
 async def play(
     config: Path, processes: Processes, tell: Tell, place: BootstrapPlace, step: float = rehearsal.STEP_SECONDS
 ) -> None:
-    """Until cancelled: the installer destroys this machine when it has what it waits for."""
+    """Until cancelled: the installer destroys this machine when it has what it waits for. In a full rehearsal it returns when the
+    machine may go on as a bootstrap that installs."""
     text = config.read_bytes()
     tell({"phase": "booted", "ignition_bytes": len(text)})
     known = site.read(ignition.read(text))
@@ -90,12 +101,17 @@ async def play(
     if fault is InstallFault.API_NEVER_UP:
         tell({"waits": "the API, which this bootstrap never serves", "in_vain": True})
         await asyncio.Event().wait()
+
+    async def ask(host: ClusterMetal) -> tuple[bool, str]:
+        return await ask_bmc(host, processes)
+
+    if (release := _release(place)) is not None:
+        await _is_free(known.api_vip, link, processes, tell)
+        await rehearsal_full.prepare(known, own, _mac(link, place), release, ask, tell, place.disk, place.config)
+        return
     await _take_vip(known.api_vip, link, processes, tell)
     async with ClusterApi(known, place.run, place.listen) as api, _machine_configs(known, place):
         tell({"phase": "api", "vip": str(known.api_vip), "serves": sorted({known.api, known.api_internal})})
-
-        async def ask(host: ClusterMetal) -> tuple[bool, str]:
-            return await ask_bmc(host, processes)
 
         await rehearsal.play_bootstrap(known, api, ask, tell, fault, step)
         await asyncio.Event().wait()
@@ -146,11 +162,15 @@ async def _take_static(static: site.Static, processes: Processes, place: Bootstr
         (place.root / "etc/resolv.conf").write_text("".join(f"nameserver {server}\n" for server in static.dns))
 
 
-async def _take_vip(vip: IPv4Address, link: str, processes: Processes, tell: Tell) -> None:
+async def _is_free(vip: IPv4Address, link: str, processes: Processes, tell: Tell) -> None:
     found = await processes.run(
         [_BUSYBOX, "arping", "-D", "-q", "-c", "1", "-w", "1", "-I", link, str(vip)], check=False
     )
     tell({"vip": str(vip), "free": found.code == 0})
+
+
+async def _take_vip(vip: IPv4Address, link: str, processes: Processes, tell: Tell) -> None:
+    await _is_free(vip, link, processes, tell)
     await processes.run([_BUSYBOX, "ip", "addr", "replace", f"{vip}/32", "dev", link])
     await processes.run([_BUSYBOX, "arping", "-U", "-q", "-c", "1", "-I", link, str(vip)], check=False)
 
@@ -211,4 +231,13 @@ def _fault(place: BootstrapPlace) -> InstallFault | None:
         name, _, value = word.partition("=")
         if name == "rehearsal.fail" and value.rstrip("-") in list(InstallFault):
             return InstallFault(value.rstrip("-"))
+    return None
+
+
+def _release(place: BootstrapPlace) -> str | None:
+    """Where the hypervisor offers what a bootstrap installs with; none in a quick rehearsal."""
+    for word in (place.root / "proc/cmdline").read_text().split():
+        name, _, value = word.partition("=")
+        if name == "rehearsal.release" and value.startswith("http://"):
+            return value.rstrip("-")
     return None

@@ -24,13 +24,18 @@ import aiohttp
 import yaml
 from aiohttp import web
 
+from rackless.cluster.bootstrap.following import describe_state
+from rackless.cluster.bootstrap.phases import is_ready
+from rackless.cluster.bootstrap.telling import read_line as read_installing
+from rackless.cluster.bootstrap.vm import VCPUS
 from rackless.cluster.openshift import ignition, libvirt_proxy, rehearsal, site
 from rackless.cluster.openshift.faults import InstallFault
+from rackless.cluster.openshift.payload import MACHINE_API
 from rackless.cluster.openshift.serving import MACHINE_CONFIG_PORT, ClusterApi
 from rackless.cluster.openshift.site import ClusterSite
 from rackless.drivers.process import LocalProcesses
-from rackless.errors import RacklessError
-from rackless.images.bootstrap_iso import NO_FAULT
+from rackless.errors import LabError, RacklessError
+from rackless.images.bootstrap_iso import NO_FAULT, NO_RELEASE
 from rackless.ports.process import Processes
 from rackless.run.connections import GuardedRunner
 
@@ -54,6 +59,8 @@ class StageSetting:
     fault: str = ""
     known: tuple[str, ...] = ()
     """Domains that were there before."""
+    release: str = ""
+    """The URL of the list of what a bootstrap installs with; with one the rehearsal is a full one."""
     consoles: str = "/var/log/libvirt/qemu"
     """The folder with the logs of serial consoles, inside the lab."""
 
@@ -99,7 +106,8 @@ class RehearsalStage:
         async with AsyncExitStack() as served:
             served.push_async_callback((await self._serve_iso()).cleanup)
             if self._setting.proxy:
-                served.callback((await libvirt_proxy.listen(self._setting.proxy, _LIBVIRT)).close)
+                vcpus = VCPUS if self._setting.release else 1
+                served.callback((await libvirt_proxy.listen(self._setting.proxy, _LIBVIRT, vcpus)).close)
             self._tell({"phase": "stage ready"})
             work = asyncio.create_task(self._play())
             ended = asyncio.create_task(stop.wait())
@@ -114,8 +122,11 @@ class RehearsalStage:
 
     async def _serve_iso(self) -> GuardedRunner:
         iso = Path(self._setting.iso)
-        if self._fault in _IN_THE_MACHINE:
-            iso = await asyncio.to_thread(_marked, iso, self._folder / ISO_NAME, self._fault)
+        words = {"fail": (NO_FAULT, self._fault.value)} if self._fault in _IN_THE_MACHINE and self._fault else {}
+        if self._setting.release:
+            words["release"] = (NO_RELEASE, self._setting.release)
+        if words:
+            iso = await asyncio.to_thread(_marked, iso, self._folder / ISO_NAME, words)
 
         async def send(request: web.Request) -> web.StreamResponse:
             if self._fault is InstallFault.ISO_MISSING:
@@ -144,6 +155,8 @@ class RehearsalStage:
         finally:
             heard.cancel()
         self._tell({"phase": "bootstrap machine gone"})
+        if self._setting.release:  # the cluster that stands there has the API and its VIP
+            await asyncio.Event().wait()
         vip = f"{known.api_vip}/32"
         await self._processes.run(["ip", "address", "replace", vip, "dev", self._setting.bridge])
         try:
@@ -205,6 +218,9 @@ class RehearsalStage:
             await asyncio.sleep(_LOOK_SECONDS)
 
     async def _hear(self, line: str, machine: str, known: ClusterSite) -> None:
+        if (installs := read_installing(line)) is not None:
+            self._tell({"installs": installs})
+            return
         if not line.startswith(MARK):
             return
         try:
@@ -227,13 +243,16 @@ _IN_THE_MACHINE = (
 )
 
 
-def _marked(iso: Path, target: Path, fault: InstallFault | None) -> Path:
-    """The ISO with a word on its kernel's command line that says what is to go wrong."""
-    assert fault is not None
+def _marked(iso: Path, target: Path, words: Mapping[str, tuple[str, str]]) -> Path:
+    """The ISO with other values on its kernel's command line; `words` has, by name, the one that is there and the new one."""
     content = iso.read_bytes()
-    place = f"rehearsal.fail={NO_FAULT}".encode()
-    word = f"rehearsal.fail={fault.value.ljust(len(NO_FAULT), '-')}".encode()
-    target.write_bytes(content.replace(place, word))
+    for name, (there, value) in words.items():
+        if len(value) > len(there):
+            raise LabError(f"{value} is too long for the kernel's command line of the live ISO")
+        content = content.replace(
+            f"rehearsal.{name}={there}".encode(), f"rehearsal.{name}={value.ljust(len(there), '-')}".encode()
+        )
+    target.write_bytes(content)
     return target
 
 
@@ -252,7 +271,7 @@ async def _ask_machine_config(known: ClusterSite) -> dict[str, Any]:
 
 
 async def _ask_by_kubeconfig(path: Path) -> int:
-    """Read the ClusterVersion with the installer's kubeconfig; returns the exit code."""
+    """What stands there, asked with the installer's kubeconfig, as one JSON object; returns the exit code."""
     config = yaml.safe_load(path.read_text())
     cluster, user = config["clusters"][0]["cluster"], config["users"][0]["user"]
     context = ssl.create_default_context(cadata=base64.b64decode(cluster["certificate-authority-data"]).decode())
@@ -261,12 +280,25 @@ async def _ask_by_kubeconfig(path: Path) -> int:
             file.write(base64.b64decode(user[part]) + b"\n")
         file.flush()
         context.load_cert_chain(file.name)
-    url = f"{cluster['server']}/apis/config.openshift.io/v1/clusterversions/version"
-    async with aiohttp.ClientSession() as client, client.get(url, ssl=context) as answer:
-        said = await answer.json()
-    conditions = {one["type"]: one["status"] for one in said.get("status", {}).get("conditions", [])}
-    sys.stdout.write(f"{cluster['server']} says: ClusterVersion Available={conditions.get('Available', 'unknown')}\n")
-    return 0 if answer.status == 200 else 1
+    server = cluster["server"]
+    async with aiohttp.ClientSession() as client:
+
+        async def get(path: str) -> tuple[int, dict[str, Any]]:
+            async with client.get(f"{server}{path}", ssl=context) as answer:
+                return answer.status, await answer.json()
+
+        code, version = await get("/apis/config.openshift.io/v1/clusterversions/version")
+        _, nodes = await get("/api/v1/nodes")
+        _, hosts = await get(f"/apis/metal3.io/v1alpha1/namespaces/{MACHINE_API}/baremetalhosts")
+    conditions = {one["type"]: one["status"] for one in version.get("status", {}).get("conditions", [])}
+    found = {
+        "server": server,
+        "available": conditions.get("Available", "unknown"),
+        "nodes": {one["metadata"]["name"]: is_ready(one) for one in nodes.get("items", ())},
+        "hosts": {one["metadata"]["name"]: describe_state(one) for one in hosts.get("items", ())},
+    }
+    sys.stdout.write(json.dumps(found) + "\n")
+    return 0 if code == 200 else 1
 
 
 if __name__ == "__main__":

@@ -11,21 +11,22 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 from rackless.cluster.openshift import installer as calls
+from rackless.cluster.openshift import translation
 from rackless.cluster.openshift.faults import EXPECTED, PATIENCE_SECONDS, InstallFault
-from rackless.cluster.openshift.report import Report
+from rackless.cluster.openshift.report import FULL_SUBJECTS, NOT_PROVEN_IN_FULL, Report
 from rackless.drivers import open_drivers
 from rackless.errors import HypervisorError, InputError, LabError, RacklessError
 from rackless.events import Bus
 from rackless.images.bootstrap_iso import IGNITION_AREA_BYTES
 from rackless.images.catalogue import BootstrapIso
-from rackless.installer.install_config.checking import check
+from rackless.installer.install_config.checking import check, read_config
 from rackless.installer.install_config.findings import Severity
 from rackless.installer.install_config.release import NEWEST
 from rackless.installer.twin import rendering
@@ -36,7 +37,9 @@ from rackless.operations import lab as labs
 from rackless.operations.access import inside_command
 from rackless.operations.lab_registry import recorded_spec, require_root
 from rackless.operations.prepare import prepare_rehearsal
+from rackless.operations.rehearsal_release import offer_release
 from rackless.operations.rehearsal_stage import StageSetting
+from rackless.plan.addressing import plan_lab
 from rackless.plan.model import CLUSTER_BRIDGE
 from rackless.ports.drivers import Drivers
 from rackless.ports.process import Child
@@ -51,6 +54,13 @@ _STAGE = "rackless.operations.rehearsal_stage"
 PROXY = "/run/rehearsal-libvirt.sock"
 """Inside the lab, where the installer and its proxy are: a socket's path has 107 characters at most, a folder's may have more."""
 _READY_SECONDS = 60.0
+_INSTALLING = {
+    "manifests applied": "manifests applied",
+    "ironic": "Ironic on the bootstrap",
+    "keys offered": "control plane's keys offered",
+    "hands over": "API moves to the control plane",
+}
+"""What the bootstrap of a full rehearsal tells, as phases of the report."""
 _END_SECONDS = 20.0
 
 
@@ -66,6 +76,8 @@ class Wanted:
     keep: bool = False
     """Keep the twin, and in it what the installer left."""
     install: bool = True
+    full: bool = False
+    """Install the twin's servers through Ironic, from the installer's manifests."""
 
 
 async def rehearse(wanted: Wanted, roots: Roots, bus: Bus, drivers: Drivers | None = None) -> Report:
@@ -77,11 +89,42 @@ async def rehearse(wanted: Wanted, roots: Roots, bus: Bus, drivers: Drivers | No
     report = Report(twin.domain, str(wanted.installer), fault=wanted.fault.value if wanted.fault else "")
     report.expected = EXPECTED.get(wanted.fault, 8) if wanted.fault else 0
     report.deviations += twin.deviations
+    if wanted.full:
+        refuse_full(text, wanted)
+        report.not_proven, report.subjects = NOT_PROVEN_IN_FULL, FULL_SUBJECTS
+        report.deviations += FULL_DEVIATIONS
     check_config(text, report)
     run = _Run(wanted, twin, binary, report, roots, bus, drivers)
     with bus.step(f"rehearsal of {twin.domain}"):
         await run.all(text)
     return report
+
+
+FULL_DEVIATIONS = (
+    "servers get the reference system, written by Ironic, where the manifests say install_coreos",
+    "certificates of BMCs are not verified: the twin's are of the lab's CA",
+)
+
+
+def refuse_full(text: str, wanted: Wanted) -> None:
+    """Before anything is made: what the bootstrap of a full rehearsal cannot install yet. Raises InputError."""
+    if wanted.fault is not None:
+        raise InputError(
+            "failures on demand are played in quick rehearsals", why="a full one installs servers", hint="add --quick"
+        )
+    config = read_config(text)
+    if config is None or config.metal is None:
+        return  # said better by the rules
+    if not config.metal.disabled:
+        raise InputError(
+            f"a full rehearsal needs provisioningNetwork: Disabled, and here it is {config.metal.provisioning}",
+            why="the rehearsal's bootstrap installs hosts by virtual media so far",
+            hint="rehearse it with --quick",
+        )
+    if config.arbiter is not None:
+        raise InputError("a full rehearsal has no arbiters yet", hint="rehearse it with --quick")
+    for host in config.hosts:
+        translation.refuse_host(host.name, host.bmc_address, host.boot_mode)
 
 
 def _require_installer(path: Path) -> Path:
@@ -141,6 +184,8 @@ class _Run:
     in_vain: str = ""
     waiting_since: float | None = None
     last_error: str = ""
+    progress: Callable[[str], object] = lambda _: None
+    """Shown beside the installer's own lines."""
 
     def __post_init__(self) -> None:
         self.began = self.drivers.clock.now()
@@ -172,7 +217,11 @@ class _Run:
             kvm = (remembered_kvm(self.roots.cache, self.drivers.computer) or (False, ""))[0]
             await self._clean()
             await self._refuse_release()
-            await self._run_installer(text, iso, kvm=kvm)
+            release = ""
+            if self.wanted.full:
+                self._phase("release")
+                release = await offer_release(plan_lab(spec), self.paths, self.bus, self.drivers)
+            await self._run_installer(text, iso, release, kvm=kvm)
         finally:
             self.report.seconds = self.drivers.clock.now() - self.began
             self.report.close()
@@ -207,7 +256,7 @@ class _Run:
         done = await self.drivers.processes.run(argv, within=60)
         self.report.installer = f"{self.wanted.installer} {calls.refuse_release(done.stdout)}"
 
-    async def _run_installer(self, text: str, iso: BootstrapIso, *, kvm: bool) -> None:
+    async def _run_installer(self, text: str, iso: BootstrapIso, release: str, *, kvm: bool) -> None:
         folder = self.folder
         for name in ("cluster", "tmp", "cache"):
             (folder / name).mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -217,19 +266,21 @@ class _Run:
         write_secret(folder / "cluster/install-config.yaml", config)
         self.report.deviations += changes
         if not kvm:
-            self.report.deviations.append("no KVM here: the bootstrap machine has one emulated processor")
-        async with self._stage(iso, proxy) as url:
+            few = "two emulated processors" if self.wanted.full else "one emulated processor"
+            self.report.deviations.append(f"no KVM here: the bootstrap machine has {few}")
+        async with self._stage(iso, proxy, release) as url:
             with self.bus.step("installer") as step:
                 self._phase("installer")
+                self.progress = step.progress
                 code = await self._follow(url, kvm=kvm, note=step.progress)
                 step.detail = f"exit code {code}: {calls.EXIT_CODES.get(code, 'unknown')}"
             await self._judge(code)
 
     @asynccontextmanager
-    async def _stage(self, iso: BootstrapIso, proxy: str) -> AsyncIterator[str]:
+    async def _stage(self, iso: BootstrapIso, proxy: str, release: str) -> AsyncIterator[str]:
         setting = StageSetting(
             str(iso.path), iso.ignition_offset, IGNITION_AREA_BYTES, str(self.folder), CLUSTER_BRIDGE, proxy,
-            self.wanted.fault.value if self.wanted.fault else "",
+            self.wanted.fault.value if self.wanted.fault else "", release=release,
         )  # fmt: skip
         file = self.folder / "stage.json"
         write_secret(file, setting.dump())
@@ -368,6 +419,14 @@ class _Run:
                 f"{found['url']} {found['saw']}",
                 "api-int must lead to the API VIP",
             )
+        installs = said.get("installs") or {}
+        if (phase := _INSTALLING.get(str(installs.get("phase")))) is not None:
+            self._phase(phase)
+        if "machine-config" in installs:
+            gave = f"gave {installs.get('to')} the config of a {installs['machine-config']}"
+            report.add("machine-config server", True, gave)
+        if "subject" in installs and (work := installs.get("begun")):
+            self.progress(f"{installs['subject']}: {work}")
         if said.get("phase") == "bootstrap machine gone":
             self._phase("hand-over")
         for one in (said, inner):
@@ -405,8 +464,29 @@ class _Run:
         done = await self.drivers.processes.run(
             inside_command(self.twin.name, command, self.roots, self.drivers), check=False, within=60
         )
-        said = done.stdout.strip() or done.stderr.strip()[-200:]
+        try:
+            found = json.loads(done.stdout.strip().splitlines()[-1])
+        except (ValueError, IndexError):
+            said = done.stderr.strip()[-200:]
+            self.report.add("kubeconfig", False, said, "the installer's kubeconfig should open the API")
+            return
+        said = f"{found['server']} says: ClusterVersion Available={found['available']}"
         self.report.add("kubeconfig", done.code == 0, said, "the installer's kubeconfig should open the API")
+        if self.wanted.full:
+            self._judge_cluster(found["hosts"], found["nodes"])
+
+    def _judge_cluster(self, hosts: dict[str, str], nodes: dict[str, bool]) -> None:
+        masters = {name: state for name, state in hosts.items() if name in self._control_planes}
+        installed = bool(masters) and all(state == "provisioned" for state in masters.values())
+        said = ", ".join(f"{name} {state}" for name, state in sorted(hosts.items()))
+        self.report.add("hosts installed", installed, f"by Ironic: {said}", "see the hosts' errors")
+        ready = bool(nodes) and all(nodes.get(name) for name in masters)
+        said = ", ".join(f"{name} {'ready' if good else 'not ready'}" for name, good in sorted(nodes.items()))
+        self.report.add("nodes", ready, said or "none has joined", "see the servers' consoles")
+
+    @property
+    def _control_planes(self) -> set[str]:
+        return {server.name for group in self.twin.groups if group.role == "control-plane" for server in group.servers}
 
     # afterwards
 

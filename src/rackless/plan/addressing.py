@@ -73,7 +73,7 @@ def plan_lab(spec: LabSpec) -> LabPlan:
         bootstrap_address=wanted.cluster.bootstrap.address or cluster[BOOTSTRAP],
         servers=servers,
         cluster=plan_cluster(spec, domain, places, bootstrap_mac, site),
-        baremetal=Bridge(wanted.cluster.bridge, mtu=wanted.cluster.mtu),
+        baremetal=Bridge(wanted.cluster.bridge, _bmcs_among_servers(spec, places), wanted.cluster.mtu),
         cable=Veth(
             "baremetal-up",
             "baremetal-down",
@@ -109,7 +109,18 @@ def _bmc_addresses(spec: LabSpec, servers: Sequence[PlannedServer]) -> tuple[IpI
     network = spec.networks.bmc.cidr
     own = {ip_interface(server.bmc_address): None for server in servers if server.bmc_address != gateway(spec)}
     own.pop(ip_interface(network[1]), None)  # which the bridge has with the whole network behind it
-    return (interface(network, 1), *own)
+    among = _bmcs_among_servers(spec, servers)
+    return (interface(network, 1), *(one for one in own if one not in among))
+
+
+def _bmcs_among_servers(spec: LabSpec, servers: Sequence[PlannedServer]) -> tuple[IpInterface, ...]:
+    """Addresses of BMCs that are in the cluster network, as at sites with one network: they are on the bridge that is joined to
+    it, because an address is answered for on its own link only. Behind a router there are none."""
+    if spec.networks.bmc.access is BmcAccess.ROUTED:
+        return ()
+    network = spec.networks.cluster.cidr
+    found = [server.bmc_address for server in servers if server.bmc_address in network]
+    return tuple(dict.fromkeys(ip_interface(one) for one in found if one != gateway(spec)))
 
 
 def _servers(spec: LabSpec, domain: str) -> list[PlannedServer]:

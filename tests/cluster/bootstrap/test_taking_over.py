@@ -112,3 +112,13 @@ def test_metal3_on_it_asks_the_api_at_its_vip_as_somebody_the_cluster_believes(k
     shown = x509.load_pem_x509_certificate(base64.b64decode(access["users"][0]["user"]["client-certificate-data"]))
     assert shown.subject.rfc4514_string() == "CN=system:rackless:metal3,O=system:masters"
     shown.verify_directly_issued_by(x509.load_pem_x509_certificate(keys["api-ca.crt"].encode()))
+
+
+def test_certificates_that_somebody_else_signed_for_the_api_go_along(keys: dict[str, str]) -> None:
+    without = contents(taking_over.files(NEW, keys, "bootstrap=https://bootstrap:2380"))
+    assert not any("/named/" in path or path.endswith("clients.crt") for path in without)
+    more = {**keys, "named.api.crt": "certificate", "named.api.key": "key", "api-clients.crt": "authorities"}
+    found = {one["path"]: one for one in taking_over.files(NEW, more, "bootstrap=https://bootstrap:2380")}
+    for path, mode in (("named/api.crt", 0o600), ("named/api.key", 0o600), ("clients.crt", 0o644)):
+        one = found[f"/etc/rackless/pki/{path}"]
+        assert (one["mode"], one["user"]["name"]) == (mode, "rackless")

@@ -78,13 +78,69 @@ class Made:
             files[f"{HOME}/tls/{name}.crt"], files[f"{HOME}/tls/{name}.key"] = self.root.leaf(name, [host])
         files[f"{HOME}/manifests/cluster-infrastructure-02-config.yml"] = yaml.safe_dump(_infrastructure(api_vip))
         files[f"{HOME}/manifests/cluster-ingress-02-config.yml"] = yaml.safe_dump(
-            {"kind": "Ingress", "spec": {"domain": f"apps.{DOMAIN}"}}
+            {**_config("Ingress"), "spec": {"domain": f"apps.{DOMAIN}"}}
         )
         for number in range(hosts):
             secret, host_ = _host(number, bmc.format(n=number))
             files[f"{HOME}/openshift/99_openshift-cluster-api_host-bmc-secrets-{number}.yaml"] = yaml.safe_dump(secret)
             files[f"{HOME}/openshift/99_openshift-cluster-api_hosts-{number}.yaml"] = yaml.safe_dump(host_)
         self.files = files
+
+    def add_installing(self, provisioning: str = "Disabled") -> None:
+        """What only a bootstrap that installs reads: the machine-config server's Secret, versions, machines, who may log in."""
+        certificate, key = self.files[f"{HOME}/tls/root-ca.crt"], "rehearsed"
+        install_config = {
+            "baseDomain": "example.net",
+            "metadata": {"name": "site"},
+            "sshKey": "ssh-ed25519 AAAA me@here",
+        }
+        deploy: dict[str, object] = {
+            "customDeploy": {"method": "install_coreos"},
+            "userData": {"name": "master-user-data-managed"},
+        }
+        value = {**deploy, "image": {"url": "", "checksum": ""}, "hostSelector": {}, "metadata": {}}
+        value |= {"apiVersion": "baremetal.cluster.k8s.io/v1alpha1", "kind": "BareMetalMachineProviderSpec"}
+        machine = {"apiVersion": "machine.openshift.io/v1beta1", "kind": "Machine",
+                   "metadata": {"name": "site-abcde-master-0", "namespace": "openshift-machine-api"},
+                   "spec": {"lifecycleHooks": {}, "metadata": {}, "providerSpec": {"value": value}}, "status": {}}  # fmt: skip
+        things: dict[str, object] = {
+            "manifests/cluster-config.yaml": {
+                "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "cluster-config-v1", "namespace": "kube-system"},
+                "data": {"install-config": yaml.safe_dump(install_config)},
+            },
+            "manifests/cvo-overrides.yaml": {
+                "apiVersion": "config.openshift.io/v1", "kind": "ClusterVersion",
+                "metadata": {"name": "version", "namespace": "openshift-cluster-version"}, "spec": {"channel": "stable"},
+            },
+            "manifests/machine-config-server-tls-secret.yaml": {
+                "apiVersion": "v1", "kind": "Secret",
+                "metadata": {"name": "machine-config-server-tls", "namespace": "openshift-machine-config-operator",
+                             "annotations": {"auth.openshift.io/certificate-not-after": datetime(2036, 11, 15, tzinfo=UTC)}},
+                "type": "Opaque", "data": {"tls.crt": _encoded(certificate), "tls.key": _encoded(key)},
+            },
+            "openshift/99_baremetal-provisioning-config.yaml": {
+                "apiVersion": "metal3.io/v1alpha1", "kind": "Provisioning", "metadata": {"name": "provisioning-configuration"},
+                "spec": {"provisioningNetwork": provisioning, "provisioningOSDownloadURL": "http://127.0.0.1:1/rehearsal.iso"},
+            },
+            "openshift/99_osimagestream.yaml": {
+                "apiVersion": "machineconfiguration.openshift.io/v1", "kind": "OSImageStream", "metadata": {"name": "cluster"},
+                "spec": {"defaultStream": "ten"},
+            },
+            "openshift/99_openshift-cluster-api_master-machines-0.yaml": machine,
+            "openshift/99_openshift-machineconfig_99-master-ssh.yaml": {
+                "apiVersion": "machineconfiguration.openshift.io/v1", "kind": "MachineConfig",
+                "metadata": {"name": "99-master-ssh", "labels": {"machineconfiguration.openshift.io/role": "master"}},
+                "spec": {"config": {"ignition": {"version": "3.2.0"}, "passwd": {
+                    "users": [{"name": "core", "sshAuthorizedKeys": ["ssh-ed25519 AAAA me@here"]}]}}},
+            },
+        }  # fmt: skip
+        for path, one in things.items():
+            self.files[f"{HOME}/{path}"] = yaml.safe_dump(one)
+        self.files[f"{HOME}/auth/kubeconfig"] = "{}"
+        for path in [path for path in self.files if "api_hosts-" in path]:
+            host = yaml.safe_load(self.files[path])
+            host["spec"] |= deploy
+            self.files[path] = yaml.safe_dump(host)
 
     def text(self) -> bytes:
         storage = [{"path": path, "contents": {"source": _data(text)}} for path, text in self.files.items()]
@@ -100,13 +156,21 @@ class Made:
         return gzip.compress(archive.getvalue())
 
 
+def _config(kind: str) -> dict[str, object]:
+    return {"apiVersion": "config.openshift.io/v1", "kind": kind, "metadata": {"name": "cluster"}}
+
+
+def _encoded(text: str) -> str:
+    return base64.b64encode(text.encode()).decode()
+
+
 def _data(text: str) -> str:
     return "data:text/plain;charset=utf-8;base64," + base64.b64encode(text.encode()).decode()
 
 
 def _infrastructure(api_vip: str) -> dict[str, object]:
     return {
-        "kind": "Infrastructure",
+        **_config("Infrastructure"),
         "status": {
             "infrastructureName": "site-abcde",
             "apiServerURL": f"https://api.{DOMAIN}:6443",
@@ -118,7 +182,7 @@ def _infrastructure(api_vip: str) -> dict[str, object]:
 
 def _host(number: int, bmc: str) -> tuple[dict[str, object], dict[str, object]]:
     secret: dict[str, object] = {
-        "apiVersion": "v1", "kind": "Secret", "metadata": {"name": f"m-{number}-bmc-secret"},
+        "apiVersion": "v1", "kind": "Secret", "metadata": {"name": f"m-{number}-bmc-secret", "namespace": "openshift-machine-api"},
         "data": {"username": base64.b64encode(b"admin").decode(), "password": base64.b64encode(b"very-secret").decode()},
     }  # fmt: skip
     spec = {

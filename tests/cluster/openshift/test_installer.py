@@ -95,6 +95,7 @@ def test_definitions_get_an_emulated_processor_and_everything_else_passes() -> N
     (length,) = struct.unpack_from(">I", changed, 24)
     assert b"Nehalem" in changed and b"host-passthrough" not in changed and b"<vcpu>1</vcpu>" in changed
     assert changed.endswith(b"\0\0\0\1") and len(changed) == 24 + 4 + length + -length % 4 + 4
+    assert b"<vcpu>2</vcpu>" in libvirt_proxy.rewrite(_message(libvirt_proxy.DEFINITIONS[1], xml), vcpus=2)
     other = _message(5, xml)
     assert libvirt_proxy.rewrite(other) == other
     foreign = _message(libvirt_proxy.DEFINITIONS[1], xml, program=1)

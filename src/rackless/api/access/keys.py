@@ -15,6 +15,10 @@ from rackless.trust.authority import YEAR, Authority, Leaf, Use
 from rackless.trust.keys import DAMAGED, PrivateKey, key_pem, load_key, make_key
 from rackless.trust.kubeconfig import render_kubeconfig
 
+NAMED, CLIENTS = "named", "clients.crt"
+"""Beside the CA's: a folder of certificates that somebody else has signed, each shown to who calls the API by one of its names; and
+more CAs whose client certificates are taken. Both are optional."""
+
 
 def ensure_authority(folder: Path) -> Authority:
     return Authority.ensure(folder, "rackless API")
@@ -23,6 +27,16 @@ def ensure_authority(folder: Path) -> Authority:
 def ensure_serving(authority: Authority, hosts: Sequence[str]) -> Leaf:
     """What the API serves with."""
     return authority.ensure_leaf("serving", hosts, uses=(Use.SERVER,), user="kube-apiserver", lifetime=YEAR)
+
+
+def named_certificates(folder: Path) -> list[tuple[Path, Path]]:
+    """Certificate and key of each that is there."""
+    found = sorted((folder / NAMED).glob("*.crt"))
+    return [(path, path.with_suffix(".key")) for path in found if path.with_suffix(".key").exists()]
+
+
+def client_authorities(folder: Path) -> Path | None:
+    return folder / CLIENTS if (folder / CLIENTS).exists() else None
 
 
 def ensure_admin(authority: Authority) -> Leaf:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import logging
 import ssl
 import time
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from pathlib import Path as File
 from typing import Any
 
@@ -192,11 +192,45 @@ def _encoded(value: Any) -> bytes:
     return encode(value) if value is not None else b""
 
 
-def tls_context(certificate: File, key: File, client_ca: File) -> ssl.SSLContext:
-    """Our certificate, and clients' certificates where they have one; tokens and anonymous come without."""
+def tls_context(
+    certificate: File,
+    key: File,
+    client_ca: File,
+    named: Sequence[tuple[File, File]] = (),
+    more_clients: File | None = None,
+) -> ssl.SSLContext:
+    """Our certificate, and clients' certificates where they have one; tokens and anonymous come without. Each of `named` is shown
+    to who asks for one of its names (SNI); `more_clients` are CAs besides `client_ca`."""
+    main = _one_context(certificate, key, client_ca, more_clients)
+    contexts = [(_one_context(*pair, client_ca, more_clients), _names(pair[0])) for pair in named]
+    by_name = {name: context for context, names in contexts for name in names}
+    if by_name:
+
+        def choose(connection: ssl.SSLObject | ssl.SSLSocket, name: str | None, _: ssl.SSLContext) -> None:
+            if name and (found := by_name.get(name.lower())) is not None:
+                connection.context = found
+
+        main.sni_callback = choose
+    return main
+
+
+def _one_context(certificate: File, key: File, client_ca: File, more_clients: File | None) -> ssl.SSLContext:
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=str(client_ca))
+    if more_clients is not None:
+        context.load_verify_locations(cafile=str(more_clients))
     context.load_cert_chain(certificate, key)
     context.verify_mode = ssl.CERT_OPTIONAL
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.set_alpn_protocols(["http/1.1"])
     return context
+
+
+def _names(certificate: File) -> list[str]:
+    from cryptography import x509
+
+    found = x509.load_pem_x509_certificate(certificate.read_bytes())
+    try:
+        names = found.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except x509.ExtensionNotFound:
+        return []
+    return [name.lower() for name in names.get_values_for_type(x509.DNSName)]

@@ -117,3 +117,15 @@ def hand_over_bootstrap(root: Path, vip: str, place: Path, as_json: bool) -> Non
 
     tell, at = teller(as_json), Place(place) if place == Path("/") else Place.inside(place)
     run(hand_over(root, ip_address(vip), tell, at), tell)
+
+
+@bootstrap.command()
+@click.option("--apps", required=True, help="The domain of what runs in the cluster.")
+@_json
+def operators(apps: str, as_json: bool) -> None:
+    """On a control plane of a rehearsal: write what the installer waits for after its bootstrap."""
+    from rackless.operations.bootstrap_running import run, teller
+    from rackless.operations.rehearsal_operators import run_operators
+
+    tell = teller(as_json)
+    run(run_operators(apps, tell), tell)

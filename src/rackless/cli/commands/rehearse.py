@@ -44,7 +44,11 @@ _File = click.Path(path_type=Path, dir_okay=False)
     "off again. What somebody uses is left alone.",
 )
 @click.option("--image", metavar="URL", default="", help="With --allow media: the ISO, where BMCs can fetch it.")
-@click.option("--quick", is_flag=True, help="Ask BMCs and simulate the masters: about a minute. So far the only way.")
+@click.option(
+    "--quick",
+    is_flag=True,
+    help="Ask BMCs and simulate the masters: about a minute. Without it the twin's servers are installed.",
+)
 @click.option("--name", help="The twin's name [the cluster's].")
 @click.option("--dhcp", type=DHCP_AT_A_SITE, default=Dhcp.INSTALLER.value, show_default=True,
               help="Who gets an address at the site.")  # fmt: skip
@@ -98,16 +102,11 @@ def rehearse(
         raise InputError("no installer is named", hint="name that of your release with --installer ./openshift-install")
     from rackless.operations import rehearse as operations
 
-    if not quick:
-        raise InputError(
-            "only quick rehearsals are possible yet",
-            why="a full one installs the twin's servers through Ironic from the installer's manifests",
-            hint="add --quick",
-        )
     wishes = Wishes(name, Dhcp(dhcp), BmcAccess(bmc_access))
     wanted = operations.Wanted(
-        source, installer, wishes, InstallFault(fault) if fault else None, patience, keep, install=not no_install
-    )
+        source, installer, wishes, InstallFault(fault) if fault else None, patience, keep, install=not no_install,
+        full=not quick,
+    )  # fmt: skip
     bus = Bus()
     with shown(bus, as_json=False, quiet=quiet or as_json):
         report = asyncio.run(operations.rehearse(wanted, Roots.from_environment(), bus))

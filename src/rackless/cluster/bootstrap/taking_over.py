@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from rackless.api.access.keys import CLIENTS, NAMED
 from rackless.installer.assets.certificates import ADMINS, kubeconfig, shown
 from rackless.installer.assets.ignition import control_plane, front, services
 from rackless.installer.assets.ignition.machines import OneCluster, OneMachine
@@ -28,6 +29,9 @@ KEY_FILES = ("etcd-ca.crt", "etcd-ca.key", "api-ca.crt", "api-ca.key", "service-
 SERVER_CERTIFICATE, SERVER_KEY = SERVER_FILES = ("machine-config-server.crt", "machine-config-server.key")
 MEMBERS = "control-planes"
 """The names of all of them, with the keys: each takes the API VIP at a time of its own when nobody has it."""
+NAMED_PREFIX, CLIENT_AUTHORITIES = "named.", "api-clients.crt"
+"""Of certificates that somebody else has signed for the API's names, and of CAs whose clients it takes; an install of our own has
+neither."""
 CONFIG_ENDING = ".ign"
 """Of the rendered configs, by role."""
 FOLDER = "/etc/rackless"
@@ -91,7 +95,17 @@ def files(new: NewControlPlane, keys: Mapping[str, str], others: str) -> list[di
         machine, cluster, secrets, joins=others, interface=new.interface, place=_place(new.name, keys)
     )
     own = [each for each in found if each["path"] != _LINK]  # its NIC has a name already
-    return [*own, *_server_files(keys), *(_metal3_files(new, keys) if _has_payload(keys) else ())]
+    more = _metal3_files(new, keys) if _has_payload(keys) else ()
+    return [*own, *_trust_files(keys), *_server_files(keys), *more]
+
+
+def _trust_files(keys: Mapping[str, str]) -> list[dict[str, Any]]:
+    owner, pki = control_plane.API_USER, control_plane.PKI
+    named = {name.removeprefix(NAMED_PREFIX): text for name, text in keys.items() if name.startswith(NAMED_PREFIX)}
+    found = [file(f"{pki}/{NAMED}/{name}", text, mode=0o600, user=owner) for name, text in sorted(named.items())]
+    if CLIENT_AUTHORITIES in keys:
+        found.append(file(f"{pki}/{CLIENTS}", keys[CLIENT_AUTHORITIES], user=owner))
+    return found
 
 
 def _place(name: str, keys: Mapping[str, str]) -> tuple[int, int]:

@@ -5,6 +5,7 @@ site            what it says of the cluster: names, VIPs, certificates, hosts an
 payload         the objects the installer waits for, in its order; pure
 serving         the embedded Kubernetes API with the cluster's own certificates
 rehearsal       what the stand-in of a bootstrap does, and what stands in for the cluster after it
+translation     that config as one of ours, for a bootstrap that installs
 libvirt_proxy   between the installer and a libvirt that has no KVM
 installer       how the installer is called, and what its lines and exit codes mean
 faults          ways to fail on demand

@@ -21,13 +21,14 @@ EMULATED = {
     rb'<cpu mode="host-passthrough"\s*(/>|></cpu>)': (
         b"<cpu mode='custom' match='exact' check='none'><model fallback='forbid'>Nehalem</model></cpu>"
     ),
-    rb"<vcpu[^>]*>\d+</vcpu>": b"<vcpu>1</vcpu>",  # emulated ones wait for each other
 }
+_VCPUS = rb"<vcpu[^>]*>\d+</vcpu>"
 _HEAD = struct.Struct(">IIIIII")
 
 
-def rewrite(body: bytes) -> bytes:
-    """A message without its length: a head, then the arguments, each padded to four bytes."""
+def rewrite(body: bytes, vcpus: int = 1) -> bytes:
+    """A message without its length: a head, then the arguments, each padded to four bytes. Of emulated processors a machine gets
+    as few as will do: they wait for each other."""
     program, _, procedure, kind, _, _ = _HEAD.unpack_from(body)
     if program != REMOTE or kind != 0 or procedure not in DEFINITIONS:
         return body
@@ -37,28 +38,28 @@ def rewrite(body: bytes) -> bytes:
     xml = body[start : start + length]
     for wanted, emulated in EMULATED.items():
         xml = re.sub(wanted, emulated, xml)
+    xml = re.sub(_VCPUS, f"<vcpu>{vcpus}</vcpu>".encode(), xml)
     return body[: _HEAD.size] + struct.pack(">I", len(xml)) + xml + bytes(-len(xml) % 4) + rest
 
 
-async def _pass_on(source: asyncio.StreamReader, sink: asyncio.StreamWriter, *, rewritten: bool) -> None:
+async def _pass_on(source: asyncio.StreamReader, sink: asyncio.StreamWriter, *, vcpus: int | None) -> None:
+    """Without `vcpus` as it is."""
     with suppress(asyncio.IncompleteReadError, ConnectionError):
         while True:
             (length,) = struct.unpack(">I", await source.readexactly(4))
             body = await source.readexactly(length - 4)
-            body = rewrite(body) if rewritten else body
+            body = rewrite(body, vcpus) if vcpus is not None else body
             sink.write(struct.pack(">I", len(body) + 4) + body)
             await sink.drain()
     sink.close()
 
 
-async def listen(place: str, target: str) -> asyncio.Server:
+async def listen(place: str, target: str, vcpus: int = 1) -> asyncio.Server:
     """Pass on what comes to a socket at `place`; open when this returns."""
 
     async def client(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         from_daemon, to_daemon = await asyncio.open_unix_connection(target)
-        await asyncio.gather(
-            _pass_on(reader, to_daemon, rewritten=True), _pass_on(from_daemon, writer, rewritten=False)
-        )
+        await asyncio.gather(_pass_on(reader, to_daemon, vcpus=vcpus), _pass_on(from_daemon, writer, vcpus=None))
 
     Path(place).unlink(missing_ok=True)
     return await asyncio.start_unix_server(client, place)

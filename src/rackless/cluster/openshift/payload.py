@@ -10,7 +10,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from rackless.cluster.openshift.site import ClusterMetal, ClusterSite
+from rackless.cluster.openshift.site import ClusterMetal
 
 Json = dict[str, Any]
 
@@ -25,7 +25,7 @@ OPERATORS = (
 )  # fmt: skip
 _STABLE = timedelta(minutes=2)
 """The installer wants operators that have not been progressing for 30 seconds."""
-_KINDS = (
+KINDS = (
     ("metal3.io", "v1alpha1", "BareMetalHost", "baremetalhosts", True),
     ("operator.openshift.io", "v1", "Etcd", "etcds", False),
     ("config.openshift.io", "v1", "ClusterVersion", "clusterversions", False),
@@ -35,10 +35,10 @@ _KINDS = (
 
 
 def definitions() -> list[Json]:
-    return [_definition(*kind) for kind in _KINDS]
+    return [definition(*kind) for kind in KINDS]
 
 
-def _definition(group: str, version: str, kind: str, plural: str, namespaced: bool) -> Json:
+def definition(group: str, version: str, kind: str, plural: str, namespaced: bool) -> Json:
     schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
@@ -112,8 +112,8 @@ def ingress_ca(certificate: str) -> Json:
     return _config_map("openshift-config-managed", "default-ingress-cert", {"ca-bundle.crt": certificate})
 
 
-def console(site: ClusterSite) -> Json:
-    host = f"console-openshift-console.{site.apps}"
+def console(apps: str) -> Json:
+    host = f"console-openshift-console.{apps}"
     admitted = {"host": host, "routerName": "default", "conditions": [{"type": "Admitted", "status": "True"}]}
     return {
         "apiVersion": "route.openshift.io/v1",

@@ -91,7 +91,7 @@ async def play_cluster(site: ClusterSite, objects: ObjectSink, tell: Tell, fault
         await objects.put(payload.host(host, payload.STATES[-1]))
     await objects.put(payload.ingress_ca(site.root_ca))
     if fault is not InstallFault.NO_CONSOLE:
-        await objects.put(payload.console(site))
+        await objects.put(payload.console(site.apps))
     degraded = fault is InstallFault.OPERATOR_DEGRADED
     for name in payload.OPERATORS:
         bad = degraded and name == "ingress"

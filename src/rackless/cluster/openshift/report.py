@@ -35,6 +35,16 @@ NOT_PROVEN = (
 )
 """What a quick rehearsal says nothing about."""
 
+NOT_PROVEN_IN_FULL = (
+    "image pulls: the release, its mirrors and the pull secret were not used",
+    "proxies: names resolve, nothing went through them",
+    "the site's servers: those of the twin were installed, with the reference system instead of OpenShift's",
+    "certificates of BMCs: the lab's have their own, and were not verified",
+    "operators that have nothing behind them here: their messages say so",
+    "the speed of disks and networks",
+)
+"""What a full rehearsal says nothing about."""
+
 NOT_PROVEN_BY_ASKING = (
     "the installer: it was not run, and no lab was made; a quick rehearsal does that in a twin",
     "virtual media and PXE: BMCs were asked whether they can; --allow media tries the drives",
@@ -49,6 +59,8 @@ SUBJECTS = (
     "API VIP", "certificates", "BMC access", "machine-config server", "hand-over", "exit code", "kubeconfig",
 )  # fmt: skip
 """The lines of the report, in the order of the run."""
+FULL_SUBJECTS = (*SUBJECTS, "hosts installed", "nodes")
+"""Those of a full rehearsal."""
 
 
 @dataclass(slots=True)
@@ -64,8 +76,13 @@ class Report:
     fault: str = ""
     expected: int | None = None
     not_proven: Sequence[str] = NOT_PROVEN
+    subjects: Sequence[str] = SUBJECTS
     installs: bool = True
     """Whether an installer was run."""
+
+    @property
+    def kind(self) -> str:
+        return "full" if self.subjects is FULL_SUBJECTS else "quick"
 
     def add(self, subject: str, good: bool, saw: str, remedy: str = "") -> None:
         self.findings.append(
@@ -82,10 +99,11 @@ class Report:
     def close(self) -> None:
         """Add a line for every subject that the run did not reach."""
         told = {finding.subject for finding in self.findings}
-        for subject in SUBJECTS:
+        for subject in self.subjects:
             if subject not in told:
                 self.findings.append(ReportLine(subject, LineVerdict.NOT_REACHED, "the run did not come that far"))
-        self.findings.sort(key=lambda finding: SUBJECTS.index(finding.subject) if finding.subject in SUBJECTS else 99)
+        order = list(self.subjects)
+        self.findings.sort(key=lambda finding: order.index(finding.subject) if finding.subject in order else 99)
 
     @property
     def good(self) -> bool:

@@ -32,7 +32,7 @@ def _lines(twin: Twin, source: str, passwords: PurePosixPath) -> Iterator[str]:
     yield f"name: {_text(twin.name)}"
     yield f"domain: {_text(twin.base_domain)}"
     yield ""
-    yield "# Sizes are not in the file. A quick rehearsal starts none of these; OpenShift needs 16GiB, 4 CPUs, 120GiB each."
+    yield "# Sizes are not in the file. A rehearsal needs no more than these; OpenShift needs 16GiB, 4 CPUs, 120GiB each."
     yield "servers:"
     for group in twin.groups:
         yield from _group(group, passwords)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from rackless.installer.assets.asset import Asset, Given, Parts, as_is
-from rackless.installer.assets.certificates import MACHINE_CONFIG_SERVER, NODE_TOKEN, ROOT_CA
+from rackless.installer.assets.certificates import MACHINE_CONFIG_SERVER, NODE_TOKEN, ROOT_CA, NodeToken
 from rackless.installer.assets.documents import render
 from rackless.installer.assets.install_config import INSTALL_CONFIG
 from rackless.installer.assets.manifests.checking import mistakes
-from rackless.installer.assets.manifests.objects import MACHINE_CONFIG, config_map, secret, thing
+from rackless.installer.assets.manifests.objects import MACHINE_CONFIG, Json, config_map, secret, thing
 from rackless.installer.assets.names import NAMES
 
 _ACCESS = "manifests/node-bootstrapper-access.yaml"
@@ -41,8 +41,11 @@ TRUST_MANIFESTS = Asset(
 
 
 def _make_access(given: Given) -> Parts:
+    return {_ACCESS: render(*access_objects(given.of(NODE_TOKEN)))}
+
+
+def access_objects(token: NodeToken) -> list[Json]:
     """A token, and what its holder may do: ask for a certificate, and wait for it."""
-    token = given.of(NODE_TOKEN)
     invitation = {
         "token-id": token.id,
         "token-secret": token.secret,
@@ -55,7 +58,7 @@ def _make_access(given: Given) -> Parts:
         subjects=[{"apiGroup": _RBAC, "kind": "Group", "name": BOOTSTRAPPERS}],
     )  # fmt: skip
     invited = secret(f"bootstrap-token-{token.id}", "kube-system", invitation, type="bootstrap.kubernetes.io/token")
-    return {_ACCESS: render(binding, invited)}
+    return [binding, invited]
 
 
 ACCESS_MANIFESTS = Asset(
