@@ -38,8 +38,8 @@ FAKE: Views = {
 }
 REAL: Views = {
     "rack": ("rack", ".server .led.on", LAPTOP),
-    "server": ("server/ctrl-0", ".terminal", LAPTOP),
-    "install": ("install", ".chart svg", LAPTOP),
+    "server": ("server/ctrl-0", "text=Network cards", LAPTOP),
+    "install": ("install", ".chart svg rect", LAPTOP),
     "objects": ("objects/hosts/ctrl-0", "pre.log", LAPTOP),
     "phone": ("rack", ".server .led.on", PHONE),
 }
@@ -79,7 +79,7 @@ async def real_lab(name: str) -> AsyncIterator[Sitter]:
     servers: list[asyncio.subprocess.Process] = []
 
     async def link() -> str:
-        command = (sys.executable, "-m", "rackless", "web", name, "--read-only", "--json")
+        command = (sys.executable, "-m", "rackless", "web", name, "--json")
         server = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)
         servers.append(server)
         assert server.stdout is not None

@@ -9,7 +9,7 @@ const TOP = 22;
 // `pick` hears the subject of a lane that was chosen.
 export function chart({ lanes, began, ended }, now, width, pick = null) {
   const until = Math.max(ended ?? now, began + 1, ...lanes.flatMap((lane) => lane.bars.map((bar) => (bar.ended === null && bar.estimate ? bar.began + bar.estimate : 0))));
-  const names = Math.min(130, 14 + 7 * Math.max(...lanes.map((lane) => title(lane.subject).length)));
+  const names = Math.min(130, 14 + 7 * Math.max(...lanes.map((lane) => laneTitle(lane.subject).length)));
   const wide = Math.max(width - names - 28, 240);
   const x = (at) => names + ((at - began) / (until - began)) * wide;
   const parts = [];
@@ -18,7 +18,7 @@ export function chart({ lanes, began, ended }, now, width, pick = null) {
     const rows = stack(lane.bars, (bar) => bar.ended ?? until);
     const height = rows.count * ROW;
     parts.push(svg("line", { class: "rule", x1: 0, x2: names + wide, y1: y - GAP / 2, y2: y - GAP / 2 }));
-    parts.push(svg("text", { x: 2, y: y + 14, class: pick ? "lane" : null, click: pick ? () => pick(lane.subject) : null }, svg("title", {}, lane.subject || "the lab"), short(title(lane.subject), 19)));
+    parts.push(svg("text", { x: 2, y: y + 14, class: pick ? "lane" : null, click: pick ? () => pick(lane.subject) : null }, svg("title", {}, lane.subject || "the lab"), short(laneTitle(lane.subject), 19)));
     lane.bars.forEach((bar, number) => parts.push(drawn(bar, x, y + rows.of[number] * ROW, now)));
     y += height + GAP;
   }
@@ -28,6 +28,11 @@ export function chart({ lanes, began, ended }, now, width, pick = null) {
 
 export function title(subject) {
   return subject ? subject.split("/").slice(1).join("/") || subject : "the lab";
+}
+
+// A server's node has a lane beside its host's.
+function laneTitle(subject) {
+  return subject.startsWith("node/") ? `${title(subject)} (node)` : title(subject);
 }
 
 function drawn(bar, x, y, now) {
