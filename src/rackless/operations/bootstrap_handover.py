@@ -34,6 +34,7 @@ from rackless.installer.assets.ignition.node_agent import KUBECONFIG
 from rackless.installer.assets.release import FILE as RELEASE_FILE
 from rackless.installer.assets.signing import KeyPair, sign
 from rackless.operations.bootstrap_parts import PATIENCE_SECONDS, ApiObjects
+from rackless.operations.bootstrap_running import SYSTEMCTL
 from rackless.ports.api import Access, ApiUnreachable
 from rackless.ports.clock import Clock
 from rackless.ports.resources import Refused
@@ -48,8 +49,6 @@ BOOTSTRAP = "bootstrap"
 NODE_CERTIFICATE = Path("/var/lib/rackless-node/client.pem")
 WITHIN_SECONDS = 7200.0
 LOOK_EVERY = 3.0
-_SYSTEMCTL = ("env", "SYSTEMCTL_SKIP_SYSV=1", "systemctl")
-"""Packages bring scripts for another init along, which systemctl would keep in step by a program that is in Perl, and not here."""
 COMPLETE = {
     "apiVersion": "v1",
     "kind": "ConfigMap",
@@ -94,9 +93,9 @@ async def join(cluster: str, domain: str, vip: Ip, tell: Tell, place: Place | No
         _place_files(taking_over.files(new, keys, others), place)
         wanted = taking_over.units(new, keys)
         _place_units(wanted, place)
-        names = [each["name"] for each in wanted]
-        await processes.run([*_SYSTEMCTL, "enable", "--no-reload", *names])
-        await processes.run([*_SYSTEMCTL, "daemon-reload"])  # once for all: it takes seconds on an emulated machine
+        names = [each["name"] for each in wanted if each["enabled"]]
+        await processes.run([*SYSTEMCTL, "enable", "--no-reload", *names])
+        await processes.run([*SYSTEMCTL, "daemon-reload"])  # once for all: it takes seconds on an emulated machine
         await _start(processes, names[0])
         await await_voter(etcd, new.peer, clock)
     tell({"phase": "votes in etcd", "node": new.name})
@@ -159,7 +158,7 @@ async def _patient(work: Any, clock: Clock, what: str) -> str:
 
 async def _start(processes: LocalProcesses, *names: str) -> None:
     """Not waited for: a member that learns is started before it is ready."""
-    await processes.run([*_SYSTEMCTL, "restart", "--no-block", *names])
+    await processes.run([*SYSTEMCTL, "restart", "--no-block", *names])
 
 
 def _place_files(files: Sequence[Mapping[str, Any]], place: Place) -> None:
@@ -215,7 +214,7 @@ async def hand_over(root: Path, vip: Ip, tell: Tell, place: Place | None = None)
         tell({"phase": "hands over", "to": masters})
         provisions = (place / f"/etc/systemd/system/{services.METAL3}").exists()
         for service in (*([services.METAL3] if provisions else []), "keepalived.service"):
-            await processes.run([*_SYSTEMCTL, "disable", "--now", service])
+            await processes.run([*SYSTEMCTL, "disable", "--now", service])
         await _await_ready(f"https://{vip}:{front.API_PORT}", access, clock, f"the API at {vip}, elsewhere")
         await _leave(masters, tls, clock)
         api = KubernetesResources(at_vip, namespace=MACHINE_API, patience=600.0, clock=clock)

@@ -34,7 +34,7 @@ from rackless.errors import LabError, RacklessError
 from rackless.installer.assets.ignition import services
 from rackless.installer.assets.ignition.bootstrap_units import LOOPBACK_KUBECONFIG, ROOT
 from rackless.lab.api_forward import host_url
-from rackless.operations import bootstrap_handover, bootstrap_metal3, bootstrap_parts
+from rackless.operations import bootstrap_handover, bootstrap_leading, bootstrap_parts
 from rackless.ports.api import Access
 from rackless.ports.resources import Conflict
 from rackless.simulation.api import SENDER, Durable, open_objects
@@ -289,7 +289,7 @@ class InstalledServers:
 
     def _metal3(self, machine: InstalledServer, kubeconfig: Path, *, whole: bool) -> None:
         tell = lambda what: self._tell(machine, what)  # noqa: E731
-        self._unit(machine, "metal3", lambda: bootstrap_metal3.run_metal3(
+        self._unit(machine, "metal3", lambda: bootstrap_leading.run_metal3(
             kubeconfig, Path("/opt/payload"), "cluster0", tell, whole=whole))  # fmt: skip
 
     def control(self, machine: InstalledServer, words: tuple[str, ...]) -> None:
@@ -406,11 +406,13 @@ class InstalledServers:
         uname, state = os.uname(), InstalledFolder(self, "var/lib/rackless/metal3")
         name = lambda: os.uname_result((uname[0], self.here().name, *uname[2:]))  # noqa: E731
         handover, metal3 = "rackless.operations.bootstrap_handover", "rackless.operations.bootstrap_metal3"
+        leading = "rackless.operations.bootstrap_leading"
         with ExitStack() as swapped:
-            for module in (handover, metal3, "rackless.operations.bootstrap_parts"):
+            for module in (handover, leading, metal3, "rackless.operations.bootstrap_parts"):
                 swapped.enter_context(patch(f"{module}.SystemClock", LoopClock))
-            for module in (handover, metal3):
+            for module in (handover, leading, metal3):
                 swapped.enter_context(patch(f"{module}.LocalProcesses", lambda: world.processes))
+            for module in (handover, leading):
                 swapped.enter_context(patch(f"{module}.KubernetesResources", resources))
             for module in (handover, "rackless.operations.bootstrap_parts"):
                 swapped.enter_context(patch(f"{module}.Client", client))
@@ -418,7 +420,7 @@ class InstalledServers:
             swapped.enter_context(patch(f"{handover}._is_ready", self.ready))
             swapped.enter_context(patch(f"{metal3}.IronicService", lambda config, *_, **__: StoryIronic(self, config)))
             swapped.enter_context(patch(f"{metal3}.IronicProvisioner", lambda *_, **__: self.person.lab.provisioner))
-            swapped.enter_context(patch(f"{metal3}.Leader", world.leader))
+            swapped.enter_context(patch(f"{leading}.Leader", world.leader))
             swapped.enter_context(patch(f"{metal3}.STATE", state))
             swapped.enter_context(patch("os.uname", name))
             world.processes.programs |= {"env": self._systemctl, "ip": self._ip}
