@@ -11,7 +11,7 @@ import os
 import shutil
 import ssl
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from ipaddress import ip_address
 from pathlib import Path
@@ -22,8 +22,9 @@ import aiohttp
 
 from rackless.cluster.bootstrap import taking_over
 from rackless.cluster.bootstrap.following import CONTROL_PLANE, MACHINE_API, ROLE_LABEL, describe_lacking
-from rackless.cluster.bootstrap.manifests import Manifest, apply
+from rackless.cluster.bootstrap.manifests import Manifest, apply, load_manifests
 from rackless.cluster.bootstrap.membership import EtcdMembership, EtcdPeer, EtcdRefused, await_voter, ensure_learner
+from rackless.cluster.bootstrap.provisioning_network import own_macs
 from rackless.cluster.bootstrap.telling import Tell
 from rackless.drivers.clock import SystemClock
 from rackless.drivers.kubernetes.client import Client
@@ -219,24 +220,34 @@ async def hand_over(root: Path, vip: Ip, tell: Tell, place: Place | None = None)
         await _leave(masters, tls, clock)
         api = KubernetesResources(at_vip, namespace=MACHINE_API, patience=600.0, clock=clock)
         try:
-            tell({"phase": "workers", "released": await _release_workers(api)})
+            tell({"phase": "workers", "released": await _release_workers(api, await own_macs(processes))})
             await api.apply(json.loads(json.dumps(COMPLETE)))
         finally:
             await api.close()
         tell({"phase": "complete"})
 
 
-async def _release_workers(api: KubernetesResources) -> list[str]:
-    """The hosts that waited for the cluster: from now on it looks after them."""
+async def _release_workers(api: KubernetesResources, own: Collection[str]) -> list[str]:
+    """The hosts that waited for the cluster: from now on it looks after them. Not the one that we run on, which its installer
+    switches off first."""
     hosts = await api.list("BareMetalHost")
-    names = [each["metadata"]["name"] for each in hosts if PAUSED in (each["metadata"].get("annotations") or {})]
+    others = [each for each in hosts if str(each["spec"].get("bootMACAddress", "")).lower() not in own]
+    names = [each["metadata"]["name"] for each in others if PAUSED in (each["metadata"].get("annotations") or {})]
     for name in names:
         await api.patch("BareMetalHost", name, {"metadata": {"annotations": {PAUSED: None}}})
     return names
 
 
+def control_planes_of(manifests: Iterable[Manifest]) -> set[str]:
+    """The names of the hosts that become the control plane."""
+    hosts = [each.thing["metadata"] for each in manifests if each.thing["kind"] == "BareMetalHost"]
+    return {str(each["name"]) for each in hosts if (each.get("labels") or {}).get(ROLE_LABEL) == CONTROL_PLANE}
+
+
 async def _offer_keys(root: Path, place: Place, access: Access, clock: Clock, tell: Tell) -> list[str]:
+    """To all of the control plane: its hosts come into the API one by one, and who is asked for them too early knows the first."""
     api = KubernetesResources(access, namespace=MACHINE_API, patience=0.0, clock=clock)
+    wanted = control_planes_of(load_manifests(root))
     found: list[str] = []
 
     async def known() -> tuple[bool, str]:
@@ -245,7 +256,8 @@ async def _offer_keys(root: Path, place: Place, access: Access, clock: Clock, te
         except (ApiUnreachable, Refused) as error:
             return False, str(error)
         found[:] = [each["metadata"]["name"] for each in hosts]
-        return bool(found), "no host of the control plane is in the API yet"
+        lacking = wanted - set(found)
+        return bool(found) and not lacking, f"not in the API yet: {', '.join(sorted(lacking)) or 'any host'}"
 
     try:
         await until(known, what="the control plane's hosts", within=WITHIN_SECONDS, every=LOOK_EVERY, clock=clock)
