@@ -11,7 +11,7 @@ import yaml
 
 from rackless.api.process import ApiServer, ApiSettings
 from rackless.cluster.bootstrap.following import CONTROL_PLANE, MACHINE_API, ROLE_LABEL
-from rackless.cluster.bootstrap.taking_over import KEYS, MEMBERS, NAMESPACE, read_keys
+from rackless.cluster.bootstrap.taking_over import KEYS, MEMBERS, NAMESPACE, keys_objects, read_keys
 from rackless.drivers.clock import SystemClock
 from rackless.drivers.kubernetes.resources import KubernetesResources
 from rackless.installer.assets.ignition import control_plane
@@ -76,6 +76,38 @@ async def test_keys_are_offered_to_the_whole_control_plane_also_when_its_hosts_c
         assert sorted(await asyncio.wait_for(offering, 20)) == ["ctrl-0", "ctrl-1"]
         secret = await api.get("Secret", KEYS, namespace=NAMESPACE)
         assert secret is not None and read_keys(secret)[MEMBERS] == "ctrl-0 ctrl-1"
+        await api.close()
+
+
+async def test_a_node_asks_for_the_keys_over_one_connection_also_while_it_may_not_have_them(
+    settings: ApiSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each TLS handshake takes seconds of an emulated machine's processor, and it asks every three seconds."""
+    monkeypatch.setattr(bootstrap_handover, "LOOK_EVERY", 0.05)
+    place, clock = Place.inside(tmp_path / "node"), SystemClock()
+    opened: list[KubernetesResources] = []
+
+    def open_api(*args: Any, **words: Any) -> KubernetesResources:
+        opened.append(KubernetesResources(*args, **words))
+        return opened[-1]
+
+    monkeypatch.setattr(bootstrap_handover, "KubernetesResources", open_api)
+    async with ApiServer(settings):
+        access, _ = read_kubeconfig(tmp_path / "kubeconfig", tmp_path)
+        assert access.certificate is not None and access.key is not None
+        for path, text in ((place.kubeconfig, (tmp_path / "kubeconfig").read_text()),
+                           (place.certificate, access.certificate.read_text() + access.key.read_text())):  # fmt: skip
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+        told: list[Any] = []
+        waiting = asyncio.create_task(bootstrap_handover._await_keys(place, clock, told.append))
+        await asyncio.sleep(1.0)
+        assert told and not waiting.done()
+        api = KubernetesResources(access, namespace=NAMESPACE, patience=0.0, clock=clock)
+        await _make_namespaces(api)
+        await api.create(keys_objects({"etcd-ca.crt": "a key"}, ["ctrl-0"])[0])
+        assert await asyncio.wait_for(waiting, 20) == {"etcd-ca.crt": "a key"}
+        assert len(opened) == 1
         await api.close()
 
 
