@@ -62,6 +62,7 @@ from rackless.trust.kubeconfig_reading import read_kubeconfig
 
 _INSIDE = "rackless.operations.bootstrap_vm"
 _BY_BMC = "rackless.operations.bootstrap_server"
+_CONSOLE = ".console"
 _VM_WITHIN = 120.0
 _BMC_WITHIN = 600.0
 NEEDED, TAKEN = "bmc", "engine"
@@ -121,7 +122,7 @@ async def _create(folder: Path, paths: LabPaths, shown: Bus, own: OwnEvents, dri
                     await _ensure_server(found, supplies, plan, paths, bus, drivers)
                 else:
                     await _ensure_vm(found, supplies, plan, paths, bus, drivers)
-                console = BootstrapConsole(paths.console(name))
+                console = open_console(found, plan, paths)
                 pid_file = paths.inner_run / "libvirt/qemu" / f"{name}.pid"
                 following = Following(console, api, drivers.clock, bus, pid_file.exists, require_running)
                 with following.phases:
@@ -142,7 +143,7 @@ async def await_bootstrap(folder: Path, lab: str | None, roots: Roots, bus: Bus,
     found = load_folder(folder)
     paths = require_lab(lab or found.cluster, roots)
     async with open_api(found, paths, drivers) as api:
-        console = BootstrapConsole(paths.console(machine_name(found, current_plan(paths))))
+        console = open_console(found, current_plan(paths), paths)
         require_running = partial(_require_running, paths, drivers)
         following = Following(console, api, drivers.clock, bus, require_lab=require_running)
         with following.phases:
@@ -172,6 +173,13 @@ def _require_running(paths: LabPaths, drivers: Drivers) -> None:
 def machine_name(found: InstallFolder, plan: LabPlan) -> str:
     """The name of the server that the bootstrap runs on, which may be a VM of its own."""
     return plan.bootstrap_on or vm.name_of(found.infrastructure)
+
+
+def open_console(found: InstallFolder, plan: LabPlan, paths: LabPaths) -> BootstrapConsole:
+    """From where the bootstrap began: what the server was before, perhaps the bootstrap of another install, has told other things."""
+    log, begun = paths.console(machine_name(found, plan)), _disc(found, paths).with_suffix(_CONSOLE)
+    begin = int(begun.read_text()) if plan.bootstrap_on and begun.exists() else 0
+    return BootstrapConsole(log, begin if log.exists() and log.stat().st_size >= begin else 0)
 
 
 async def retire_machine(found: InstallFolder, plan: LabPlan, paths: LabPaths, bus: Bus, drivers: Drivers) -> None:
@@ -321,7 +329,10 @@ async def _ensure_server(
             await live.build(drivers.processes, supplies.node.qcow2, supplies.deploy.esp, text, disc)
             write_secret(written, digest)
     with bus.step("server") as step:
+        log = paths.console(server.name)
+        before = log.stat().st_size if log.exists() else 0
         if (await _inside(_server_setting("ensure", found, plan, paths), paths, drivers))["changed"]:
+            disc.with_suffix(_CONSOLE).write_text(str(before))
             step.detail = f"{server.name} starts from virtual media"
         else:
             step.unchanged("it runs")
