@@ -176,7 +176,7 @@ def machine_name(found: InstallFolder, plan: LabPlan) -> str:
 
 
 def open_console(found: InstallFolder, plan: LabPlan, paths: LabPaths) -> BootstrapConsole:
-    """From where the bootstrap began: what the server was before, perhaps the bootstrap of another install, has told other things."""
+    """From where the bootstrap began: the server may have been the bootstrap of an earlier install, and has told other things."""
     log, begun = paths.console(machine_name(found, plan)), _disc(found, paths).with_suffix(_CONSOLE)
     begin = int(begun.read_text()) if plan.bootstrap_on and begun.exists() else 0
     return BootstrapConsole(log, begin if log.exists() and log.stat().st_size >= begin else 0)
