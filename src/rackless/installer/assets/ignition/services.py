@@ -16,8 +16,10 @@ MOUNT = "/opt/payload"
 TOLD = "StandardOutput=journal+console"
 
 
-def machine_config_server(folder: str, certificate: str, key: str) -> dict[str, Any]:
-    return unit(MACHINE_CONFIG, _MACHINE_CONFIGS.format(folder=folder, certificate=certificate, key=key))
+def machine_config_server(folder: str, certificate: str, key: str, *, after: str = "") -> dict[str, Any]:
+    """`after` is a unit whose work comes first, on a machine that has several to start."""
+    text = _MACHINE_CONFIGS.format(folder=folder, certificate=certificate, key=key, after=f" {after}" if after else "")
+    return unit(MACHINE_CONFIG, text)
 
 
 def payload(release: str) -> dict[str, Any]:
@@ -42,7 +44,7 @@ _MACHINE_CONFIGS = f"""\
 [Unit]
 Description=Machine-config server
 Wants=network-online.target
-After=network-online.target
+After=network-online.target{{after}}
 StartLimitIntervalSec=0
 
 [Service]
