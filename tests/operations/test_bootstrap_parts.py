@@ -14,7 +14,7 @@ from rackless.operations import bootstrap_parts
 from rackless.operations.bootstrap_running import teller
 
 NOT_ON_A_NODE = ("pydantic", "pydantic_core", "rich", "pyroute2", "libvirt", "jinja2", "ruamel")
-PARTS = ("parts", "payload", "running", "metal3", "handover")
+PARTS = ("parts", "payload", "running", "leading", "metal3", "handover")
 DEFINITION = {
     "apiVersion": "apiextensions.k8s.io/v1",
     "kind": "CustomResourceDefinition",
@@ -68,3 +68,11 @@ def test_the_payload_is_fetched_without_the_costly_imports() -> None:
     asked = "import sys, rackless.operations.bootstrap_payload; print({'aiohttp', 'cryptography', 'yaml'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"
+
+
+def test_a_control_plane_that_waits_for_its_turn_has_not_imported_metal3() -> None:
+    asked = (
+        "import sys, rackless.operations.bootstrap_leading; print([name for name in sys.modules if 'ironic' in name])"
+    )
+    done = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

@@ -108,3 +108,17 @@ def test_a_bootstrap_machine_is_reached_by_its_name_once_there_is_an_install(pat
     install.create(paths.install, "ignition-configs", Bus())
     assert find_address("lab", "bootstrap", paths) == str(plan_lab(spec).bootstrap_address)
     assert find_address("lab", "ctrl-1", paths) == str(plan_lab(spec).servers[1].address)
+
+
+def test_a_bootstrap_on_a_server_is_known_by_its_name_at_that_servers_address() -> None:
+    """Control planes join the bootstrap's etcd by that name."""
+    servers = {**SERVERS, "worker": {"role": "worker", "count": 1, "memory": "3GiB"}}
+    spec = described(servers=servers, cluster={"method": "ipi", "bootstrap": {"on": "worker-0"}})
+    assert list(find_problems(spec)) == []
+    plan = plan_lab(spec)
+    worker = plan.server("worker-0")
+    assert worker is not None and plan.bootstrap_on == "worker-0" and plan.bootstrap_address == worker.address
+    (record,) = [each for each in plan.cluster.records if f"bootstrap.{plan.domain}" in each.names]
+    assert record.address == worker.address
+    alone = plan_lab(described())
+    assert alone.bootstrap_on == "" and str(alone.bootstrap_address).endswith(".9")

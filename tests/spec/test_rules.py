@@ -433,6 +433,31 @@ def test_an_install_has_a_control_plane_redfish_and_an_ironic_of_its_own() -> No
     assert told(install.format("direct", "worker", "ipmi", "")) == []
 
 
+def test_a_server_that_the_bootstrap_runs_on_is_a_worker_that_can_carry_it() -> None:
+    lab = (
+        "cluster: {{method: {method}, bootstrap: {{on: {on}}}}}\n"
+        "servers: {{ctrl: {{role: control-plane}}, worker: {{memory: {memory}, {more}}}}}{rest}"
+    )
+
+    def found(
+        on: str = "worker-0", method: str = "ipi", memory: str = "3GiB", more: str = "", rest: str = ""
+    ) -> list[str]:
+        problems = told(lab.format(method=method, on=on, memory=memory, more=more, rest=rest))
+        assert {path for path, _ in problems} <= {"cluster.bootstrap.on"}
+        return [words for _, words in problems]
+
+    assert found() == []
+    assert found("worker-1") == ["the lab has no server worker-1"]
+    assert found("ctrl-0") == ["ctrl-0 is no worker of the lab"]
+    assert found(method="direct") == ["nothing boots a bootstrap with cluster.method: direct"]
+    assert found(memory="2GiB") == ["worker-0 has too little memory for a bootstrap"]
+    assert found(more="firmware: bios") == ["worker-0 has no UEFI"]
+    assert found(more="secure_boot: true") == ["worker-0 starts only what is signed, which the bootstrap is not"]
+    managed = "\nnetworks: {provisioning: {mode: managed}}"
+    assert found(more="boot: network", rest=managed)[0] == "worker-0 does not boot by virtual media"
+    assert found(rest=managed) == ["a bootstrap on a server has no NIC on the provisioning network yet"]
+
+
 def test_what_an_install_needs_is_not_said_where_the_method_cannot_be_read() -> None:
     assert [path for path, _ in told("cluster: {method: sideways}\nservers: {a: {bmc: redfish}}")] == ["cluster.method"]
 

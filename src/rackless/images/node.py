@@ -31,6 +31,7 @@ PACKAGES = (
 )  # fmt: skip
 
 QCOW2 = "node.qcow2"
+KERNEL, INITRD = "vmlinuz", "initrd.img"
 LABEL = "node-root"
 CONFIG_DRIVE = "config-2"
 SYSTEMD_BOOT = "usr/lib/systemd/boot/efi/systemd-bootx64.efi"
@@ -42,7 +43,7 @@ _SPARE = 24 * _MIB  # the journal, and what is written before the root is grown
 _CONFIG_DRIVE_ROOM = 16
 _INITRD_MODULES = (
     "virtio_pci", "virtio_blk", "virtio_scsi", "virtio_net", "sd_mod", "sr_mod", "nvme", "ext4", "isofs", "vfat",
-    "nls_cp437", "nls_ascii", "nls_iso8859-1", "qemu_fw_cfg", "af_packet",
+    "nls_cp437", "nls_ascii", "nls_iso8859-1", "qemu_fw_cfg", "af_packet", "loop", "overlay",
 )  # fmt: skip
 _ROOT_MODULES = re.compile(
     r"kernel/(net/(netfilter|ipv4|ipv6|bridge|8021q|llc|802|packet|sched/(sch_ingress|cls_|act_))"
@@ -65,9 +66,7 @@ async def build(processes: Processes, root: Path, work: Workspace, wheels: Path,
     names = ("root.ext4", "esp.vfat", "config-drive.vfat", "disk.raw")
     file_system, esp, drive, disk = (work.scratch / name for name in names)
     await _build_file_system(processes, root, file_system)
-    await _build_esp(
-        processes, esp, {"vmlinuz": boot.kernel, "initrd.img": initrd, "EFI/BOOT/BOOTX64.EFI": boot.systemd_boot}
-    )
+    await _build_esp(processes, esp, {KERNEL: boot.kernel, INITRD: initrd, "EFI/BOOT/BOOTX64.EFI": boot.systemd_boot})
     await processes.run([boot.syslinux, "--install", esp], env=fat.ENVIRONMENT)
     await fat.ensure(processes, drive, {}, label=CONFIG_DRIVE, bits=16, room=_CONFIG_DRIVE_ROOM)
     parts = [

@@ -128,6 +128,7 @@ class RunningLab:
         self.power = LabPower(self.hypervisor, self.bmcs, self.hosts)
         self.showing = LabShowing(paths, drivers.processes)
         self.release = FileServer(paths.release, str(self.plan.gateway.ip))
+        self.release.ask_bmcs(self.bmcs.fetches, self.plan.metal_bmcs)
         self.cluster = Cluster(
             self.plan, Keys(paths.cluster_keys), self.resources, self.clock, bus, drivers.open_nodes()
         )

@@ -11,7 +11,7 @@ import os
 import shutil
 import ssl
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from ipaddress import ip_address
 from pathlib import Path
@@ -23,8 +23,9 @@ import aiohttp
 from rackless.api.access.keys import CLIENTS, NAMED
 from rackless.cluster.bootstrap import taking_over
 from rackless.cluster.bootstrap.following import CONTROL_PLANE, MACHINE_API, ROLE_LABEL, describe_lacking
-from rackless.cluster.bootstrap.manifests import Manifest, apply
+from rackless.cluster.bootstrap.manifests import Manifest, apply, load_manifests
 from rackless.cluster.bootstrap.membership import EtcdMembership, EtcdPeer, EtcdRefused, await_voter, ensure_learner
+from rackless.cluster.bootstrap.provisioning_network import own_macs
 from rackless.cluster.bootstrap.telling import Tell
 from rackless.drivers.clock import SystemClock
 from rackless.drivers.kubernetes.client import Client
@@ -35,6 +36,7 @@ from rackless.installer.assets.ignition.node_agent import KUBECONFIG
 from rackless.installer.assets.release import FILE as RELEASE_FILE
 from rackless.installer.assets.signing import KeyPair, sign
 from rackless.operations.bootstrap_parts import PATIENCE_SECONDS, ApiObjects
+from rackless.operations.bootstrap_running import SYSTEMCTL
 from rackless.ports.api import Access, ApiUnreachable
 from rackless.ports.clock import Clock
 from rackless.ports.resources import Refused
@@ -49,8 +51,6 @@ BOOTSTRAP = "bootstrap"
 NODE_CERTIFICATE = Path("/var/lib/rackless-node/client.pem")
 WITHIN_SECONDS = 7200.0
 LOOK_EVERY = 3.0
-_SYSTEMCTL = ("env", "SYSTEMCTL_SKIP_SYSV=1", "systemctl")
-"""Packages bring scripts for another init along, which systemctl would keep in step by a program that is in Perl, and not here."""
 COMPLETE = {
     "apiVersion": "v1",
     "kind": "ConfigMap",
@@ -95,9 +95,9 @@ async def join(cluster: str, domain: str, vip: Ip, tell: Tell, place: Place | No
         _place_files(taking_over.files(new, keys, others), place)
         wanted = taking_over.units(new, keys)
         _place_units(wanted, place)
-        names = [each["name"] for each in wanted]
-        await processes.run([*_SYSTEMCTL, "enable", "--no-reload", *names])
-        await processes.run([*_SYSTEMCTL, "daemon-reload"])  # once for all: it takes seconds on an emulated machine
+        names = [each["name"] for each in wanted if each["enabled"]]
+        await processes.run([*SYSTEMCTL, "enable", "--no-reload", *names])
+        await processes.run([*SYSTEMCTL, "daemon-reload"])  # once for all: it takes seconds on an emulated machine
         await _start(processes, names[0])
         await await_voter(etcd, new.peer, clock)
     tell({"phase": "votes in etcd", "node": new.name})
@@ -107,33 +107,44 @@ async def join(cluster: str, domain: str, vip: Ip, tell: Tell, place: Place | No
 
 
 async def _await_keys(place: Place, clock: Clock, tell: Tell) -> dict[str, str]:
-    """Once the node has joined, and the bootstrap has offered them."""
+    """Once the node has joined, and the bootstrap has offered them. Over one connection: a TLS handshake for every question took a
+    fifth of an emulated machine's processor."""
     with tempfile.TemporaryDirectory(prefix="rackless-join-") as keep:
         access, _ = read_kubeconfig(place.kubeconfig, Path(keep))
         found: list[dict[str, str]] = []
+        opened: list[KubernetesResources] = []
 
         async def offered() -> tuple[bool, str]:
             if not place.certificate.exists():
                 return False, "the node has no certificate yet"
-            api = KubernetesResources(
-                Access(access.url, access.ca, place.certificate, place.certificate), namespace=taking_over.NAMESPACE,
-                patience=0.0, clock=clock,
-            )  # fmt: skip
+            if not opened:
+                own = Access(access.url, access.ca, place.certificate, place.certificate)
+                opened.append(KubernetesResources(own, namespace=taking_over.NAMESPACE, patience=0.0, clock=clock))
             try:
-                secret = await api.get("Secret", taking_over.KEYS)
-            except (ApiUnreachable, Refused) as error:
+                secret = await opened[0].get("Secret", taking_over.KEYS)
+            except Refused as error:  # nobody may read them before they are offered
                 return False, str(error)
-            finally:
-                await api.close()
+            except ApiUnreachable as error:
+                await opened.pop().close()  # the node may have another certificate by now
+                return False, str(error)
             found[:] = [taking_over.read_keys(secret)] if secret is not None else []
             return bool(found), "the keys are not offered yet"
 
         def seen(what: str) -> None:
             tell({"waits": what[:300]})
 
-        await until(
-            offered, what="the control plane's keys", within=WITHIN_SECONDS, every=LOOK_EVERY, clock=clock, seen=seen
-        )
+        try:
+            await until(
+                offered,
+                what="the control plane's keys",
+                within=WITHIN_SECONDS,
+                every=LOOK_EVERY,
+                clock=clock,
+                seen=seen,
+            )
+        finally:
+            for each in opened:
+                await each.close()
     return found[0]
 
 
@@ -160,7 +171,7 @@ async def _patient(work: Any, clock: Clock, what: str) -> str:
 
 async def _start(processes: LocalProcesses, *names: str) -> None:
     """Not waited for: a member that learns is started before it is ready."""
-    await processes.run([*_SYSTEMCTL, "restart", "--no-block", *names])
+    await processes.run([*SYSTEMCTL, "restart", "--no-block", *names])
 
 
 def _place_files(files: Sequence[Mapping[str, Any]], place: Place) -> None:
@@ -216,29 +227,39 @@ async def hand_over(root: Path, vip: Ip, tell: Tell, place: Place | None = None)
         tell({"phase": "hands over", "to": masters})
         provisions = (place / f"/etc/systemd/system/{services.METAL3}").exists()
         for service in (*([services.METAL3] if provisions else []), "keepalived.service"):
-            await processes.run([*_SYSTEMCTL, "disable", "--now", service])
+            await processes.run([*SYSTEMCTL, "disable", "--now", service])
         await _await_ready(f"https://{vip}:{front.API_PORT}", access, clock, f"the API at {vip}, elsewhere")
         await _leave(masters, tls, clock)
         api = KubernetesResources(at_vip, namespace=MACHINE_API, patience=600.0, clock=clock)
         try:
-            tell({"phase": "workers", "released": await _release_workers(api)})
+            tell({"phase": "workers", "released": await _release_workers(api, await own_macs(processes))})
             await api.apply(json.loads(json.dumps(COMPLETE)))
         finally:
             await api.close()
         tell({"phase": "complete"})
 
 
-async def _release_workers(api: KubernetesResources) -> list[str]:
-    """The hosts that waited for the cluster: from now on it looks after them."""
+async def _release_workers(api: KubernetesResources, own: Collection[str]) -> list[str]:
+    """The hosts that waited for the cluster: from now on it looks after them. Not the one that we run on, which its installer
+    switches off first."""
     hosts = await api.list("BareMetalHost")
-    names = [each["metadata"]["name"] for each in hosts if PAUSED in (each["metadata"].get("annotations") or {})]
+    others = [each for each in hosts if str(each["spec"].get("bootMACAddress", "")).lower() not in own]
+    names = [each["metadata"]["name"] for each in others if PAUSED in (each["metadata"].get("annotations") or {})]
     for name in names:
         await api.patch("BareMetalHost", name, {"metadata": {"annotations": {PAUSED: None}}})
     return names
 
 
+def control_planes_of(manifests: Iterable[Manifest]) -> set[str]:
+    """The names of the hosts that become the control plane."""
+    hosts = [each.thing["metadata"] for each in manifests if each.thing["kind"] == "BareMetalHost"]
+    return {str(each["name"]) for each in hosts if (each.get("labels") or {}).get(ROLE_LABEL) == CONTROL_PLANE}
+
+
 async def _offer_keys(root: Path, place: Place, access: Access, clock: Clock, tell: Tell) -> list[str]:
+    """To all of the control plane: its hosts come into the API one by one, and who is asked for them too early knows the first."""
     api = KubernetesResources(access, namespace=MACHINE_API, patience=0.0, clock=clock)
+    wanted = control_planes_of(load_manifests(root))
     found: list[str] = []
 
     async def known() -> tuple[bool, str]:
@@ -247,7 +268,8 @@ async def _offer_keys(root: Path, place: Place, access: Access, clock: Clock, te
         except (ApiUnreachable, Refused) as error:
             return False, str(error)
         found[:] = [each["metadata"]["name"] for each in hosts]
-        return bool(found), "no host of the control plane is in the API yet"
+        lacking = wanted - set(found)
+        return bool(found) and not lacking, f"not in the API yet: {', '.join(sorted(lacking)) or 'any host'}"
 
     try:
         await until(known, what="the control plane's hosts", within=WITHIN_SECONDS, every=LOOK_EVERY, clock=clock)

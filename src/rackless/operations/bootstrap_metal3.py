@@ -1,29 +1,24 @@
 """Metal3 on the bootstrap machine, and on a control plane after it: a file server, Ironic out of the payload, and the controllers.
 
-It runs on the node image, without pydantic. One machine runs it at a time, the one that holds the Lease: the bootstrap until it
-hands over, then one of the control planes. The bootstrap provisions the control plane's hosts and nothing else: workers stay
-paused, and MachineSets are left to the cluster.
+It runs on the node image, without pydantic, on the one machine that leads (`bootstrap_leading`). The bootstrap provisions the
+control plane's hosts and nothing else: workers stay paused, and MachineSets are left to the cluster.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
-import os
 import secrets
 import shutil
-import tempfile
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from ipaddress import IPv4Interface
 from pathlib import Path
 
-from rackless.cluster.bootstrap.completing import LEASE
 from rackless.cluster.bootstrap.provisioning_network import BootNetwork, address_on, await_network, find_link
 from rackless.cluster.bootstrap.telling import Tell
 from rackless.controllers.health.controller import health_controller
 from rackless.controllers.host import host_controller
-from rackless.controllers.leader import PATIENT, Leader, LostLeadership
 from rackless.controllers.machines.controller import machine_controller
 from rackless.controllers.machines.sets import machineset_controller
 from rackless.controllers.nodes.approving import csr_controller
@@ -46,10 +41,7 @@ from rackless.ports.resources import Resources
 from rackless.run.waiting import until
 from rackless.spec.address import Ip
 from rackless.trust.authority import Authority, Use
-from rackless.trust.kubeconfig_reading import read_kubeconfig
 
-NAMESPACE = "openshift-machine-api"
-"""Where an install's hosts and Machines are."""
 USERNAME = "bootstrap-user"
 STATE = Path("/var/lib/rackless/metal3")
 IRONIC_WITHIN = 900.0
@@ -57,42 +49,21 @@ IRONIC_WITHIN = 900.0
 ADDRESS_WITHIN = 300.0
 
 
-async def run_metal3(
-    kubeconfig: Path, payload: Path, interface: str, tell: Tell, *, provisioning: str = "", whole: bool = False
+async def serve(
+    resources: KubernetesResources, payload: Path, interface: str, tell: Tell, *, provisioning: str, whole: bool
 ) -> None:
-    """Until cancelled, or until somebody else leads (LostLeadership); `whole` on a control plane.
-
-    Where hosts boot over a provisioning network, Ironic, files and DHCP are served on that network and not on `interface`;
-    `provisioning` names the NIC on it, on a machine that already has an address there.
-    """
+    """Where hosts boot over a provisioning network, Ironic, files and DHCP are served on that network and not on `interface`;
+    `provisioning` names the NIC on it, on a machine that already has an address there."""
     processes, clock = LocalProcesses(), SystemClock()
     address = await _own_address(interface, processes, clock)
-    with tempfile.TemporaryDirectory(prefix="rackless-metal3-") as keep:
-        access, _ = read_kubeconfig(kubeconfig, Path(keep))
-        resources = KubernetesResources(access, namespace=NAMESPACE, clock=clock)
-
-        async def work() -> None:
-            tell({"phase": "metal3", "on": os.uname().nodename})
-            boots = await await_network(resources, clock)
-            if boots is None:
-                await _serve(resources, _config(address.ip, payload, keeps=not whole), payload, tell, whole=whole)
-                return
-            async with _place_on(boots, provisioning, resources, processes, clock) as network:
-                tell({"phase": "provisioning network", "on": network.bridge, "address": str(network.gateway.ip)})
-                config = _config(network.gateway.ip, payload, keeps=not whole, network_boot=True)
-                await _serve(resources, config, payload, tell, network, whole=whole)
-
-        def told(holder: str) -> None:
-            tell({"leads": holder})
-
-        try:
-            leader = Leader(resources, LEASE, os.uname().nodename, clock, told=told, terms=PATIENT)
-            await leader.lead(work)
-        except LostLeadership as error:  # systemd starts us again, and we wait for our turn
-            tell({"phase": "lost the lease", "why": str(error)})
-            raise SystemExit(1) from error
-        finally:
-            await resources.close()
+    boots = await await_network(resources, clock)
+    if boots is None:
+        await _serve(resources, _config(address.ip, payload, keeps=not whole), payload, tell, whole=whole)
+        return
+    async with _place_on(boots, provisioning, resources, processes, clock) as network:
+        tell({"phase": "provisioning network", "on": network.bridge, "address": str(network.gateway.ip)})
+        config = _config(network.gateway.ip, payload, keeps=not whole, network_boot=True)
+        await _serve(resources, config, payload, tell, network, whole=whole)
 
 
 @asynccontextmanager

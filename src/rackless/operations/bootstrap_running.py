@@ -13,6 +13,9 @@ from typing import Any
 from rackless.cluster.bootstrap.telling import Tell, render_line
 from rackless.errors import RacklessError
 
+SYSTEMCTL = ("env", "SYSTEMCTL_SKIP_SYSV=1", "systemctl")
+"""Packages bring scripts for another init along, which systemctl would keep in step by a program that is in Perl, and not here."""
+
 
 def run(work: Coroutine[Any, Any, None], tell: Tell) -> None:
     """Run `work` until it is done, or until SIGTERM or SIGINT cancels it."""

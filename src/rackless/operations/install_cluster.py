@@ -7,6 +7,7 @@ engine (Ironic) at a time provisions hosts, and from here on that is the bootstr
 
 from __future__ import annotations
 
+import hashlib
 import json
 import sys
 import tempfile
@@ -24,22 +25,27 @@ from rackless.cluster.reference.keys import Keys
 from rackless.drivers.ironic.environment import pinned_packages as ironic_packages
 from rackless.errors import InputError, LabError
 from rackless.events import Bus
+from rackless.images import live
 from rackless.images.catalogue import DeployImage, NodeImage, ensure_deploy_image, ensure_node_image
 from rackless.images.payload import PayloadImage, ensure_payload
 from rackless.installer.assets.certificates import ADMIN_CERTIFICATE, API_CA, ETCD_CA
+from rackless.installer.assets.ignition import control_plane
+from rackless.installer.assets.ignition.merging import merge
 from rackless.installer.assets.metadata import FILE as METADATA
 from rackless.installer.assets.release import FILE as RELEASE_FILE
 from rackless.installer.assets.release import NODE, PAYLOAD, ReleaseFile, render_release
 from rackless.installer.install_config.config import BareMetalPlatform
 from rackless.lab.acceleration import remembered_kvm
 from rackless.lab.api_forward import host_url
+from rackless.lab.files import FOR_BMCS
 from rackless.lab.files import PORT as FILES_PORT
 from rackless.lab.servers import disk_folder, mounts
 from rackless.operations import install
 from rackless.operations.access import inside_command
+from rackless.operations.bootstrap_server import ServerSetting
 from rackless.operations.bootstrap_vm import VmSetting
 from rackless.operations.images import register_use
-from rackless.operations.lab_registry import locked, recorded_spec, require_lab, require_root
+from rackless.operations.lab_registry import current_plan, locked, recorded_spec, require_lab, require_root
 from rackless.operations.own_events import OwnEvents, own_events
 from rackless.plan.addressing import plan_lab
 from rackless.plan.model import LabPlan
@@ -55,7 +61,10 @@ from rackless.run.supplies import Supplies, save_supplies
 from rackless.trust.kubeconfig_reading import read_kubeconfig
 
 _INSIDE = "rackless.operations.bootstrap_vm"
+_BY_BMC = "rackless.operations.bootstrap_server"
+_CONSOLE = ".console"
 _VM_WITHIN = 120.0
+_BMC_WITHIN = 600.0
 NEEDED, TAKEN = "bmc", "engine"
 """The stage that a lab must have reached for an install, and the one that it must not have reached."""
 
@@ -108,9 +117,13 @@ async def _create(folder: Path, paths: LabPaths, shown: Bus, own: OwnEvents, dri
         cluster = ClusterFollowing(api, drivers.clock, bus, require_running)
         if not install.has_handed_over(folder) and not await cluster.has_bootstrapped():
             with bus.step("bootstrap machine"):
-                await _ensure_vm(found, supplies, plan, paths, bus, drivers)
-                console = BootstrapConsole(paths.console(vm.name_of(found.infrastructure)))
-                pid_file = paths.inner_run / "libvirt/qemu" / f"{vm.name_of(found.infrastructure)}.pid"
+                name = machine_name(found, plan)
+                if plan.bootstrap_on:
+                    await _ensure_server(found, supplies, plan, paths, bus, drivers)
+                else:
+                    await _ensure_vm(found, supplies, plan, paths, bus, drivers)
+                console = open_console(found, plan, paths)
+                pid_file = paths.inner_run / "libvirt/qemu" / f"{name}.pid"
                 following = Following(console, api, drivers.clock, bus, pid_file.exists, require_running)
                 with following.phases:
                     await following.await_api()
@@ -118,7 +131,9 @@ async def _create(folder: Path, paths: LabPaths, shown: Bus, own: OwnEvents, dri
                     await following.await_control_plane()
                     await following.await_hand_over()
         install.note_hand_over(folder)
-        await retire_vm(found, plan, paths, bus, drivers)
+        await retire_machine(found, plan, paths, bus, drivers)
+        if plan.bootstrap_on:
+            await cluster.release_host(plan.bootstrap_on)
         await cluster.await_complete()
 
 
@@ -128,7 +143,7 @@ async def await_bootstrap(folder: Path, lab: str | None, roots: Roots, bus: Bus,
     found = load_folder(folder)
     paths = require_lab(lab or found.cluster, roots)
     async with open_api(found, paths, drivers) as api:
-        console = BootstrapConsole(paths.console(vm.name_of(found.infrastructure)))
+        console = open_console(found, current_plan(paths), paths)
         require_running = partial(_require_running, paths, drivers)
         following = Following(console, api, drivers.clock, bus, require_lab=require_running)
         with following.phases:
@@ -155,10 +170,25 @@ def _require_running(paths: LabPaths, drivers: Drivers) -> None:
         )
 
 
-async def retire_vm(found: InstallFolder, plan: LabPlan, paths: LabPaths, bus: Bus, drivers: Drivers) -> None:
+def machine_name(found: InstallFolder, plan: LabPlan) -> str:
+    """The name of the server that the bootstrap runs on, which may be a VM of its own."""
+    return plan.bootstrap_on or vm.name_of(found.infrastructure)
+
+
+def open_console(found: InstallFolder, plan: LabPlan, paths: LabPaths) -> BootstrapConsole:
+    """From where the bootstrap began: the server may have been the bootstrap of an earlier install, and has told other things."""
+    log, begun = paths.console(machine_name(found, plan)), _disc(found, paths).with_suffix(_CONSOLE)
+    begin = int(begun.read_text()) if plan.bootstrap_on and begun.exists() else 0
+    return BootstrapConsole(log, begin if log.exists() and log.stat().st_size >= begin else 0)
+
+
+async def retire_machine(found: InstallFolder, plan: LabPlan, paths: LabPaths, bus: Bus, drivers: Drivers) -> None:
     with bus.step("bootstrap machine taken away") as step:
-        if not (await _inside(_setting("retire", found, plan, paths), paths, drivers))["changed"]:
+        setting = _server_setting if plan.bootstrap_on else _setting
+        if not (await _inside(setting("retire", found, plan, paths), paths, drivers))["changed"]:
             step.unchanged("there was none")
+        if plan.bootstrap_on:
+            _disc(found, paths).unlink(missing_ok=True)
 
 
 def _lay_keys(folder: Path, paths: LabPaths) -> None:
@@ -280,6 +310,47 @@ async def _ensure_vm(
             step.unchanged("it runs")
 
 
+async def _ensure_server(
+    found: InstallFolder, supplies: _Supplies, plan: LabPlan, paths: LabPaths, bus: Bus, drivers: Drivers
+) -> None:
+    """The same bootstrap on one of the servers: nothing but its BMC is needed."""
+    server, disc = plan.server(plan.bootstrap_on), _disc(found, paths)
+    assert server is not None
+    with bus.step("disc for the BMC") as step:
+        config = json.loads((found.folder / "bootstrap.ign").read_text())
+        nic = {"storage": {"files": [control_plane.link(server.mac)]}}  # the one that a VM would have is nobody's here
+        text = json.dumps(merge(config, nic))
+        written = disc.with_suffix(".sha256")
+        digest = hashlib.sha256(f"{text}{supplies.node.sha256}".encode()).hexdigest()
+        if disc.exists() and written.exists() and written.read_text() == digest:
+            step.unchanged("is there")
+        else:
+            disc.parent.mkdir(mode=0o700, exist_ok=True)
+            await live.build(drivers.processes, supplies.node.qcow2, supplies.deploy.esp, text, disc)
+            write_secret(written, digest)
+    with bus.step("server") as step:
+        log = paths.console(server.name)
+        before = log.stat().st_size if log.exists() else 0
+        if (await _inside(_server_setting("ensure", found, plan, paths), paths, drivers))["changed"]:
+            disc.with_suffix(_CONSOLE).write_text(str(before))
+            step.detail = f"{server.name} starts from virtual media"
+        else:
+            step.unchanged("it runs")
+
+
+def _disc(found: InstallFolder, paths: LabPaths) -> Path:
+    """Only a BMC is given it, and only while it fetches it: the cluster's keys are on it."""
+    return paths.release / FOR_BMCS / f"{vm.name_of(found.infrastructure)}.iso"
+
+
+def _server_setting(action: str, found: InstallFolder, plan: LabPlan, paths: LabPaths) -> ServerSetting:
+    (host,) = [host for host in found.metal.hosts or () if host.name == plan.bootstrap_on]
+    image = f"http://{plan.gateway.ip}:{FILES_PORT}/{FOR_BMCS}/{_disc(found, paths).name}"
+    return ServerSetting(
+        action, host.name, image, host.bmc_address, host.bmc_username, host.bmc_password, host.verify_certificate
+    )
+
+
 def _setting(action: str, found: InstallFolder, plan: LabPlan, paths: LabPaths) -> VmSetting:
     return VmSetting(
         action,
@@ -291,20 +362,21 @@ def _setting(action: str, found: InstallFolder, plan: LabPlan, paths: LabPaths) 
     )
 
 
-async def _inside(setting: VmSetting, paths: LabPaths, drivers: Drivers) -> dict[str, Any]:
+async def _inside(setting: VmSetting | ServerSetting, paths: LabPaths, drivers: Drivers) -> dict[str, Any]:
     file = paths.state / "bootstrap-vm.json"
     write_secret(file, setting.dump())
+    program, within = (_INSIDE, _VM_WITHIN) if isinstance(setting, VmSetting) else (_BY_BMC, _BMC_WITHIN)
     try:
-        argv = [sys.executable, "-P", "-m", _INSIDE, str(file)]
+        argv = [sys.executable, "-P", "-m", program, str(file)]
         done = await drivers.processes.run(
-            inside_command(paths.name, argv, paths.roots, drivers), check=False, within=_VM_WITHIN
+            inside_command(paths.name, argv, paths.roots, drivers), check=False, within=within
         )
     finally:
         file.unlink(missing_ok=True)
     try:
         answer = json.loads(done.stdout.strip().splitlines()[-1])
     except (ValueError, IndexError):
-        answer = {"failed": "the VM could not be made", "why": done.stderr.strip()[-1000:], "hint": ""}
+        answer = {"failed": "the bootstrap machine could not be made", "why": done.stderr.strip()[-1000:], "hint": ""}
     if "failed" in answer:
         raise InfrastructureFailed(answer["failed"], why=answer["why"], hint=answer["hint"])
     assert isinstance(answer, dict)

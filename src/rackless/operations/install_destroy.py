@@ -8,7 +8,7 @@ from pathlib import Path
 from rackless.cluster.reference.keys import Keys
 from rackless.events import Bus
 from rackless.operations import install
-from rackless.operations.install_cluster import load_folder, retire_vm
+from rackless.operations.install_cluster import load_folder, retire_machine
 from rackless.operations.lab_registry import current_plan, locked, require_lab, require_root
 from rackless.ports.drivers import Drivers
 from rackless.protocol.client import ControlClient
@@ -22,7 +22,7 @@ async def destroy_bootstrap(folder: Path, lab: str | None, roots: Roots, bus: Bu
     found = load_folder(folder)
     paths = require_lab(lab or found.cluster, roots)
     with locked(paths, drivers.processes):
-        await retire_vm(found, current_plan(paths), paths, bus, drivers)
+        await retire_machine(found, current_plan(paths), paths, bus, drivers)
 
 
 async def destroy_cluster(folder: Path, lab: str | None, roots: Roots, bus: Bus, drivers: Drivers) -> None:
@@ -34,7 +34,7 @@ async def destroy_cluster(folder: Path, lab: str | None, roots: Roots, bus: Bus,
     paths = require_lab(lab or found.cluster, roots)
     with locked(paths, drivers.processes):
         plan = current_plan(paths)
-        await retire_vm(found, plan, paths, bus, drivers)
+        await retire_machine(found, plan, paths, bus, drivers)
         shutil.rmtree(
             paths.release, ignore_errors=True
         )  # from here on the install no longer owns the hosts, and only the lab switches servers

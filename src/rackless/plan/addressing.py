@@ -20,7 +20,14 @@ from rackless.plan.model import (
     local_mac,
     with_prefix,
 )
-from rackless.plan.networks import impairment, own_routes, plan_cluster, plan_provisioning, provisioning_gateway
+from rackless.plan.networks import (
+    bootstrap_address,
+    impairment,
+    own_routes,
+    plan_cluster,
+    plan_provisioning,
+    provisioning_gateway,
+)
 from rackless.ports.fabric import Bridge, Veth, Vlan
 from rackless.ports.hypervisor import Firmware
 from rackless.spec.address import Ip, IpInterface
@@ -70,7 +77,7 @@ def plan_lab(spec: LabSpec) -> LabPlan:
         api_vip=api_vip,
         ingress_vip=ingress_vip,
         bootstrap_mac=bootstrap_mac,
-        bootstrap_address=wanted.cluster.bootstrap.address or cluster[BOOTSTRAP],
+        bootstrap_address=bootstrap_address(spec, places),
         servers=servers,
         cluster=plan_cluster(spec, domain, places, bootstrap_mac, site),
         baremetal=Bridge(wanted.cluster.bridge, _bmcs_among_servers(spec, places), wanted.cluster.mtu),
@@ -101,6 +108,7 @@ def plan_lab(spec: LabSpec) -> LabPlan:
         routes=own_routes(spec),
         impairment=impairment(spec),
         elastic=tuple(server for server in places if server.name in on_demand),
+        bootstrap_on=spec.cluster.bootstrap.on or "",
     )
 
 

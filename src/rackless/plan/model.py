@@ -193,6 +193,8 @@ class LabPlan:
     """Of what the lab sends to its servers."""
     elastic: tuple[PlannedServer, ...] = ()
     """Servers that are made on demand. Networks know them all; of `servers` are those that have been made."""
+    bootstrap_on: str = ""
+    """The server that an install's bootstrap runs on; empty where it is a VM."""
 
     def grown(self, names: Collection[str]) -> LabPlan:
         """The plan with these elastic servers among `servers`."""

@@ -44,7 +44,7 @@ def plan_cluster(
             Record(gateway.ip, (f"gateway.{domain}",)),
             Record(cluster.api_vip or cidr[API_VIP], (f"api.{domain}", f"api-int.{domain}")),
             Record(cluster.ingress_vip or cidr[INGRESS_VIP], (f"*.apps.{domain}",)),
-            Record(bootstrap, (f"bootstrap.{domain}",)),
+            Record(bootstrap_address(spec, servers), (f"bootstrap.{domain}",)),
             *(Record(s.address, (s.fqdn,)) for s in servers),
             *(Record(s.bmc_address, (f"{s.name}-bmc.{domain}",)) for s in servers),
             *(Record(address, (_full(name, domain),)) for name, address in spec.networks.dns.records.items()),
@@ -57,6 +57,13 @@ def plan_cluster(
         dhcp=answers,
         mtu=cluster.mtu,
     )
+
+
+def bootstrap_address(spec: LabSpec, servers: Sequence[PlannedServer]) -> Ip:
+    """Of the VM that an install begins with, or of the server in its place."""
+    wanted = spec.networks.cluster
+    on = next((server.address for server in servers if server.name == spec.cluster.bootstrap.on), None)
+    return on or wanted.bootstrap.address or wanted.cidr[BOOTSTRAP]
 
 
 def plan_provisioning(spec: LabSpec, domain: str, servers: Sequence[PlannedServer]) -> Network:

@@ -35,7 +35,7 @@ from rackless.errors import LabError, RacklessError
 from rackless.installer.assets.ignition import services
 from rackless.installer.assets.ignition.bootstrap_units import LOOPBACK_KUBECONFIG, ROOT
 from rackless.lab.api_forward import host_url
-from rackless.operations import bootstrap_handover, bootstrap_metal3, bootstrap_parts
+from rackless.operations import bootstrap_handover, bootstrap_leading, bootstrap_parts
 from rackless.ports.api import Access
 from rackless.ports.resources import Conflict
 from rackless.simulation.api import SENDER, Durable, open_objects
@@ -45,6 +45,7 @@ from rackless.simulation.vrrp import VirtualRouter, Wire, read_settings
 
 BOOTSTRAP = "bootstrap"
 KEEPALIVED = "keepalived.service"
+DISC = "-bootstrap.iso"
 LOOK_EVERY = 5.0
 STARTS_AGAIN = 5.0
 """Seconds after which systemd starts a unit again that failed."""
@@ -124,11 +125,11 @@ class InstalledServers:
 
     def _look(self) -> None:
         lab = self.person.lab
-        running, defined = lab.running(), lab.hypervisor._defined
-        for name, server in defined.items():
-            if server.ignition is not None and BOOTSTRAP not in self.all:
-                self._begin_bootstrap(name)
-        if BOOTSTRAP in self.all and not any(server.ignition is not None for server in defined.values()):
+        running = lab.running()
+        carrier = self._carrier()
+        if carrier is not None and BOOTSTRAP not in self.all:
+            self._begin_bootstrap(carrier[0])
+        if BOOTSTRAP in self.all and carrier is None:
             self._end(self.all.pop(BOOTSTRAP))
             shutil.rmtree(self._place(BOOTSTRAP), ignore_errors=True)
         for machine in list(self.all.values()):
@@ -140,10 +141,21 @@ class InstalledServers:
                 self._start(machine)
 
     def _server(self, machine: InstalledServer) -> str | None:
-        defined = self.person.lab.hypervisor._defined
         if machine.name != BOOTSTRAP:
             return machine.name
-        return next((name for name, server in defined.items() if server.ignition is not None), None)
+        carrier = self._carrier()
+        return carrier[0] if carrier is not None else None
+
+    def _carrier(self) -> tuple[str, Path] | None:
+        """The server that is or has the bootstrap machine, and where its config is: in a VM's firmware, or on a disc."""
+        hypervisor = self.person.lab.hypervisor
+        for name, server in hypervisor._defined.items():
+            if server.ignition is not None:
+                return name, server.ignition
+        for name, state in hypervisor._servers.items():
+            if state.media is not None and state.media.name.endswith(DISC):
+                return name, state.media
+        return None
 
     def _place(self, name: str) -> Path:
         return self.person.folder / "machines" / name
@@ -158,10 +170,9 @@ class InstalledServers:
             shutil.rmtree(self.person.folder / "machines", ignore_errors=True)
         self.person.lab.provisioner.disks.clear()
         self.cluster.file = Durable()
-        gateway = self.person.described.gateway.ip
-        machine = InstalledServer(
-            BOOTSTRAP, self._place(BOOTSTRAP), str(gateway + 200), self.person.paths.console(server)
-        )
+        plan = self.person.described
+        own = next((str(each.address) for each in plan.servers if each.name == server), str(plan.gateway.ip + 200))
+        machine = InstalledServer(BOOTSTRAP, self._place(BOOTSTRAP), own, self.person.paths.console(server))
         self.all[BOOTSTRAP] = machine
         self._member(machine)
 
@@ -190,8 +201,8 @@ class InstalledServers:
         machine.units.clear()
         if machine.name == BOOTSTRAP:
             with self.quiet():
-                for path in self._pid_file().parent.glob("*-bootstrap.pid"):
-                    path.unlink()
+                for path in (*self._pid_file().parent.glob("*-bootstrap.pid"), self._pid_file()):
+                    path.unlink(missing_ok=True)
 
     def _pid_file(self) -> Path:
         name = self._server(self.all[BOOTSTRAP]) if BOOTSTRAP in self.all else None
@@ -238,9 +249,9 @@ class InstalledServers:
             await self._boot_new(machine)
 
     async def _boot_bootstrap(self, machine: InstalledServer) -> None:
-        (server,) = [one for one in self.person.lab.hypervisor._defined.values() if one.ignition is not None]
-        assert server.ignition is not None
-        config = json.loads(server.ignition.read_text())
+        carrier = self._carrier()
+        assert carrier is not None
+        config = json.loads(carrier[1].read_text())
         if not (machine.place / ROOT).exists():
             with self.quiet():
                 _unpack(config, machine.root)
@@ -290,7 +301,7 @@ class InstalledServers:
 
     def _metal3(self, machine: InstalledServer, kubeconfig: Path, *, whole: bool) -> None:
         tell = lambda what: self._tell(machine, what)  # noqa: E731
-        self._unit(machine, "metal3", lambda: bootstrap_metal3.run_metal3(
+        self._unit(machine, "metal3", lambda: bootstrap_leading.run_metal3(
             kubeconfig, Path("/opt/payload"), "cluster0", tell, whole=whole))  # fmt: skip
 
     def control(self, machine: InstalledServer, words: tuple[str, ...]) -> None:
@@ -407,11 +418,13 @@ class InstalledServers:
         uname, state = os.uname(), InstalledFolder(self, "var/lib/rackless/metal3")
         name = lambda: os.uname_result((uname[0], self.here().name, *uname[2:]))  # noqa: E731
         handover, metal3 = "rackless.operations.bootstrap_handover", "rackless.operations.bootstrap_metal3"
+        leading = "rackless.operations.bootstrap_leading"
         with ExitStack() as swapped:
-            for module in (handover, metal3, "rackless.operations.bootstrap_parts"):
+            for module in (handover, leading, metal3, "rackless.operations.bootstrap_parts"):
                 swapped.enter_context(patch(f"{module}.SystemClock", LoopClock))
-            for module in (handover, metal3):
+            for module in (handover, leading, metal3):
                 swapped.enter_context(patch(f"{module}.LocalProcesses", lambda: world.processes))
+            for module in (handover, leading):
                 swapped.enter_context(patch(f"{module}.KubernetesResources", resources))
             for module in (handover, "rackless.operations.bootstrap_parts"):
                 swapped.enter_context(patch(f"{module}.Client", client))
@@ -419,7 +432,7 @@ class InstalledServers:
             swapped.enter_context(patch(f"{handover}._is_ready", self.ready))
             swapped.enter_context(patch(f"{metal3}.IronicService", lambda config, *_, **__: StoryIronic(self, config)))
             swapped.enter_context(patch(f"{metal3}.IronicProvisioner", lambda *_, **__: self.person.lab.provisioner))
-            swapped.enter_context(patch(f"{metal3}.Leader", world.leader))
+            swapped.enter_context(patch(f"{leading}.Leader", world.leader))
             swapped.enter_context(patch(f"{metal3}.STATE", state))
             swapped.enter_context(patch("os.uname", name))
             world.processes.programs |= {"env": self._systemctl, "ip": self._ip}

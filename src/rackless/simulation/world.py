@@ -25,9 +25,11 @@ from rackless.errors import RacklessError
 from rackless.events import Bus
 from rackless.images import wheel
 from rackless.images.payload import PayloadImage
+from rackless.lab.files import FOR_BMCS
 from rackless.operations.uplink import PREFIX
 from rackless.ports.api import Access, ApiConnection
 from rackless.ports.clock import Clock
+from rackless.ports.hypervisor import BootDevice, Power
 from rackless.protocol import build
 from rackless.run.paths import LabPaths, Roots
 from rackless.simulation.api import Durable, ServedApi, open_objects
@@ -75,6 +77,7 @@ def make_world(*, seed: int = 0, own_api: bool = False) -> SimulatedWorld:
         "rackless.labd.main": _labd,
         "rackless api serve": _api,
         "rackless.operations.bootstrap_vm": _bootstrap_vm,
+        "rackless.operations.bootstrap_server": _bootstrap_server,
         "qemu-img": _disk_image,
         "qemu-system-x86_64": _nothing,
         "dnsmasq": _stays,
@@ -106,6 +109,7 @@ def at_this_computer(world: SimulatedWorld, paths: LabPaths) -> Iterator[None]:
         swapped.enter_context(patch("rackless.operations.controllers.Leader", world.leader))
         swapped.enter_context(patch("rackless.operations.pivot.KubernetesResources", open_end))
         swapped.enter_context(patch("rackless.operations.install_cluster.ensure_payload", _payload))
+        swapped.enter_context(patch("rackless.operations.install_cluster.live.build", _disc))
         swapped.enter_context(patch("os.geteuid", return_value=0))  # whoever runs the simulator
         swapped.enter_context(patch("tempfile.tempdir", str(scratch)))
         swapped.enter_context(patch("rackless.operations.access.Path.cwd", return_value=Path("/")))
@@ -223,6 +227,44 @@ def _bootstrap_vm(world: FakeWorld) -> Program:
         return 0
 
     return program
+
+
+def _bootstrap_server(world: FakeWorld) -> Program:
+    """What a BMC makes of it, which has the discs of the release server."""
+
+    async def program(process: FakeProcess) -> int:
+        from rackless.operations.bootstrap_server import ServerSetting
+
+        setting = ServerSetting(**json.loads(Path(process.argv[-1]).read_text()))
+        state = Path(process.argv[-1]).parent
+        run = state.parent.parent / "run" / state.name
+        process.network = next((pin for pin in world.pinned if Path(pin).parent == run), None)
+        metal = open_drivers(world).open_metal(lambda _: Path("/dev/null"), kvm=False, shown={})
+        name, disc = setting.server, state / "release" / FOR_BMCS / setting.image.rpartition("/")[2]
+        try:
+            found = await metal.hypervisor.observe(name)
+            assert found is not None
+            mine = found.media == disc
+            changed = mine if setting.action == "retire" else not (mine and found.power is Power.ON)
+            if changed and found.power is Power.ON:
+                await metal.hypervisor.power_off(name)
+            if changed and setting.action == "retire":
+                await metal.hypervisor.eject_media(name)
+            elif changed:
+                await metal.hypervisor.insert_media(name, disc)
+                await metal.hypervisor.power_on(name, boot=BootDevice.CDROM)
+            process.say(json.dumps({"changed": changed}))
+        except RacklessError as error:
+            process.say(json.dumps({"failed": error.what, "why": error.why, "hint": error.hint}))
+        finally:
+            await metal.close()
+        return 0
+
+    return program
+
+
+async def _disc(processes: object, node: Path, esp: Path, config: str, target: Path) -> None:
+    target.write_text(config)
 
 
 def _disk_image(world: FakeWorld) -> Program:

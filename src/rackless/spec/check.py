@@ -19,7 +19,11 @@ from rackless.spec.lab import LabSpec, Role
 from rackless.spec.network_rules import PLACES, Found
 from rackless.spec.networks import Provisioning
 from rackless.spec.places import each_member, members, numbers
-from rackless.spec.servers import BmcProtocol, BmcScheme, ServerFirmware, WayToBoot
+from rackless.spec.servers import GIB, BmcProtocol, BmcScheme, ServerFirmware, WayToBoot
+from rackless.spec.units import render_size
+
+LIVE_MEMORY = 3 * GIB
+"""A bootstrap VM takes 1.5 GiB; one without a disk has the payload and all that it writes in memory, too."""
 
 
 def find_problems(spec: LabSpec, unsure: Collection[tuple[str, ...]] = ()) -> Iterator[Problem]:
@@ -187,6 +191,40 @@ def _install(spec: LabSpec) -> Iterator[Found]:
             yield Problem(f"servers.{name}.bmc", words, hint=hint), needs
 
 
+def _bootstrap_on(spec: LabSpec) -> Iterator[Found]:
+    """A server is the bootstrap machine only where that can be started from virtual media, and in memory."""
+    on = spec.cluster.bootstrap.on
+    if on is None:
+        return
+    path, needs = "cluster.bootstrap.on", ("cluster", "servers", "networks.provisioning.mode")
+    group = next((group for name, group in spec.servers.items() if on in group.names(name)), None)
+    if spec.cluster.method is not Method.IPI:
+        yield (
+            Problem(path, f"nothing boots a bootstrap with cluster.method: {spec.cluster.method}", hint="leave it out"),
+            needs,
+        )
+    elif group is None or group.role is not Role.WORKER:
+        words = f"{on} is no worker of the lab" if group is not None else f"the lab has no server {on}"
+        yield Problem(path, words, hint="name a worker: it becomes one when the control plane is there"), needs
+    else:
+        checks = (
+            (group.scheme is BmcScheme.REDFISH_VIRTUALMEDIA, "does not boot by virtual media", "boot: media"),
+            (group.firmware is ServerFirmware.UEFI, "has no UEFI", "firmware: uefi"),
+            (not group.secure_boot, "starts only what is signed, which the bootstrap is not", "secure_boot: false"),
+            (
+                group.memory >= LIVE_MEMORY,
+                "has too little memory for a bootstrap",
+                f"memory: {render_size(LIVE_MEMORY)}",
+            ),
+        )
+        for good, why, instead in checks:
+            if not good:
+                yield Problem(path, f"{on} {why}", hint=f"say {instead}"), needs
+        if spec.networks.provisioning.mode is not Provisioning.DISABLED:
+            words = "a bootstrap on a server has no NIC on the provisioning network yet"
+            yield Problem(path, words, hint="leave networks.provisioning out, or have the bootstrap in a VM"), needs
+
+
 def _metal(spec: LabSpec) -> Iterator[Found]:
     """Hosts that the lab did not make are told apart from its servers, and from each other."""
     servers = {
@@ -217,6 +255,6 @@ def _storage(spec: LabSpec) -> Iterator[Found]:
 _RULES = (
     network.overlaps, network.room, _places, network.addresses, network.dhcp_range, network.member_addresses,
     network.member_macs, network.doors, network.routes, network.extra, _groups,
-    _elastic, _firmware, _names, _network_boot, _discover, _install, _images, _storage,
+    _elastic, _firmware, _names, _network_boot, _discover, _install, _bootstrap_on, _images, _storage,
     network.uplink, network.attach, _metal,
 )  # fmt: skip

@@ -10,6 +10,7 @@ from rackless.cluster.bootstrap.completing import ClusterFollowing, describe_lac
 from rackless.drivers.fake.clock import VirtualClock
 from rackless.drivers.fake.resources import MemoryResources
 from rackless.events import Bus
+from rackless.provisioning.baremetalhost import PAUSED
 
 NAMESPACE = "openshift-machine-api"
 
@@ -65,3 +66,14 @@ async def test_it_has_bootstrapped_once_the_cluster_says_so() -> None:
     metadata = {"name": "bootstrap", "namespace": "kube-system"}
     await api.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"status": "complete"}})
     assert await following.has_bootstrapped()
+
+
+async def test_the_host_of_the_server_that_the_bootstrap_ran_on_is_let_go() -> None:
+    api = MemoryResources()
+    paused = {"name": "worker-0", "namespace": NAMESPACE, "annotations": {PAUSED: "", "other": "stays"}}
+    await api.create({"apiVersion": "metal3.io/v1alpha1", "kind": "BareMetalHost", "metadata": paused, "spec": {}})
+    following = ClusterFollowing(api, VirtualClock(), Bus())
+    for _ in range(2):  # again, as when the same command is run once more
+        await following.release_host("worker-0")
+        found = await api.get("BareMetalHost", "worker-0", namespace=NAMESPACE)
+        assert found is not None and found["metadata"]["annotations"] == {"other": "stays"}

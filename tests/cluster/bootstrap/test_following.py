@@ -186,3 +186,13 @@ def test_a_control_plane_lacks_something_until_its_nodes_have_certificates_to_se
     ):
         assert said in describe_lacking(hosts, nodes)
     assert describe_lacking([host("provisioned")], [{**node("True"), **served}]) == ""
+
+
+def test_what_a_server_told_before_it_became_the_bootstrap_is_not_its_own(tmp_path: Path) -> None:
+    """It may have been the bootstrap of an earlier install, whose manifests were applied."""
+    log = tmp_path / "console.log"
+    log.write_text(f"{render_line({'phase': 'manifests applied', 'count': 42})}\n")
+    console = BootstrapConsole(log, begin=log.stat().st_size)
+    with log.open("a") as out:
+        out.write(f"{render_line({'phase': 'manifests', 'count': 43})}\n")
+    assert console.look() == [{"phase": "manifests", "count": 43}] == console.told

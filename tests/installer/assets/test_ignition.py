@@ -150,6 +150,17 @@ def test_the_bootstraps_units_start_programs_that_there_are_with_options_that_th
         assert {word for word in words if word.startswith("--")} <= options
 
 
+def test_on_the_bootstrap_nothing_that_is_needed_later_starts_beside_the_api(made: Fetched) -> None:
+    """Its processors are all that the API and Ironic have to come up with."""
+    units = {
+        unit["name"]: unit.get("contents", "") for unit in json.loads(made.write["bootstrap.ign"])["systemd"]["units"]
+    }
+    later = [
+        name for name, text in units.items() if "rackless-manifests.service" in "".join(re.findall("After=(.*)", text))
+    ]
+    assert later == ["rackless-machine-config.service", "rackless-hand-over.service"]
+
+
 def test_a_masters_config_starts_programs_that_there_are_and_a_workers_makes_no_control_plane(made: Fetched) -> None:
     rendered = made.state.entries["rendered"].parts
     units = {

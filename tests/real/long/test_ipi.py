@@ -25,6 +25,14 @@ servers:
   worker: {{role: worker, count: 1}}
 cluster: {{method: ipi}}
 """
+ON_A_SERVER = """\
+name: ipi
+servers:
+  ctrl: {role: control-plane, count: 1, memory: 2GiB}
+  worker: {role: worker, count: 1, memory: 3GiB, vcpus: 2}
+cluster: {method: ipi, bootstrap: {on: worker-0}}
+"""
+WORKER = "192.168.111.21"
 GATEWAY, VIP, BOOTSTRAP = "192.168.111.1", "192.168.111.5", "192.168.111.9"
 UP_WITHIN = 5400
 Found = TypeVar("Found")
@@ -57,6 +65,25 @@ def test_a_cluster_installs_itself_and_looks_after_its_hosts(host: PretendHost) 
     host.rackless("destroy", "--yes")
     assert host.inhabitants("ipi") == []
     assert [str(path) for place in ("state", "run") for path in (host.folder / place).glob("*")] == []
+
+
+def test_a_bootstrap_on_a_server_installs_the_control_plane_and_its_server_becomes_a_worker(host: PretendHost) -> None:
+    """No VM is made, and nobody but the installer, and the cluster after it, speaks to that server's BMC."""
+    (host.folder / "lab.yaml").write_text(ON_A_SERVER)
+    host.rackless("up", "--no-install", timeout=UP_WITHIN)
+    ask = asking(host)
+    assert states(ask("bmh")) == {"ctrl-0": "provisioned", "worker-0": "provisioned"}
+    nodes = {each["metadata"]["name"]: each for each in ask("nodes")}
+    assert sorted(nodes) == ["ctrl-0", "worker-0"] and all(is_ready(each) for each in nodes.values())
+    callers = bmc_callers(host)
+    assert {client for client, server in callers if server == "ctrl-0"} == {WORKER, "192.168.111.20"}
+    assert WORKER not in {client for client, server in callers if server == "worker-0"}
+    servers = host.rackless("exec", "--", "virsh", "list", "--all", "--name").stdout.split()
+    assert sorted(servers) == ["ctrl-0", "worker-0"]
+    assert [path.name for path in (host.folder / "state/ipi/release/redfish").glob("*.iso")] == []  # it holds keys
+    host.rackless("up", "--no-install", timeout=300)  # nothing is left to do
+    host.rackless("destroy", "--yes")
+    assert host.inhabitants("ipi") == []
 
 
 def test_three_control_planes_take_over_and_one_that_is_lost_is_replaced(host: PretendHost) -> None:

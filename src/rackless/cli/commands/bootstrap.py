@@ -63,7 +63,9 @@ def payload(release: Path, mount: Path, as_json: bool) -> None:
 
 @bootstrap.command()
 @click.option("--kubeconfig", required=True, type=_FILE, help="The API with the hosts.")
-@click.option("--payload", "folder", required=True, type=_FOLDER, help="Where the payload is mounted.")
+@click.option(
+    "--payload", "folder", required=True, type=click.Path(path_type=Path), help="Where the payload is mounted."
+)
 @click.option("--interface", required=True, help="Whose address agents and BMCs find us at.")
 @click.option(
     "--provisioning", default="", help="The NIC on the network that hosts boot from, with an address of ours."
@@ -74,7 +76,7 @@ def payload(release: Path, mount: Path, as_json: bool) -> None:
 @_json
 def metal3(kubeconfig: Path, folder: Path, interface: str, provisioning: str, whole: bool, as_json: bool) -> None:
     """Run Ironic, its file server and the controllers of hosts, Machines and Nodes, while this machine holds the Lease."""
-    from rackless.operations.bootstrap_metal3 import run_metal3
+    from rackless.operations.bootstrap_leading import run_metal3
     from rackless.operations.bootstrap_running import run, teller
 
     tell = teller(as_json)

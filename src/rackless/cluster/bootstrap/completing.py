@@ -10,7 +10,8 @@ from rackless.cluster.bootstrap.phases import SeenPhases, is_ready
 from rackless.events import Bus
 from rackless.ports.api import ApiUnreachable
 from rackless.ports.clock import Clock
-from rackless.ports.resources import Record, Resources
+from rackless.ports.resources import Record, Refused, Resources
+from rackless.provisioning.baremetalhost import PAUSED
 from rackless.run.waiting import until
 
 LEASE = "metal3"
@@ -35,6 +36,23 @@ class ClusterFollowing:
         except ApiUnreachable:  # not begun, or not yet
             return False
         return ((found or {}).get("data") or {}).get("status") == "complete"
+
+    async def release_host(self, name: str) -> None:
+        """The server that the bootstrap ran on is off: now the cluster looks after its host, and installs a worker on it."""
+
+        async def released() -> tuple[bool, str]:
+            self.require_lab()
+            try:
+                await self.api.patch(
+                    "BareMetalHost", name, {"metadata": {"annotations": {PAUSED: None}}}, namespace=MACHINE_API
+                )
+            except (ApiUnreachable, Refused) as error:
+                return False, str(error)
+            return True, "released"
+
+        await until(
+            released, what=f"{name} to be the cluster's", within=METAL3_WITHIN, every=LOOK_EVERY, clock=self.clock
+        )
 
     async def await_complete(self) -> None:
         await self._await_metal3()

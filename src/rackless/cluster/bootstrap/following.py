@@ -44,12 +44,15 @@ class BootstrapFailed(RacklessError):
 
 @dataclass
 class BootstrapConsole:
-    """The log of a console, read from its beginning as it grows."""
+    """The log of a console, read from its beginning as it grows, or from `begin`, where the machine had another life before."""
 
     log: Path
+    begin: int = 0
     told: list[dict[str, Any]] = field(default_factory=list)
     _reader: ConsoleReader = field(default_factory=ConsoleReader)
-    _read: int = 0
+
+    def __post_init__(self) -> None:
+        self._read = self.begin
 
     def look(self) -> list[dict[str, Any]]:
         """What was told since the last look."""

@@ -66,6 +66,11 @@ async def await_network(resources: Resources, clock: Clock) -> BootNetwork | Non
     return read_network(found[0])
 
 
+async def own_macs(processes: Processes) -> frozenset[str]:
+    shown = await processes.run(["ip", "-json", "link", "show"])
+    return frozenset(str(link.get("address", "")).lower() for link in json.loads(shown.stdout))
+
+
 async def find_link(macs: Collection[str], processes: Processes) -> str:
     """Our NIC that a host of the cluster boots from. Raises LabError when this machine has none."""
     shown = await processes.run(["ip", "-json", "link", "show"])

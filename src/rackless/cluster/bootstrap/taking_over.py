@@ -123,7 +123,7 @@ def units(new: NewControlPlane, keys: Mapping[str, str]) -> list[dict[str, Any]]
     return [
         *control_plane.units(*_described(new)),
         server,
-        *([services.payload(RELEASE), metal3] if _has_payload(keys) else []),
+        *([*services.late_payload(RELEASE), metal3] if _has_payload(keys) else []),
     ]
 
 

@@ -14,6 +14,9 @@ ROOT = "/opt/openshift"
 """Where manifests, keys and rendered configs are, as on OpenShift's."""
 LOOPBACK_KUBECONFIG = f"{ROOT}/auth/kubeconfig-loopback"
 RELEASE = f"{ROOT}/release.json"
+MANIFESTS = "rackless-manifests.service"
+"""What is needed later starts after it: on an emulated machine each program takes seconds of the processor to start, and the API
+and Ironic come up the later for it."""
 
 _MANIFESTS = f"""\
 [Unit]
@@ -40,7 +43,7 @@ _HAND_OVER = f"""\
 [Unit]
 Description=Hand-over to the control plane
 Wants=rackless-api.service
-After=rackless-api.service
+After=rackless-api.service {MANIFESTS}
 StartLimitIntervalSec=0
 
 [Service]
@@ -61,9 +64,12 @@ def units(vip: str, *, payload: bool, provisioning: str = "") -> list[dict[str, 
     """Without a payload nobody is provisioned: there is nothing to do it with."""
     metal3 = services.metal3(LOOPBACK_KUBECONFIG, front.INTERFACE, provisioning=provisioning, whole=False)
     return [
-        unit("rackless-manifests.service", _MANIFESTS),
+        unit(MANIFESTS, _MANIFESTS),
         services.machine_config_server(
-            f"{ROOT}/machine-config", f"{ROOT}/tls/machine-config-server.crt", f"{ROOT}/tls/machine-config-server.key"
+            f"{ROOT}/machine-config",
+            f"{ROOT}/tls/machine-config-server.crt",
+            f"{ROOT}/tls/machine-config-server.key",
+            after=MANIFESTS,
         ),
         unit("rackless-hand-over.service", _HAND_OVER.format(vip=vip)),
         *([services.payload(RELEASE), metal3] if payload else []),

@@ -59,7 +59,7 @@ def files(
         file(f"{PKI}/ca.crt", secrets.api_ca, user=API_USER),
         file(f"{PKI}/ca.key", secrets.api_ca_key, mode=0o600, user=API_USER),
         file(f"{PKI}/sa.key", secrets.api_token_key, mode=0o600, user=API_USER),
-        file("/etc/systemd/network/10-cluster.link", _link(server)),
+        link(server.mac),
         file("/etc/haproxy/haproxy.cfg", front.haproxy_cfg(plan)),
         file(
             "/etc/keepalived/keepalived.conf",
@@ -180,9 +180,10 @@ def etcd_environment(server: ConfiguredMachine, plan: ConfiguredCluster, joins: 
     return "".join(f'{name}="{value}"\n' for name, value in settings.items())
 
 
-def _link(server: ConfiguredMachine) -> str:
+def link(mac: str) -> dict[str, Any]:
     """The NIC is known by its MAC: which number the kernel gives it depends on the others."""
-    return f"[Match]\nMACAddress={server.mac}\n\n[Link]\nName={front.INTERFACE}\n"
+    text = f"[Match]\nMACAddress={mac}\n\n[Link]\nName={front.INTERFACE}\n"
+    return file("/etc/systemd/network/10-cluster.link", text)
 
 
 def _others(server: ConfiguredMachine, plan: ConfiguredCluster) -> list[ConfiguredMachine]:

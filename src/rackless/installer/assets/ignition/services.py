@@ -11,16 +11,25 @@ from typing import Any
 from rackless.installer.assets.ignition.parts import unit
 
 MACHINE_CONFIG, PAYLOAD, METAL3 = (f"rackless-{name}.service" for name in ("machine-config", "payload", "metal3"))
+LATER = PAYLOAD.replace(".service", ".timer")
 MOUNT = "/opt/payload"
 TOLD = "StandardOutput=journal+console"
 
 
-def machine_config_server(folder: str, certificate: str, key: str) -> dict[str, Any]:
-    return unit(MACHINE_CONFIG, _MACHINE_CONFIGS.format(folder=folder, certificate=certificate, key=key))
+def machine_config_server(folder: str, certificate: str, key: str, *, after: str = "") -> dict[str, Any]:
+    """`after` is a unit whose work comes first, on a machine that has several to start."""
+    text = _MACHINE_CONFIGS.format(folder=folder, certificate=certificate, key=key, after=f" {after}" if after else "")
+    return unit(MACHINE_CONFIG, text)
 
 
 def payload(release: str) -> dict[str, Any]:
     return unit(PAYLOAD, _PAYLOAD.format(release=release))
+
+
+def late_payload(release: str) -> list[dict[str, Any]]:
+    """For a control plane: metal3 starts it when it leads. The others have no use for it until that one is lost, and fetch it
+    when the install is over: it takes a minute of an emulated machine's processor."""
+    return [{**payload(release), "enabled": False}, unit(LATER, _LATER)]
 
 
 def metal3(kubeconfig: str, interface: str, *, provisioning: str = "", whole: bool) -> dict[str, Any]:
@@ -28,14 +37,14 @@ def metal3(kubeconfig: str, interface: str, *, provisioning: str = "", whole: bo
     with an address of its own on the network that hosts boot from."""
     more = (f" --provisioning {provisioning}" if provisioning else "") + (" --whole" if whole else "")
     words = f"--kubeconfig {kubeconfig} --payload {MOUNT} --interface {interface}{more}"
-    return unit(METAL3, _METAL3.format(words=words))
+    return unit(METAL3, _METAL3.format(words=words, needs="" if whole else _NEEDS_PAYLOAD))
 
 
 _MACHINE_CONFIGS = f"""\
 [Unit]
 Description=Machine-config server
 Wants=network-online.target
-After=network-online.target
+After=network-online.target{{after}}
 StartLimitIntervalSec=0
 
 [Service]
@@ -72,12 +81,28 @@ RestartSec=5
 WantedBy=multi-user.target
 """
 
+_LATER = """\
+[Unit]
+Description=Payload from the release server, before it is needed
+
+[Timer]
+OnActiveSec=20min
+RandomizedDelaySec=10min
+
+[Install]
+WantedBy=timers.target
+"""
+
+_NEEDS_PAYLOAD = f"""\
+# not Requires: a payload that came at the second try would find this one given up
+Wants={PAYLOAD}
+After={PAYLOAD}
+"""
+
 _METAL3 = f"""\
 [Unit]
 Description=Ironic, its file server and the controllers of hosts
-# not Requires: a payload that came at the second try would find this one given up
-Wants={PAYLOAD}
-After={PAYLOAD} rackless-api.service
+{{needs}}After=rackless-api.service
 StartLimitIntervalSec=0
 
 [Service]
