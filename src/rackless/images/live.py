@@ -13,6 +13,7 @@ from pathlib import Path
 from rackless.images import fat, gpt
 from rackless.images.files import read
 from rackless.images.node import INITRD, KERNEL
+from rackless.images.rootcut import cut_root
 from rackless.ports.process import Processes
 
 _GRUB = """\
@@ -38,7 +39,7 @@ async def build(processes: Processes, node: Path, esp: Path, config: str, target
         for name in (KERNEL, INITRD):
             own = f"{disk}@@{gpt.offset_of(disk, 'ESP')}"
             await processes.run(["mcopy", "-i", own, f"::{name}", tree / name], env=fat.ENVIRONMENT)
-        await asyncio.to_thread(_cut, disk, gpt.offset_of(disk, "root"), tree / "root.img")
+        await asyncio.to_thread(cut_root, disk, tree / "root.img")
         (tree / "config.ign").write_text(config)
         (tree / "boot/grub/efiboot.img").write_bytes(esp.read_bytes())
         (tree / "boot/grub/grub.cfg").write_text(grub_config(read("node/loader-entry.conf").decode()))
@@ -58,10 +59,3 @@ def grub_config(entry: str) -> str:
     given = dict(line.split(maxsplit=1) for line in entry.splitlines() if line.strip())
     kept = [word for word in given["options"].split() if not word.startswith("root=") and word != "rw"]
     return _GRUB.format(kernel=KERNEL, initrd=INITRD, options=" ".join([*kept, LIVE]))
-
-
-def _cut(disk: Path, begin: int, target: Path) -> None:
-    """To the end of the disk: the file system says itself where it ends."""
-    with disk.open("rb") as source, target.open("wb") as out:
-        source.seek(begin)
-        shutil.copyfileobj(source, out, 1 << 20)

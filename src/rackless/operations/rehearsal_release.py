@@ -8,10 +8,10 @@ from pathlib import Path
 
 from rackless.drivers.ironic.environment import pinned_packages as ironic_packages
 from rackless.events import Bus
-from rackless.images import gpt
 from rackless.images.cache import digest
 from rackless.images.catalogue import ensure_deploy_image, ensure_node_image
 from rackless.images.payload import ensure_payload
+from rackless.images.rootcut import cut_root
 from rackless.installer.assets.release import NODE, PAYLOAD, ReleaseFile, render_release
 from rackless.lab.acceleration import remembered_kvm
 from rackless.lab.files import PORT
@@ -28,9 +28,6 @@ from rackless.run.paths import LabPaths
 from rackless.run.supplies import Supplies, save_supplies
 
 LIST = "release.json"
-_PIECE = 4 << 20
-_BLOCKS, _BLOCK_SIZE = 1024 + 4, 1024 + 24
-"""Where an ext4 says how many blocks it has, and how large they are."""
 
 
 async def offer_release(plan: LabPlan, paths: LabPaths, bus: Bus, drivers: Drivers) -> str:
@@ -73,16 +70,4 @@ async def extract_root(disk: Path, target: Path, processes: Processes) -> None:
     with tempfile.TemporaryDirectory(prefix="rackless-root-", dir=target.parent) as scratch:
         raw = Path(scratch) / "disk.raw"
         await processes.run(["qemu-img", "convert", "-f", "qcow2", "-O", "raw", disk, raw])
-        await asyncio.to_thread(_cut, raw, gpt.offset_of(raw, "root"), target)
-
-
-def _cut(disk: Path, offset: int, target: Path) -> None:
-    with disk.open("rb") as source, target.open("wb") as out:
-        source.seek(offset)
-        head = source.read(4096)
-        blocks = int.from_bytes(head[_BLOCKS : _BLOCKS + 4], "little")
-        left = blocks * (1024 << int.from_bytes(head[_BLOCK_SIZE : _BLOCK_SIZE + 4], "little"))
-        source.seek(offset)
-        while left > 0 and (piece := source.read(min(_PIECE, left))):
-            out.write(piece)
-            left -= len(piece)
+        await asyncio.to_thread(cut_root, raw, target)
