@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from rackless.plan.stages import GOALS, INSIDE, STAGES, TITLES, reached_goal, stages_of, upto
+from rackless.plan.stages import GOALS, INSIDE, STAGES, TITLES, own_stages, reached_goal, stages_of, upto
+from rackless.spec.lab import LabSpec
 
 PAGE = Path(__file__).parents[2] / "docs/explanation/architecture.md"
 
@@ -71,3 +72,9 @@ LAB = {"libvirtd", "networks", "time", "api", "servers", "power"}
 )
 def test_a_goal_is_reached_when_all_of_it_and_of_those_before_was_done(done: set[str], goal: str | None) -> None:
     assert reached_goal(done) == goal
+
+
+@pytest.mark.parametrize("method", ["ipi", "none"])
+def test_with_another_method_up_comes_to_the_bmcs_and_somebody_else_goes_on(method: str) -> None:
+    spec = LabSpec.model_validate({"cluster": {"method": method}})
+    assert own_stages(LabSpec()) - own_stages(spec) == {"engine", "hosts", "cluster", "nodes"}

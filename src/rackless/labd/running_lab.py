@@ -43,7 +43,7 @@ from rackless.labd.showing import LabShowing
 from rackless.plan.actions import Action, Observed
 from rackless.plan.addressing import plan_lab
 from rackless.plan.model import LabPlan
-from rackless.plan.stages import GOALS, stages_of, upto
+from rackless.plan.stages import GOALS, own_stages, stages_of, upto
 from rackless.ports.console import Heard, Write
 from rackless.ports.drivers import Drivers
 from rackless.protocol.messages import (
@@ -89,6 +89,7 @@ class RunningLab:
         self.paths = paths
         self.grown = Ledger(paths.grown)
         self.plan = _with_upstream(plan_lab(spec), paths).grown(self._grown())
+        self._own_stages = own_stages(spec)
         self.bus = bus
         self.drivers = drivers
         self.clock = drivers.clock
@@ -413,7 +414,11 @@ class RunningLab:
             domain=self.plan.domain,
             daemon="running",
             reached=told.goal,
-            stages=tuple(StageStatus(stage.name, stage.name in told.reached) for stage in self.runner.stages),
+            stages=tuple(
+                StageStatus(stage.name, stage.name in told.reached)
+                for stage in self.runner.stages
+                if stage.name in self._own_stages or stage.name in told.reached
+            ),
             cut_off=() if self.runner.busy else tuple(f"{a.verb} {a.subject}" for a in told.cut_off),
             servers=describe_servers(self.plan, power, hosts, nodes, self.bmcs.seen(), machines),
             api=ApiPlaces(self.api.url, host_url(self.paths.api_port)) if self.api.started else None,

@@ -27,6 +27,7 @@ from rackless.plan.actions import (
     plan_whole,
 )
 from rackless.plan.model import LabPlan
+from rackless.spec.cluster import Method
 from rackless.spec.lab import LabSpec
 
 GOALS = ("lab", "bmc", "engine", "hosts", "cluster")
@@ -101,3 +102,9 @@ def reached_goal(done: Collection[str]) -> str | None:
 
 def upto(goal: str) -> Sequence[str]:
     return GOALS[: GOALS.index(goal) + 1]
+
+
+def own_stages(spec: LabSpec) -> frozenset[str]:
+    """The names of the stages that `up` comes to: with another method than `direct` somebody else provisions the hosts."""
+    goals = GOALS if spec.cluster.method is Method.DIRECT else upto("bmc")
+    return frozenset(stage.name for stage in STAGES if stage.goal in goals)
