@@ -28,6 +28,7 @@ from rackless.api.metrics import MEDIA, Metrics
 from rackless.api.objects.registry import Registry
 from rackless.api.status import RequestRefused
 from rackless.api.stores.port import StoreUnreachable, TooLarge
+from rackless.trust.sni import show_by_name
 
 log = logging.getLogger(__name__)
 _METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
@@ -202,15 +203,7 @@ def tls_context(
     """Our certificate, and clients' certificates where they have one; tokens and anonymous come without. Each of `named` is shown
     to who asks for one of its names (SNI); `more_clients` are CAs besides `client_ca`."""
     main = _one_context(certificate, key, client_ca, more_clients)
-    contexts = [(_one_context(*pair, client_ca, more_clients), _names(pair[0])) for pair in named]
-    by_name = {name: context for context, names in contexts for name in names}
-    if by_name:
-
-        def choose(connection: ssl.SSLObject | ssl.SSLSocket, name: str | None, _: ssl.SSLContext) -> None:
-            if name and (found := by_name.get(name.lower())) is not None:
-                connection.context = found
-
-        main.sni_callback = choose
+    show_by_name(main, [(_one_context(*pair, client_ca, more_clients), pair[0]) for pair in named])
     return main
 
 
@@ -223,14 +216,3 @@ def _one_context(certificate: File, key: File, client_ca: File, more_clients: Fi
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.set_alpn_protocols(["http/1.1"])
     return context
-
-
-def _names(certificate: File) -> list[str]:
-    from cryptography import x509
-
-    found = x509.load_pem_x509_certificate(certificate.read_bytes())
-    try:
-        names = found.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-    except x509.ExtensionNotFound:
-        return []
-    return [name.lower() for name in names.get_values_for_type(x509.DNSName)]

@@ -15,6 +15,7 @@ from rackless.api.process import ApiServer, ApiSettings
 from rackless.cluster.openshift import payload
 from rackless.cluster.openshift.payload import Json
 from rackless.cluster.openshift.site import SERVING, ClusterSite
+from rackless.trust.sni import show_by_name
 
 PORT = 6443
 MACHINE_CONFIG_PORT = 22623
@@ -80,14 +81,8 @@ class ClusterApi:
 def serving_context(site: ClusterSite, folder: Path) -> ssl.SSLContext:
     """A TLS context that chooses the certificate by SNI and accepts client certificates of the cluster's CAs."""
     contexts = [_context(site, name, folder) for name in SERVING]
-    by_name = {name: context for context, names in contexts for name in names}
-    main = contexts[0][0]
-
-    def choose(connection: ssl.SSLObject | ssl.SSLSocket, name: str | None, _: ssl.SSLContext) -> None:
-        if name and (found := by_name.get(name.lower())) is not None:
-            connection.context = found
-
-    main.sni_callback = choose
+    main, _ = contexts[0]
+    show_by_name(main, contexts)
     return main
 
 
@@ -97,25 +92,14 @@ def machine_config_context(site: ClusterSite, folder: Path) -> ssl.SSLContext:
     return context
 
 
-def _context(site: ClusterSite, name: str, folder: Path) -> tuple[ssl.SSLContext, list[str]]:
+def _context(site: ClusterSite, name: str, folder: Path) -> tuple[ssl.SSLContext, Path]:
     certificate, key = _files(site, name, folder)
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cadata=site.client_ca)
     context.load_cert_chain(certificate, key)
     context.verify_mode = ssl.CERT_OPTIONAL
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.set_alpn_protocols(["http/1.1"])
-    return context, _names(certificate)
-
-
-def _names(certificate: Path) -> list[str]:
-    from cryptography import x509
-
-    found = x509.load_pem_x509_certificate(certificate.read_bytes())
-    try:
-        names = found.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-    except x509.ExtensionNotFound:
-        return []
-    return [name.lower() for name in names.get_values_for_type(x509.DNSName)]
+    return context, certificate
 
 
 def _files(site: ClusterSite, name: str, folder: Path) -> tuple[Path, Path]:
