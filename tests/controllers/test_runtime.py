@@ -390,6 +390,44 @@ async def test_events_that_cannot_be_written_hold_nobody_up() -> None:
     assert len(bench.things.looks) == 101 and bench.runtime.recorder.dropped == 101
 
 
+class Odd(MemoryResources):
+    """Answers the writing of an Event as nobody foresaw."""
+
+    async def create(self, record: Record) -> Record:
+        if record["kind"] == "Event":
+            raise KeyError("nobody foresaw this")
+        return await super().create(record)
+
+
+async def test_an_event_that_raises_ends_neither_the_controllers_nor_the_other_events() -> None:
+    bench = Bench(resources=Odd())
+    bench.things.act = lambda _: Result(1.0, events=(Happened("Seen", "again"),))
+    await bench.resources.apply(thing("one"))
+    async with bench.running():
+        await bench.wait(10.5)
+    assert len(bench.things.looks) == 11 and bench.runtime.recorder.dropped == 11
+
+
+async def test_an_event_that_expired_while_it_was_forgotten_is_written_anew() -> None:
+    """Each of four writers remembers, and makes room, in one table."""
+    bench = Bench()
+    recorder, resources = bench.runtime.recorder, bench.resources
+    record = await resources.apply(thing("one"))
+
+    async def gone(*_: Any, **__: Any) -> Record:
+        recorder._written.clear()
+        raise Conflict("it has expired")
+
+    async with bench.running():
+        recorder.tell(resources, "test", record, Happened("Seen", "a"))
+        await bench.wait(1)
+        resources.patch = gone  # type: ignore[method-assign]
+        recorder.tell(resources, "test", record, Happened("Seen", "a"))
+        await bench.wait(1)
+    assert recorder.dropped == 0
+    assert len([key for key in resources._records if key.kind == "Event"]) == 2
+
+
 async def test_a_full_recorder_drops_the_oldest() -> None:
     recorder, resources = Recorder(most=1000), MemoryResources()
     record = await resources.apply(thing("one"))

@@ -7,6 +7,7 @@ count of the existing one.
 from __future__ import annotations
 
 import asyncio
+import logging
 import uuid
 from collections import OrderedDict
 from collections.abc import Callable
@@ -17,6 +18,8 @@ from zlib import crc32
 from rackless.controllers.runtime.controller import Happened
 from rackless.errors import RacklessError
 from rackless.ports.resources import Conflict, Record, Resources
+
+log = logging.getLogger(__name__)
 
 WAITING = 20_000
 """Events that may wait to be written, for a burst of a thousand hosts; more are dropped, the oldest first, and counted."""
@@ -80,6 +83,9 @@ class Recorder:
                 await self._write(told)
             except (RacklessError, Conflict):
                 self.dropped += 1  # an Event is a courtesy; what it tells stands in the status, too
+            except Exception:  # one Event that nobody foresaw must not end the controllers beside this task
+                self.dropped += 1
+                log.exception("an Event about %s %s could not be written", told.about["kind"], told.about["name"])
 
     async def _write(self, told: _Told) -> None:
         resources, source, about, happened, at = told.resources, told.source, told.about, told.happened, told.at
@@ -91,7 +97,7 @@ class Recorder:
             try:
                 await resources.patch("Event", name, {"count": count + 1, "lastTimestamp": at}, namespace=namespace)
             except Conflict:  # it has expired
-                del self._written[same]
+                self._written.pop(same, None)  # another writer may have made room meanwhile
             else:
                 self._written[same] = (name, count + 1)
                 return
