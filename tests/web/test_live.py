@@ -11,6 +11,7 @@ import pytest
 from aiohttp import web
 
 from rackless.cli.words import to_json
+from rackless.errors import LabError
 from rackless.operations.lab_events import lab_events
 from rackless.protocol.event_log import Missed, Numbered
 from rackless.protocol.event_stream import EventsWanted
@@ -115,6 +116,44 @@ async def test_many_viewers_cost_one_look_and_none_costs_nothing() -> None:
     assert task is not None and watch._task is None, "nobody looks"
     await asyncio.gather(task, return_exceptions=True)
     assert task.cancelled() and looks == 1
+
+
+async def test_a_rack_that_cannot_be_looked_at_ends_its_viewers_and_the_next_one_begins_anew() -> None:
+    troubles: list[Exception] = [LabError("there is no lab named lab here"), KeyError("nobody foresaw this")]
+
+    async def look() -> live.Rack:
+        if troubles:
+            raise troubles.pop(0)
+        return {"daemon": "running", "servers": []}
+
+    watch = LabWatch(look)
+    async with asyncio.timeout(10):
+        for _ in range(2):
+            with watch.viewing() as changed:
+                await live._tell_rack(
+                    cast(web.WebSocketResponse, Deaf()), watch, changed
+                )  # it ends: the page comes again
+        with watch.viewing() as old:
+            await old.wait()
+            assert not watch.failed and '"running"' in watch.full
+
+
+async def test_who_comes_after_a_failure_starts_the_looks_while_others_are_still_going() -> None:
+    broken = True
+
+    async def look() -> live.Rack:
+        if broken:
+            raise LabError("gone")
+        return {"daemon": "running", "servers": []}
+
+    watch = LabWatch(look)
+    async with asyncio.timeout(10):
+        with watch.viewing() as first:
+            await first.wait()
+            broken = False
+            with watch.viewing() as second:
+                await second.wait()
+                assert not watch.failed and watch.version == 1
 
 
 class Deaf:

@@ -9,16 +9,20 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
 from contextlib import aclosing, contextmanager, suppress
 from typing import Any
 
 from aiohttp import WSMsgType, web
 
+from rackless.errors import RacklessError
 from rackless.operations.lab_events import lab_events
 from rackless.protocol.event_log import Missed, Numbered
 from rackless.protocol.event_stream import EventsWanted
 from rackless.run.paths import LabPaths
+
+log = logging.getLogger(__name__)
 
 LEAST_SECONDS = 0.5
 MOST_SECONDS = 5.0
@@ -46,6 +50,8 @@ class LabWatch:
         """The rack as a message."""
         self.change = ""
         """What it has that the version before had not."""
+        self.failed = False
+        """Whether the rack cannot be looked at: the viewers' connections are closed, and their pages come again."""
 
     def poke(self) -> None:
         """Something happened."""
@@ -58,7 +64,8 @@ class LabWatch:
         if self.version:
             changed.set()
         self._viewers.add(changed)
-        if self._task is None:
+        if self._task is None or self._task.done():
+            self.failed = False
             self._task = asyncio.create_task(self._run())
         try:
             yield changed
@@ -69,6 +76,18 @@ class LabWatch:
                 self._task = None
 
     async def _run(self) -> None:
+        try:
+            await self._keep_looking()
+        except Exception as error:
+            if not isinstance(
+                error, RacklessError
+            ):  # such as a lab that was destroyed: its viewers are told when they come again
+                log.exception("the rack cannot be looked at")
+            self.failed = True
+            for viewer in self._viewers:
+                viewer.set()
+
+    async def _keep_looking(self) -> None:
         while True:
             self._happened.clear()
             self._take(await self._look())
@@ -121,6 +140,8 @@ async def _tell_rack(socket: web.WebSocketResponse, watch: LabWatch, changed: as
     while True:
         await changed.wait()
         changed.clear()
+        if watch.failed:
+            return
         message, seen = watch.message(seen), watch.version
         await send(socket, message)
 
