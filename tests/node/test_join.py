@@ -7,7 +7,9 @@ import base64
 import json
 import socket
 import ssl
+import time
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,7 @@ import pytest
 from rackless.api.access import keys
 from rackless.api.process import ApiServer
 from rackless.api.process import ApiSettings as ApiSettings
+from rackless.node import health as health_module
 from rackless.node import keypair, settings, status
 from rackless.node.agent import Agent, AgentClock
 from rackless.node.health import AgentHealth
@@ -192,6 +195,38 @@ async def test_a_joined_node_answers_on_its_port_to_who_has_a_certificate_of_the
         code, text = await asked("/metrics")
         assert code == 200 and 'expiration_seconds{certificate="serving"}' in text
         assert (await asked("/exec"))[0] == 404
+    finally:
+        health.close()
+
+
+async def test_a_byte_now_and_then_holds_the_agent_up_no_longer_than_silence(
+    agent: Agent, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await join(agent, cluster)
+    monkeypatch.setattr(health_module, "PATIENCE", 0.5)
+    health = AgentHealth(cluster.settings.ca, 0, lambda path: answer(agent, path))
+    try:
+        assert agent.served is not None
+        health.serve_with(agent.served.path)
+        tls = ssl.create_default_context(cadata=cluster.settings.ca)
+        tls.check_hostname = False
+        tls.load_cert_chain(cluster.folder / "pki" / "admin.crt", cluster.folder / "pki" / "admin.key")
+
+        def drip() -> None:
+            with (
+                socket.create_connection(("127.0.0.1", health.port or 0)) as line,
+                tls.wrap_socket(line) as secured,
+                suppress(OSError),
+            ):
+                for byte in b"GET /healthz HTTP/1.1" * 10:
+                    secured.sendall(bytes([byte]))
+                    time.sleep(0.1)
+
+        dripping = asyncio.create_task(asyncio.to_thread(drip))
+        begun = time.monotonic()
+        await asyncio.to_thread(health.wait, 30.0)
+        assert time.monotonic() - begun < 10, "of 21 seconds of bytes"
+        await dripping
     finally:
         health.close()
 

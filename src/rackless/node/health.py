@@ -8,6 +8,7 @@ from __future__ import annotations
 import selectors
 import socket
 import ssl
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -62,17 +63,29 @@ class AgentHealth:
 
     def _answer(self, client: socket.socket) -> None:
         assert self._tls is not None
+        deadline = time.monotonic() + PATIENCE
         client.settimeout(PATIENCE)
         try:
             with self._tls.wrap_socket(client, server_side=True) as secured:
-                secured.sendall(respond(_question(secured), self._ask))
+                question = _question(secured, deadline)
+                secured.settimeout(_left(deadline))
+                secured.sendall(respond(question, self._ask))
         except (OSError, ValueError):  # not one of us, or gone, or slow
             client.close()
 
 
-def _question(client: ssl.SSLSocket) -> bytes:
+def _left(deadline: float) -> float:
+    """Seconds; raises TimeoutError when there are none. A socket's own timeout is for each piece, and pieces can be bytes."""
+    left = deadline - time.monotonic()
+    if left <= 0:
+        raise TimeoutError
+    return left
+
+
+def _question(client: ssl.SSLSocket, deadline: float) -> bytes:
     data = b""
     while b"\r\n\r\n" not in data and len(data) < MOST:
+        client.settimeout(_left(deadline))
         piece = client.recv(MOST)
         if not piece:
             break
