@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import struct
 from pathlib import Path
 
@@ -100,3 +101,37 @@ def test_definitions_get_an_emulated_processor_and_everything_else_passes() -> N
     assert libvirt_proxy.rewrite(other) == other
     foreign = _message(libvirt_proxy.DEFINITIONS[1], xml, program=1)
     assert libvirt_proxy.rewrite(foreign) == foreign
+
+
+async def test_what_is_not_libvirts_ends_the_connection_and_holds_no_memory(tmp_path: Path) -> None:
+    at_daemon: list[asyncio.StreamWriter] = []
+
+    async def daemon(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        at_daemon.append(writer)
+        writer.write(await reader.read(4096))
+
+    place, target = str(tmp_path / "proxy"), str(tmp_path / "libvirt")
+    async with await asyncio.start_unix_server(daemon, target), await libvirt_proxy.listen(place, target):
+        short = struct.pack(">I", 28) + _message(libvirt_proxy.DEFINITIONS[1], b"")[:24]
+        for nonsense in (b"\xff\xff\xff\xff", b"\0\0\0\0", struct.pack(">I", 4), short):
+            reader, writer = await asyncio.open_unix_connection(place)
+            writer.write(nonsense)
+            async with asyncio.timeout(10):
+                assert await reader.read() == b""
+            writer.close()
+        body = _message(5, b"<domain/>")
+        reader, writer = await asyncio.open_unix_connection(place)
+        writer.write(struct.pack(">I", len(body) + 4) + body)
+        async with asyncio.timeout(10):
+            assert await reader.readexactly(len(body) + 4) == struct.pack(">I", len(body) + 4) + body
+        writer.close()
+        for line in at_daemon:
+            line.close()
+
+
+async def test_without_libvirtd_a_client_of_the_proxy_is_not_kept_waiting(tmp_path: Path) -> None:
+    async with await libvirt_proxy.listen(str(tmp_path / "proxy"), str(tmp_path / "nobody")):
+        reader, writer = await asyncio.open_unix_connection(str(tmp_path / "proxy"))
+        async with asyncio.timeout(10):
+            assert await reader.read() == b""
+        writer.close()

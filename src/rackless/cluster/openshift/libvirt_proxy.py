@@ -10,7 +10,7 @@ import asyncio
 import re
 import struct
 import sys
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 
 REMOTE = 0x20008086
@@ -24,6 +24,8 @@ EMULATED = {
 }
 _VCPUS = rb"<vcpu[^>]*>\d+</vcpu>"
 _HEAD = struct.Struct(">IIIIII")
+MOST_BYTES = 32 << 20
+"""Of a message, as in libvirt itself (VIR_NET_MESSAGE_MAX)."""
 
 
 def rewrite(body: bytes, vcpus: int = 1) -> bytes:
@@ -43,22 +45,27 @@ def rewrite(body: bytes, vcpus: int = 1) -> bytes:
 
 
 async def _pass_on(source: asyncio.StreamReader, sink: asyncio.StreamWriter, *, vcpus: int | None) -> None:
-    """Without `vcpus` as it is."""
-    with suppress(asyncio.IncompleteReadError, ConnectionError):
+    """Without `vcpus` as it is. What is not libvirt's protocol ends the connection, at both ends."""
+    with closing(sink), suppress(asyncio.IncompleteReadError, ConnectionError, struct.error):
         while True:
             (length,) = struct.unpack(">I", await source.readexactly(4))
+            if not 4 + _HEAD.size <= length <= MOST_BYTES:
+                break  # not libvirt's
             body = await source.readexactly(length - 4)
             body = rewrite(body, vcpus) if vcpus is not None else body
             sink.write(struct.pack(">I", len(body) + 4) + body)
             await sink.drain()
-    sink.close()
 
 
 async def listen(place: str, target: str, vcpus: int = 1) -> asyncio.Server:
     """Pass on what comes to a socket at `place`; open when this returns."""
 
     async def client(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        from_daemon, to_daemon = await asyncio.open_unix_connection(target)
+        try:
+            from_daemon, to_daemon = await asyncio.open_unix_connection(target)
+        except OSError:  # libvirtd is not there: its client sees the connection closed, as it would without us
+            writer.close()
+            return
         await asyncio.gather(_pass_on(reader, to_daemon, vcpus=vcpus), _pass_on(from_daemon, writer, vcpus=None))
 
     Path(place).unlink(missing_ok=True)
