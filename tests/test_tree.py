@@ -13,6 +13,8 @@ SOURCES = Path(__file__).parents[1] / "src" / "rackless"
 BARE_SERVERS = re.compile(r"web\.(AppRunner|Server|run_app)[()]")
 """Of aiohttp: they wait for ever for half a request, and have no bound of connections."""
 GUARDS = {"run/connections.py", "bmc/redfish/http.py"}
+BARE_TLS = re.compile(r"web\.(TCPSite|SockSite|UnixSite)\([^()]*ssl_context", re.DOTALL)
+"""Sites of aiohttp's that wait a minute for a handshake; what waits there is counted by no bound of connections."""
 
 
 def order(imports: dict[str, set[str]]) -> list[str]:
@@ -34,3 +36,5 @@ def test_a_cycle_would_be_found() -> None:
 def test_no_server_is_without_deadlines_and_bounds() -> None:
     places = {str(file.relative_to(SOURCES)): file.read_text() for file in SOURCES.rglob("*.py")}
     assert {place for place, text in places.items() if BARE_SERVERS.search(text)} == GUARDS
+    assert not {place for place, text in places.items() if BARE_TLS.search(text)}
+    assert BARE_TLS.search("web.TCPSite(runner, None, 1, ssl_context=tls)")

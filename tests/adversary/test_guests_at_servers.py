@@ -123,6 +123,24 @@ async def test_half_a_request_to_the_machine_config_server_ends_and_holds_up_no_
                 await reader.readexactly(1)
 
 
+async def test_half_a_handshake_with_the_machine_config_server_is_not_waited_for(
+    tmp_path: Path, stack: AsyncExitStack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(config_server, "ClientPatience", lambda header: ClientPatience(handshake=0.5))
+    root = Authority.ensure(tmp_path / "tls", "test")
+    leaf = root.ensure_leaf("server", ["127.0.0.1"], uses=[Use.SERVER])
+    port = _free_port()
+    runner = await config_server.listen(
+        tmp_path, leaf.certificate, leaf.key, lambda told: None, address="127.0.0.1", port=port
+    )
+    stack.push_async_callback(runner.cleanup)
+    silent = [await asyncio.open_connection("127.0.0.1", port) for _ in range(4)]
+    async with asyncio.timeout(20):
+        for reader, writer in silent:
+            assert await reader.read() == b""
+            writer.close()
+
+
 def _free_port() -> int:
     with socket.create_server(("127.0.0.1", 0)) as free:
         return int(free.getsockname()[1])

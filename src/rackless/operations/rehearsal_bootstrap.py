@@ -30,7 +30,7 @@ from rackless.installer.install_config.live import bmcs
 from rackless.installer.install_config.live.probe import ProbeOutcome
 from rackless.operations import rehearsal_full
 from rackless.ports.process import Processes
-from rackless.run.connections import GuardedRunner
+from rackless.run.connections import GuardedRunner, GuardedTcpSite
 
 MARK = "REHEARSAL "
 _BUSYBOX = "/bin/busybox"
@@ -214,7 +214,7 @@ async def _machine_configs(known: ClusterSite, place: BootstrapPlace) -> AsyncIt
     runner = GuardedRunner(application, most=256)
     await runner.setup()
     context = machine_config_context(known, place.run)
-    await web.TCPSite(runner, place.listen, MACHINE_CONFIG_PORT, ssl_context=context).start()
+    await GuardedTcpSite(runner, place.listen, MACHINE_CONFIG_PORT, ssl_context=context).start()
     try:
         yield
     finally:

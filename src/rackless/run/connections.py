@@ -206,12 +206,33 @@ class GuardedSite(web.SockSite):
 
     async def start(self) -> None:
         await web.BaseSite.start(self)
-        server = self._runner.server
-        assert isinstance(server, GuardedServer)
-        handshake = server.patience.handshake if self._ssl_context else None
+        server, handshake = _server_of(self)
         self._server = await asyncio.get_running_loop().create_server(
             server, sock=self._sock, ssl=self._ssl_context, backlog=self._backlog, ssl_handshake_timeout=handshake
         )
+
+
+class GuardedTcpSite(web.TCPSite):
+    """The same at an address and a port; without an address at all of this computer's."""
+
+    async def start(self) -> None:
+        await web.BaseSite.start(self)
+        server, handshake = _server_of(self)
+        self._server = await asyncio.get_running_loop().create_server(
+            server,
+            self._host,
+            self._port,
+            ssl=self._ssl_context,
+            backlog=self._backlog,
+            ssl_handshake_timeout=handshake,
+        )
+
+
+def _server_of(site: web.BaseSite) -> tuple[GuardedServer, float | None]:
+    """And the seconds it gives a handshake; asyncio's own are 60, and connections that are in one are counted by no limit."""
+    server = site._runner.server
+    assert isinstance(server, GuardedServer)
+    return server, server.patience.handshake if site._ssl_context else None
 
 
 def most_connections() -> int:

@@ -13,7 +13,7 @@ from pathlib import Path
 from aiohttp import web
 
 from rackless.cluster.bootstrap.telling import Tell
-from rackless.run.connections import ClientPatience, GuardedRunner
+from rackless.run.connections import ClientPatience, GuardedRunner, GuardedTcpSite
 
 PORT = 22623
 MOST_CONNECTIONS = 512
@@ -52,5 +52,5 @@ async def listen(
         application(folder, tell), ClientPatience(header=10.0), most=MOST_CONNECTIONS, each=EACH_CONNECTIONS
     )
     await runner.setup()
-    await web.TCPSite(runner, address or None, port, ssl_context=tls).start()
+    await GuardedTcpSite(runner, address or None, port, ssl_context=tls).start()
     return runner
