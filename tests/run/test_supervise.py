@@ -1,14 +1,16 @@
 import asyncio
+import errno
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from rackless.drivers.process import LocalProcesses, identity
+from rackless.drivers.process import LocalProcesses, RunningChild, identity
 from rackless.errors import LabError
-from rackless.events import Bus
+from rackless.events import Bus, Note
 from rackless.run import supervise
 from rackless.run.supervise import Keeper
 
@@ -106,4 +108,57 @@ async def test_who_asks_for_a_program_does_not_wait_for_its_turn(
     assert not kept.running and kept.describe().up_seconds is None
     kept.hurry()
     await eventually(lambda: kept.running)
+    await kept.stop()
+
+
+class Cramped(LocalProcesses):
+    """A computer that has no room for a process, a few times."""
+
+    refusals = 3
+
+    async def start(self, argv: Sequence[str | Path], **more: Any) -> RunningChild:
+        if self.refusals and "first" in self.__dict__:
+            self.refusals -= 1
+            raise BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable")
+        self.first = True
+        return await super().start(argv, **more)
+
+
+async def test_a_program_that_cannot_be_started_now_is_told_and_tried_until_it_can(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(supervise, "FIRST_PAUSE", 0.01)
+    bus, told = Bus(), []
+    bus.subscribe(lambda event: told.append(event.code) if isinstance(event, Note) else None)
+    processes = Cramped()
+    kept = Keeper(
+        "sleeper", ["sleep", "60"], pidfile=tmp_path / "pid", log=tmp_path / "log", bus=bus, processes=processes
+    )
+    await kept.start()
+    first = kept.pid
+    os.kill(first, signal.SIGKILL)
+    await eventually(lambda: kept.running and kept.pid != first)
+    assert told == ["part-ended", *["part-not-started"] * 3]
+    assert (tmp_path / "pid").read_text() == identity(kept.pid)
+    await kept.stop()
+
+
+async def test_a_program_whose_pid_cannot_be_written_down_does_not_run_unknown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(supervise, "FIRST_PAUSE", 0.01)
+    kept = keeper(tmp_path, "sleep", "60")
+    await kept.start()
+    first, real, started = kept.pid, supervise.write, []
+
+    def full(path: Path, content: str) -> None:
+        started.append(int(content.split()[0]))
+        if len(started) < 3:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        real(path, content)
+
+    monkeypatch.setattr(supervise, "write", full)
+    os.kill(first, signal.SIGKILL)
+    await eventually(lambda: kept.running and len(started) == 3)
+    assert [bool(identity(pid)) for pid in started] == [False, False, True]
     await kept.stop()

@@ -52,6 +52,7 @@ NOTES = {
     "node-not-dismissed": "the cluster's API was not told that {host} is gone: {why}",
     "nodes-left-behind": "nodes of this lab may be left in its provisioner: {why}",
     "object-failed": "{name}: looking after it failed and is tried again: {why}",
+    "part-not-started": "{name} cannot be started now, and is tried again: {why}",
     "part-ended": "{name} ended with {status}; starting it again in {pause_seconds:.1f} s (log: {log})",
     "payload-away": "the payload is not here yet: {why}",
     "power-pressed": "{server}: power {action}",

@@ -11,7 +11,7 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from rackless.errors import LabError
+from rackless.errors import LabError, RacklessError
 from rackless.events import Bus
 from rackless.ports.process import Child, Completed, ProcessTable
 from rackless.run.files import write
@@ -22,6 +22,9 @@ LONGEST_PAUSE = 15.0
 STEADY = 30.0
 HOPELESS = 3
 """After this many restarts, callers that wait for the program to be ready give up; it is still restarted."""
+
+_LAST_BYTES = 16 << 10
+"""Of a log, which may have grown for weeks."""
 
 ENDED = "labd ended"
 """How the holder's log line begins whenever labd exited without being told to."""
@@ -116,9 +119,13 @@ class Keeper:
             raise LabError(f"{self.name} does not stay up", why=self._last_words(), log=self.log)
 
     async def _spawn(self) -> None:
-        self._child = await self._processes.start(self._argv, log=self.log, env=self._env)
+        self._child = child = await self._processes.start(self._argv, log=self.log, env=self._env)
         self._started = asyncio.get_running_loop().time()
-        write(self._pidfile, self._processes.identity(self._child.pid))
+        try:
+            write(self._pidfile, self._processes.identity(child.pid))
+        except OSError:  # the labd after a killed one would not find it
+            await child.stop()
+            raise
 
     async def _keep(self) -> None:
         pause = FIRST_PAUSE
@@ -134,10 +141,25 @@ class Keeper:
             last = self._last_words().rpartition("\n")[2]
             self.reason = f"ended with {code}" + (f": {last}" if last else "")
             self._bus.tell("part-ended", name=self.name, status=code, pause_seconds=pause, log=str(self.log))
-            self._hurried.clear()
-            with suppress(TimeoutError):
-                await asyncio.wait_for(self._hurried.wait(), pause)
+            await self._pause(pause)
+            while not await self._respawned():
+                pause = min(pause * 2, LONGEST_PAUSE)
+                await self._pause(pause)
+
+    async def _pause(self, seconds: float) -> None:
+        self._hurried.clear()
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._hurried.wait(), seconds)
+
+    async def _respawned(self) -> bool:
+        """False when the computer has no room for it now: no process, memory, file or byte on the disk is left."""
+        try:
             await self._spawn()
+        except (OSError, RacklessError) as error:
+            self.reason = f"cannot be started: {error}"
+            self._bus.tell("part-not-started", name=self.name, why=str(error))
+            return False
+        return True
 
     async def _end_predecessor(self) -> None:
         if (pid := self._processes.find(self._pidfile)) is not None:
@@ -146,8 +168,9 @@ class Keeper:
             self._processes.end_remains(int(self._pidfile.read_text().split()[0]))
 
     def _last_words(self) -> str:
-        with suppress(FileNotFoundError):
-            return "\n".join(self.log.read_text(errors="replace").splitlines()[-8:])
+        with suppress(OSError), self.log.open("rb") as log:
+            log.seek(max(0, log.seek(0, 2) - _LAST_BYTES))
+            return "\n".join(log.read().decode(errors="replace").splitlines()[-8:])
         return ""
 
 
