@@ -175,6 +175,24 @@ async def test_servers_that_cannot_be_listed_for_a_moment_do_not_blind_everybody
     assert codes == {200}
 
 
+async def test_a_look_that_fails_as_nobody_foresaw_is_not_the_last_one(make_rack: MakeRack) -> None:
+    rack = await make_rack(resync_seconds=0.03)
+    assert await rack.power() == "Off"
+    with patch.object(rack.hypervisor, "servers", side_effect=KeyError("nobody foresaw this")):
+
+        async def blind() -> bool:
+            return (await rack.ask("GET", SYSTEM))[0] == 503
+
+        await rack.until(blind)
+    rack.hypervisor.started_by_hand("server-0")
+
+    async def on() -> bool:
+        return (await rack.ask("GET", SYSTEM))[0] == 200 and await rack.power() == "On"
+
+    await rack.until(on)
+    assert sum("cannot see" in note for note in rack.notes) == 1
+
+
 async def test_bmcs_come_and_go_while_the_others_go_on(make_rack: MakeRack, files: Files) -> None:
     rack = await make_rack(2)
     files.contents["a.iso"] = b"image"

@@ -7,6 +7,7 @@ is worse than none. All servers are also observed from time to time, for changes
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 
@@ -14,6 +15,8 @@ from rackless.bmc.core.chassis import Chassis
 from rackless.errors import RacklessError
 from rackless.events import Bus
 from rackless.ports.hypervisor import Hypervisor, NoSuchServer, ServerChange, ServerEvent, ServerState, Unreachable
+
+log = logging.getLogger(__name__)
 
 _PATIENCE = 3
 """So often in a row may the hypervisor refuse to show its servers before we call ourselves blind."""
@@ -93,12 +96,15 @@ class FleetObserver:
                 failures += 1
                 if failures >= _PATIENCE:
                     self._lose(error)
+            except Exception as error:  # whatever it is, the BMCs must not go on telling what they saw before it
+                log.exception("looking at the servers failed")
+                self._lose(error)
             else:
                 failures = 0
             self._looked.set()
             await asyncio.sleep(self._retry_seconds)
 
-    def _lose(self, error: RacklessError) -> None:
+    def _lose(self, error: Exception) -> None:
         for chassis in self._chassis.values():
             chassis.lost_sight()
         if not self._blind:
