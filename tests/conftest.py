@@ -12,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as some
 
+from tests.forks import Forks
 from tests.order import agree_on_the_day, longest_first
 from tests.skips import Skips
 
@@ -29,12 +30,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--long", action="store_true", help="Run only the tests that take long, such as the kill matrix.")
     parser.addoption("--part", metavar="PART", help="Of the long tests, run this part.")
     parser.addoption("--parts", action="store_true", help="List the parts of the long tests, and run none.")
+    parser.addoption("--forks", type=int, default=0, metavar="N", help="Collect once, and run the tests in N forks.")
     parser.addoption("--no-new-skips", action="store_true", help="Fail when a skip is not listed in tests/skips.toml.")
 
 
 def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("--no-new-skips"):
         config.pluginmanager.register(Skips(config))
+    if config.getoption("--forks"):
+        config.pluginmanager.register(Forks(config.getoption("--forks")))
     agree_on_the_day()
 
 
@@ -83,7 +87,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 @given(some.integers(), some.text())
 def _let_hypothesis_read_all_modules(number: int, text: str) -> None:
     """Before its first example Hypothesis looks for constants in every module that was imported, and keeps what it found in files:
-    nearly two seconds of processor time, which in a fresh clone each worker would take for itself."""
+    nearly two seconds of processor time, which in a fresh clone the unit tier would take."""
 
 
 def part_of(item: pytest.Item) -> str:

@@ -47,7 +47,9 @@ def run(place: Path, *arguments: str) -> tuple[int, str]:
     return done.returncode, done.stdout + done.stderr
 
 
-@pytest.mark.parametrize("workers", [(), ("-p", "xdist", "-n", "1")], ids=["alone", "workers"])
+@pytest.mark.parametrize(
+    "workers", [(), ("-p", "xdist", "-n", "1"), ("--forks", "2")], ids=["alone", "workers", "forks"]
+)
 def test_a_skip_that_nobody_listed_fails_the_run_and_is_told(place: Path, workers: tuple[str, ...]) -> None:
     (place / "test_one.py").write_text(SKIPPED.format("the moon is not full"))
     code, told = run(place, "--no-new-skips", *workers)

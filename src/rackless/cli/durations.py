@@ -1,11 +1,11 @@
-"""Seconds as a person reads them, and what is usual."""
+"""Durations as a person reads them, and how long steps usually take."""
 
 from __future__ import annotations
 
 from rackless.diagnosis.estimates import Usual
 
 _ENOUGH = 3
-"""Runs after which one may say "usually"."""
+"""The number of earlier runs from which on we say "usually"."""
 
 
 def spent(seconds: float) -> str:
@@ -18,7 +18,7 @@ def spent(seconds: float) -> str:
 
 
 def rounded(seconds: float) -> str:
-    """For a guess: no tenths from ten seconds on."""
+    """For an estimate: no tenths from ten seconds on."""
     return (
         f"{seconds:.0f} s" if 9.95 <= seconds < 59.5 else spent(float(round(seconds)) if seconds >= 59.5 else seconds)
     )

@@ -1,7 +1,7 @@
-"""Running a program inside a lab for its owner: at the lab's entrance, with this process's files, and with a terminal of its own.
+"""Running a program inside a lab for its owner: through the lab's entrance, with our files and a terminal of its own.
 
-A program inside is no child of ours, so it cannot have our terminal. It gets a new one, and we carry what is typed and
-shown between the two. Without a terminal it has our input and output as they are, and signals are passed on.
+A program inside is no child of ours, so it cannot have our terminal. It gets a new one, and this process copies what is typed
+and shown between the two. Without a terminal the program has our input and output as they are, and signals are passed on.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _PASSED_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 
 
 def run(place: Path, argv: Sequence[str], env: Mapping[str, str]) -> int:
-    """Until it ends; its exit code."""
+    """Runs the program until it ends; returns its exit code."""
     with entrance.knock(place, entrance.RUN) as connection:
         if sys.stdin.isatty() and sys.stdout.isatty():
             return _at_terminal(connection, argv, env)
@@ -41,7 +41,7 @@ def run(place: Path, argv: Sequence[str], env: Mapping[str, str]) -> int:
 
 
 def run_told(place: Path, argv: Sequence[str], env: Mapping[str, str], about: Mapping[str, Any]) -> NoReturn:
-    """Run it to its end without a terminal; one object with its output, and its exit code as ours."""
+    """Runs the program without a terminal; prints one JSON object with its output, and ends with its exit code."""
     with (
         entrance.knock(place, entrance.RUN) as connection,
         open(os.devnull, "rb") as nothing,
@@ -97,12 +97,12 @@ def _at_terminal(connection: socket.socket, argv: Sequence[str], env: Mapping[st
 
 
 def _carry(connection: socket.socket, outer: int, ours: int) -> Ended:
-    """What is typed goes in, what is shown comes out, until the program has ended and all that it showed is seen."""
+    """Copies input to the program and its output to us, until it has ended and all of its output is shown."""
     watched: list[Any] = [outer, ours, connection]
     while True:
         ready, _, _ = select.select(watched, [], [])
         if ours in ready and not _pass(ours, sys.stdout.fileno()):
-            watched.remove(ours)  # nobody has it open any more
+            watched.remove(ours)  # no process has it open any more
         if outer in ready and not _pass(outer, ours):
             watched.remove(outer)
         if connection in ready:

@@ -23,6 +23,6 @@ def show(error: RacklessError, console: Console | None = None) -> None:
 
 
 def show_json(error: RacklessError) -> None:
-    """The same for programs: the last line of the output."""
+    """The failure as a JSON object, for programs: the last line of the output."""
     words = {"kind": type(error).__name__, "what": error.what, "why": error.why, "hint": error.hint, "log": error.log}
     sys.stdout.write(json.dumps({"error": {**words, "exit_code": error.exit_code}}) + "\n")

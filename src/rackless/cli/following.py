@@ -20,7 +20,7 @@ def last_lines(path: Path, count: int) -> Iterator[str]:
 
 
 def follow(path: Path, count: int) -> Iterator[str]:
-    """The last lines, then every line that is added, until the reader has enough."""
+    """The last lines, then every line that is added, until the caller stops reading."""
     rest = b""
     for chunk in chunks(path, count):
         *lines, rest = (rest + chunk).split(b"\n")
@@ -29,7 +29,7 @@ def follow(path: Path, count: int) -> Iterator[str]:
 
 
 def chunks(path: Path, count: int) -> Iterator[bytes]:
-    """The same as raw bytes, as they come; a file that is replaced or emptied is read from its beginning."""
+    """The same as raw bytes, as they are written; a file that is replaced or emptied is read from its beginning."""
     position: int | None = None
     while True:
         try:

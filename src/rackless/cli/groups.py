@@ -1,4 +1,4 @@
-"""Groups of commands: what is meant by a misspelt word, and what is done when no command is named."""
+"""Groups of commands: suggestions for a misspelt command, and a default when no command is named."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class SuggestingGroup(click.Group):
 
 
 class DefaultGroup(SuggestingGroup):
-    """A group whose first command is meant when options come at once: what was one command before goes on as it was."""
+    """A group that runs its first command when options follow at once: what used to be a single command can be called as before."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         if not args or (args[0].startswith("-") and args[0] not in ctx.help_option_names):

@@ -1,4 +1,4 @@
-"""Becoming another program for a person, or, with `--json`, running it for a program and telling what came of it."""
+"""Becoming another program for a person, or, with `--json`, running it for a program and reporting the result."""
 
 from __future__ import annotations
 
@@ -19,8 +19,9 @@ def become(argv: Sequence[str], env: Mapping[str, str] | None = None) -> NoRetur
 
 
 def run_here(argv: Sequence[str]) -> NoReturn:
-    """Run a program at our terminal, which is back when it ends, and take its exit code; what it was given is cleared up then."""
-    # a handler, unlike `SIG_IGN`, is nothing that the program inherits: an interrupt is for it, and we wait for its end
+    """Runs a program as a child at our terminal and ends with its exit code. Unlike after `become`, callers can remove its
+    files then."""
+    # the program does not inherit a handler, as it would `SIG_IGN`: Ctrl-C ends the program, and we wait for that
     before = {number: signal.signal(number, lambda *_: None) for number in (signal.SIGINT, signal.SIGQUIT)}
     try:
         code = os.spawnvp(os.P_WAIT, argv[0], list(argv))
@@ -31,12 +32,12 @@ def run_here(argv: Sequence[str]) -> NoReturn:
 
 
 def run_told(argv: Sequence[str], about: Mapping[str, Any], env: Mapping[str, str] | None = None) -> NoReturn:
-    """Run it to its end without a terminal; one object with its output, and its exit code as ours."""
+    """Runs the program without a terminal; prints one JSON object with its output, and ends with its exit code."""
     done = asyncio.run(local_processes().run(argv, env={**os.environ, **(env or {})}, check=False))
     print_json({**about, "returncode": done.code, "stdout": done.stdout, "stderr": done.stderr})
     raise click.exceptions.Exit(done.code if done.code >= 0 else 128 - done.code)
 
 
 def tell(argv: Sequence[str], about: Mapping[str, Any], env: Mapping[str, str] | None = None) -> None:
-    """What would be run for a person at a terminal."""
+    """Prints, as JSON, the command that a person at a terminal would get."""
     print_json({**about, "argv": list(argv), "environment": dict(env or {})})

@@ -1,4 +1,4 @@
-"""One host, told to a person: where it is, how it got there, what is in it."""
+"""One host as a person reads it: its state, how it got there, its hardware."""
 
 from __future__ import annotations
 

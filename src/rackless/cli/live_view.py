@@ -1,4 +1,4 @@
-"""Live checks: run, and shown as a person, or a program, reads them."""
+"""Runs live checks and shows their results, to a person or, as JSON, to a program."""
 
 from __future__ import annotations
 

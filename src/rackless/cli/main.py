@@ -90,7 +90,7 @@ class LazyGroup(SuggestingGroup):
 
 
 def _load(module: str) -> ModuleType:
-    """Without looking for garbage meanwhile, a tenth of the time: what is imported stays."""
+    """Imports a command's module, without garbage collection meanwhile, which is a tenth of the time: what is imported stays."""
     gc.disable()
     try:
         return importlib.import_module(module)
@@ -132,7 +132,7 @@ def cli() -> None:
 
 def main() -> None:
     try:
-        code = cli(prog_name="rackless", standalone_mode=False)  # what `ctx.exit(code)` in a command comes back as
+        code = cli(prog_name="rackless", standalone_mode=False)  # what a command gave to `ctx.exit(code)`
         sys.exit(code if isinstance(code, int) else 0)
     except click.exceptions.Exit as exit:
         sys.exit(exit.exit_code)
@@ -147,7 +147,7 @@ def main() -> None:
 
 
 def _refuse(error: click.UsageError) -> None:
-    """A misspelt command or option; a person is shown the usage, a program what was wrong with it."""
+    """Reports a misspelt command or option: to a person with the usage, to a program as JSON."""
     if "--json" not in sys.argv:
         error.show()
         sys.exit(InputError.exit_code)

@@ -64,6 +64,6 @@ def _pairs(rows: Iterable[tuple[str, str]]) -> Iterator[str]:
 
 
 def _text(text: str) -> str:
-    """One line; what roff would take as its own is escaped."""
+    """One line, with the characters escaped that roff would interpret."""
     plain = re.sub(r"\s+", " ", text).strip().replace("\\", r"\e").replace("-", r"\-")
     return rf"\&{plain}" if plain[:1] in (".", "'") else plain

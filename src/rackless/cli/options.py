@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 DEFAULT_FILE = Path("lab.yaml")
 FORMS = ("table", "wide", "json", "yaml")
 WATCH_EVERY = 2.0
-"""Seconds."""
+"""Seconds between two looks of `-w`."""
 WIDE = 1000
-"""Characters; lines end where their last column does."""
+"""Columns of `-o wide`; a shorter table is not filled up."""
 
 
 def lab_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -69,7 +69,7 @@ def listing_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def print_as(form: str, value: Any) -> bool:
-    """As JSON or YAML; False when it is to be a table."""
+    """Prints the value as JSON or YAML; False when a table was asked for."""
     if form == "json":
         print_json(value)
     elif form == "yaml":
@@ -81,18 +81,18 @@ def print_as(form: str, value: Any) -> bool:
 
 
 def console_for(form: str) -> Console:
-    """Of the terminal's width, or as wide as it takes."""
+    """A console of the terminal's width, or, for `-o wide`, wide enough for every table."""
     from rich.console import Console
 
     return Console(highlight=False, width=WIDE if form == "wide" else None)
 
 
 DHCP_AT_A_SITE = click.Choice(["installer", "static-only", "open", "reserved"])
-"""`reserved` is what `installer` was called."""
+"""`reserved` is the earlier name of `installer`."""
 
 
 def load_spec(file: Path | None, name: str | None) -> LabSpec:
-    from rackless.spec.load import load  # takes longer to load than most commands that need no description take
+    from rackless.spec.load import load  # importing it takes longer than most commands that do without
 
     if file is None and DEFAULT_FILE.exists():
         file = DEFAULT_FILE
@@ -100,7 +100,7 @@ def load_spec(file: Path | None, name: str | None) -> LabSpec:
 
 
 def old_spellings(file: Path | None) -> list[Problem]:
-    """What is written in the lab's description in a way that is still read, and how it is written now."""
+    """The old spellings in the lab's description that are still read, each with today's spelling."""
     from rackless.spec.spellings import find_old_spellings
 
     file = file or (DEFAULT_FILE if DEFAULT_FILE.exists() else None)
@@ -114,7 +114,7 @@ def tell_old_spellings(found: Sequence[Problem], source: Path | None) -> None:
 
 
 def named_lab(command: Callable[..., Any]) -> Callable[..., Any]:
-    """`-f FILE` and `--name NAME`, or the name as the one argument."""
+    """`-f FILE` and `--name NAME`, or the lab's name as the only argument."""
 
     @functools.wraps(command)
     def merged(*given: Any, lab: str | None, name: str | None, **more: Any) -> Any:
@@ -126,8 +126,8 @@ def named_lab(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def lab_name(file: Path | None, name: str | None) -> str:
-    """The name of a lab that is there already: as it is said, or the file's, or what RACKLESS_LAB has, which a shell inside a lab
-    is given, or that of ./lab.yaml."""
+    """The name of an existing lab: as given, or the file's, or RACKLESS_LAB, which a shell inside a lab has, or that of
+    ./lab.yaml."""
     if name is None and file is None:
         name = os.environ.get("RACKLESS_LAB") or None
     return name or load_spec(file, None).name

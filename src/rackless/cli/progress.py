@@ -24,7 +24,7 @@ from rackless.events import Bus, Event, Note, StepFinished, StepStarted
 _MARKS = {"done": ("✓", "green"), "unchanged": ("·", "dim"), "failed": ("✗", "bold red"), "cancelled": ("–", "yellow")}
 
 WORTH_TELLING = 3.0
-"""Seconds; nobody wonders how long less will take."""
+"""Seconds below which no duration is estimated or called slow."""
 
 
 @dataclass
@@ -51,7 +51,7 @@ class ProgressPrinter:
     def __call__(self, event: Event) -> None:
         match event:
             case StepStarted():
-                # a step whose parent we never saw was under way before we looked: it belongs to what runs now
+                # a step whose parent we never saw began before we listened: it belongs to the step that runs now
                 parent = event.parent if event.parent in self.running else self._outermost()
                 depth = self.running[parent].depth + 1 if parent else 0
                 self.parents[event.step] = parent
@@ -139,7 +139,7 @@ class ProgressPrinter:
 
 
 def _slow(event: StepFinished, usual: Usual) -> bool:
-    """Far from what it was before, and long enough to be noticed."""
+    """Whether it took much longer than it usually does, and long enough to be noticed."""
     return event.outcome == "done" and event.seconds > 2 * usual.high and event.seconds > usual.high + WORTH_TELLING
 
 
@@ -151,7 +151,7 @@ def shown(
     quiet: bool = False,
     usual: Callable[[StepStarted], Usual | None] = lambda _: None,
 ) -> Iterator[None]:
-    """Show the bus while the work runs; `usual` knows how long its steps took before."""
+    """Shows the bus's events while the work runs; `usual` knows how long its steps took before."""
     if as_json:
         unsubscribe = bus.subscribe(lambda event: click_echo(json.dumps(words.to_json(event))))
         try:
@@ -178,9 +178,9 @@ def shown(
 
 @contextmanager
 def interruptible(left: Callable[[], str], lab: str) -> Iterator[None]:
-    """Ctrl-C says what is left and how to go on; so does a SIGTERM, as of `timeout` or a service manager."""
+    """On Ctrl-C, or a SIGTERM such as of `timeout` or a service manager, says what stays and how to go on."""
     before = signal.getsignal(signal.SIGTERM)
-    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:  # as of what a script has put into the background
+    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:  # in a script's background it is ignored
         signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
     try:
         yield

@@ -1,4 +1,4 @@
-"""The report of a rehearsal, for people."""
+"""The report of a rehearsal, as a person reads it."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ def render(found: dict[str, list[Phase]], known: Estimates | None = None) -> Tab
 
 
 def waits(found: dict[str, list[Phase]], known: Estimates) -> list[str]:
-    """A line for each host that is at something: for what, and how long that usually takes."""
+    """For each host that is working: what it waits for, and how long that usually takes."""
     lines = []
     for host, phases in found.items():
         if phases and phases[-1].seconds is None:

@@ -1,4 +1,4 @@
-"""Events in words. What is published has subjects, phases and numbers; what a person reads is made here."""
+"""Events in words. Events have subjects, phases and numbers; here they become what a person reads."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ NOTES = {
 
 
 def message(note: Note) -> str:
-    """A note as a person reads it; one of a newer version with what it carries."""
+    """A note as a person reads it; for a note of a newer version, its code with the values that it carries."""
     if not note.code:
         return note.message
     try:

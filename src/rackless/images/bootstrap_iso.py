@@ -24,9 +24,9 @@ NO_FAULT = "none--------------------"
 """On the kernel's command line; whoever serves the ISO may write another word of this length there."""
 RELEASE_ROOM = 96
 NO_RELEASE = "none".ljust(RELEASE_ROOM, "-")
-"""The same, for the URL of a release server's list; with one the machine becomes a bootstrap that installs."""
+"""The same, for the URL of a release server's list; with a URL there the machine becomes a bootstrap that installs."""
 _NODE_INIT = "node/init"
-"""What starts a node; the machine goes on with it then."""
+"""The init of a node: a bootstrap that installs continues with it."""
 _GRUB_PLACE = "EFI/redhat/grub.cfg"
 _WHEEL = "/opt/rackless/rackless.whl"
 
@@ -46,7 +46,7 @@ async def build(processes: Processes, base: Path, sources: dict[str, bytes], wor
     place.parent.mkdir(parents=True)
     await wheel.build(processes, python, sources, _WHEEL, work.scratch, place)
     install(_NODE_INIT, small / _NODE_INIT, 0o755)
-    install("node/udhcpc.script", small / "udhcpc.script", 0o755)  # where that init looks for it
+    install("node/udhcpc.script", small / "udhcpc.script", 0o755)  # the node's init looks for it there
     cpio.write(small, tree / "images/rackless.img")
     grub = read("bootstrap/grub.cfg").decode().replace("@AREA@", _KARGS_AREA).replace("@FAULT@", NO_FAULT)
     grub = grub.replace("@RELEASE@", NO_RELEASE)

@@ -23,15 +23,15 @@ PACKAGES = (
 )  # fmt: skip
 KERNEL, INITRAMFS, ESP = "vmlinuz", "initrd.img", "efiboot.img"
 PYTHON_TREE = "python.tar"
-"""Its Python once more, for byte code that must be for that one."""
+"""The Python of the initramfs as an archive: it compiles our wheel, because byte code fits one Python only."""
 SHIM = "usr/lib/shim/shimx64.efi.signed"
 GRUB = "usr/lib/grub/x86_64-efi-signed/gcdx64.efi.signed"
-"""Debian's, signed: installers let libvirt choose the firmware, and that may start nothing else. This GRUB is the one for CDs."""
+"""Debian's signed GRUB for CDs. Installers let libvirt choose the firmware, and one with Secure Boot starts only what is signed."""
 
 _MODULES = ("virtio_pci", "virtio_net", "virtio_blk", "virtio_rng", "af_packet", "ext4")
 _FILES = (
     "usr/lib64/ld-linux-x86-64.so.2",
-    # opened at run time, so that no program names them
+    # opened with dlopen at run time, so no ELF header names them
     "usr/lib/x86_64-linux-gnu/libnss_files.so.2", "usr/lib/x86_64-linux-gnu/libnss_dns.so.2",
     "usr/lib/x86_64-linux-gnu/libresolv.so.2", "usr/lib/x86_64-linux-gnu/libgcc_s.so.1",
 )  # fmt: skip
@@ -60,7 +60,7 @@ async def build(processes: Processes, root: Path, work: Workspace, wheels: Path)
     await asyncio.to_thread(_select, root, tree, fetched, kernel)
     await python.compile(processes, tree, (nodepython.LIBRARIES, python.STDLIB))
     await processes.run(["tar", "-C", tree, "-cf", work.out / PYTHON_TREE, f"usr/bin/{python.PYTHON}", "usr/lib"])
-    # a library that is missing is told now, not by a machine that does not come up
+    # a missing library fails the build here, and not a bootstrap machine at its start
     await processes.run(["chroot", tree, f"/usr/bin/{python.PYTHON}", "-IS", "-B", "-c", _TRIAL])
     archive = work.scratch / "initramfs.cpio"
     await asyncio.to_thread(cpio.write, tree, archive)

@@ -52,7 +52,7 @@ class ImageCache:
         return entry if await asyncio.to_thread(is_whole, entry, thorough=thorough) else None
 
     async def ensure(self, kind: str, key: str, build: Build, *, thorough: bool = False) -> Path:
-        """The entry; built when it is missing or damaged. Whoever comes second waits and uses it."""
+        """The entry; built when it is missing or damaged. A second caller waits for the first one's build and uses that."""
         if found := await self.find(kind, key, thorough=thorough):
             return found
         async with locked(self.lock(f"{kind}-{key}")):
@@ -104,7 +104,7 @@ def digest(path: Path) -> str:
 
 
 def key_of(parts: Iterable[str | bytes]) -> str:
-    """A short name for what goes into something; parts cannot run into each other."""
+    """A short name for what goes into something. Two lists of parts that differ in where a part ends have different keys."""
     total = hashlib.sha256()
     for part in parts:
         data = part.encode() if isinstance(part, str) else part

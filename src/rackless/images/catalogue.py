@@ -76,7 +76,7 @@ class BootstrapIso:
 
 
 async def ensure_deploy_image(cache: Path, processes: Processes, bus: Bus, *, thorough: bool = False) -> DeployImage:
-    """`thorough` reads every byte of what is in the cache before it counts as there."""
+    """`thorough` reads every byte of a cached image before it counts as there."""
 
     async def build(root: Path, work: Workspace, key: str) -> None:
         wheels = await python.ensure_wheels(processes, ImageCache(cache), root, agent.REQUIREMENTS, work.scratch)
@@ -165,12 +165,12 @@ TITLES = {
 
 @dataclass(frozen=True, slots=True)
 class Current:
-    """What the recipes of this version make on this computer now, as far as that was found out before."""
+    """The cache entries that this version's recipes make on this computer now, as far as earlier lookups know them."""
 
     entries: frozenset[str]
     """Names of entries."""
     lookups: frozenset[str]
-    """Names of the files that say so."""
+    """Names of the lookup files that this was read from."""
     packages: frozenset[str] | None
     """The package files that go into them; None when that is not known."""
     unknown: frozenset[str]
@@ -206,7 +206,7 @@ def current(cache: Path) -> Current:
 
 
 def lacking_images(cache: Path) -> dict[str, str]:
-    """The images that are to be built, and why; as far as that is known without asking apt."""
+    """The images that have to be built, and why; as far as that is known without asking apt."""
     found = current(cache)
     reasons: dict[str, str] = {}
     for kind in (_DEPLOY.name, NODE):
@@ -272,7 +272,7 @@ def _recipe(kind: _Kind) -> str:
 
 
 def _lookup(place: Path, kind: _Kind) -> Path:
-    """Where it is remembered what this recipe makes of apt's lists as they are."""
+    """The file that remembers which packages this recipe gets from apt's lists as they are now."""
     return place / "resolved" / f"{kind.name}-{key_of([_recipe(kind), of_computer(place).identity()])}.json"
 
 

@@ -32,7 +32,7 @@ async def build(processes: Processes, base: Path, sources: dict[str, bytes], wor
 
 
 async def _take_python(processes: Processes, root: str, target: Path) -> None:
-    """The node's Python out of its file system: byte code must be for that one."""
+    """Copies the node's Python out of its file system: it compiles our wheel, because byte code fits one Python only."""
 
     async def take(file: str) -> Path:
         place = target / file

@@ -33,7 +33,7 @@ _UNWANTED = ("*/tests", "bin", "*/locale")
 _MIB = 1 << 20
 _SPARE_MIB = 8
 _WITH_LIBRARIES = f"#!/bin/sh\nLD_LIBRARY_PATH={MOUNT}/lib exec"
-"""The node image does not have them."""
+"""Runs a program of the payload with the libraries that the node image lacks."""
 _MKISOFS = f'{_WITH_LIBRARIES} {MOUNT}/bin/xorriso -as mkisofs "$@"\n'
 """Ironic calls `mkisofs`; xorriso answers as that."""
 _DNSMASQ = f'{_WITH_LIBRARIES} {MOUNT}/{DNSMASQ}.bin "$@"\n'

@@ -1,9 +1,9 @@
-"""Where things are in the payload of a bootstrap machine; apart from its making, which machines that have it do not need."""
+"""Paths inside a bootstrap machine's payload. Apart from `payload`, which makes it: the machines that mount it import only this."""
 
 from __future__ import annotations
 
 MOUNT = "/opt/payload"
-"""Where a bootstrap has it: programs in it name their own places."""
+"""Where a bootstrap mounts the payload; scripts in it name this path."""
 IRONIC, DEPLOY = "ironic", "deploy"
 DNSMASQ, IPXE = "bin/dnsmasq", "ipxe"
 LOADERS = ("undionly.kpxe", "snponly.efi")

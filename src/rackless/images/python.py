@@ -19,18 +19,18 @@ PYTHON = "python3.11"
 STDLIB = f"usr/lib/{PYTHON}"
 PIP_PACKAGE = "python3-pip-whl"
 WHEELS = "wheels"
-"""The kind of a cache entry: what a file of ours pins, as it was fetched."""
+"""The kind of cache entry that has the wheels of one of our requirements files."""
 SHARED = "usr/lib/x86_64-linux-gnu"
 LOADER = f"{SHARED}/ld-linux-x86-64.so.2"
-"""By its own place: where programs look for it there is a link that leads out of a root."""
+"""The dynamic loader's real path: the usual one is an absolute link, which would lead out of the root."""
 _PIP = "usr/share/python-wheels"
 _PINNED = ("--no-deps", "--require-hashes", "--only-binary=:all:", "--python-version", "3.11")
 
 
 async def run(processes: Processes, root: Path, *words: str | Path, within: float | None = None) -> Completed:
-    """A root's Python, with the root's libraries, but seeing this computer's files."""
+    """Runs the root's Python with the root's libraries, but with this computer's files."""
     interpreter = (root / LOADER, "--library-path", root / SHARED, root / "usr/bin" / PYTHON)
-    # not -I, which would leave the home out; -B, because the root is to become an image
+    # not -I, which ignores PYTHONHOME; -B, because byte code written here would get into the image
     alone: tuple[str | Path, ...] = (*interpreter, "-P", "-s", "-S", "-B")
     return await processes.run([*alone, *words], env={"PYTHONHOME": str(root / "usr")}, within=within)
 
@@ -40,12 +40,12 @@ def wheels_key(requirements: str) -> str:
 
 
 def wheels_name(requirements: str) -> str:
-    """Of the cache's entry."""
+    """The name of the wheels' entry in the cache."""
     return f"{WHEELS}-{wheels_key(requirements)}"
 
 
 async def ensure_wheels(processes: Processes, store: ImageCache, root: Path, requirements: str, scratch: Path) -> Path:
-    """A stage of its own: an image that is built again fetches nothing from the package index."""
+    """The wheels have a cache entry of their own: an image that is built again downloads nothing from the package index."""
 
     async def fetch(work: Workspace) -> None:
         await run_pip(processes, root, requirements, scratch, "download", "--dest", work.out)
@@ -56,7 +56,7 @@ async def ensure_wheels(processes: Processes, store: ImageCache, root: Path, req
 async def install_wheels(
     processes: Processes, root: Path, requirements: str, wheels: Path, target: Path, scratch: Path
 ) -> None:
-    """What a file of ours pins, by hash, into `target`."""
+    """Installs the wheels that one of our requirements files pins, by hash, into `target`."""
     where = ("--no-index", "--find-links", wheels, "--no-compile", "--target", target)
     await run_pip(processes, root, requirements, scratch, "install", *where)
 

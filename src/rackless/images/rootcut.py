@@ -8,11 +8,11 @@ from rackless.images import gpt
 
 _PIECE = 4 << 20
 _BLOCKS, _BLOCK_SIZE = 1024 + 4, 1024 + 24
-"""Where an ext4 says how many blocks it has, and how large they are."""
+"""Offsets in an ext4's superblock: its number of blocks, and their size."""
 
 
 def cut_root(disk: Path, target: Path) -> None:
-    """`disk` is raw; of the partition only what the file system has is taken."""
+    """`disk` is raw. Copies the file system, and not what follows it in the partition."""
     offset = gpt.offset_of(disk, "root")
     with disk.open("rb") as source, target.open("wb") as out:
         source.seek(offset)

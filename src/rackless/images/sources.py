@@ -18,7 +18,7 @@ from rackless.images.cache import key_of, locked
 from rackless.ports.process import Processes
 
 MIRROR = "RACKLESS_DEBIAN_MIRROR"
-"""The variable that names another mirror; with it, also a Debian 12's own sources are left alone."""
+"""The variable that names another mirror. When it is set, the apt sources of a Debian 12 are not used either."""
 KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 KEYRING_PACKAGE = "debian-archive-keyring"
 _DAY, _HOUR = 86400.0, 3600.0
@@ -40,18 +40,18 @@ APT::Sandbox::User "root";
 #clear APT::Update::Post-Invoke;
 #clear APT::Update::Post-Invoke-Success;
 """
-"""What of the computer's apt does not count: its sources, its preferences, and what it does after an update."""
+"""Which of the computer's apt settings are not used: its sources, its preferences, and its hooks after an update."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sources:
     lists: Path
     own: Path | None = None
-    """The folder of a state of our own; None where the computer's is asked."""
+    """The folder with an apt state of our own; None when the computer's own apt is asked."""
 
     @property
     def options(self) -> tuple[str, ...]:
-        """What makes apt look there."""
+        """The options that make apt use this state."""
         return ("-c", f"{self.own}/apt.conf") if self.own else ()
 
     def identity(self) -> str:
@@ -76,9 +76,9 @@ def load_system() -> dict[str, str]:
 
 
 async def refresh(processes: Processes, sources: Sources, *, now: bool = False) -> str:
-    """Have lists of our own that are at most a day old, or with `now` an hour; the computer's own are the computer's matter.
+    """Have lists of our own that are at most a day old, or with `now` an hour. The computer's own lists are left as they are.
 
-    Lists that are here go on being used when newer ones cannot be had; then the answer says so.
+    When newer lists cannot be fetched, the ones that are here stay in use, and the answer says so.
     """
     if sources.own is None:
         return ""
@@ -112,7 +112,7 @@ async def _update(processes: Processes, sources: Sources, listed: str) -> None:
             hint=f"apt-get install {KEYRING_PACKAGE}",
         )
     try:
-        # without this mode an update that fetched nothing counts as done
+        # without this mode apt-get update succeeds although it could fetch nothing
         await processes.run(
             ["apt-get", *sources.options, "-o", "APT::Update::Error-Mode=any", "--quiet", "update"], within=900
         )
@@ -139,7 +139,7 @@ def render(mirrors: Mirrors) -> str:
 
 
 async def choose_mirrors(processes: Processes, system: Mapping[str, str], environment: Mapping[str, str]) -> Mirrors:
-    """The one that is asked for; or the computer's own, if it has one of Debian."""
+    """The mirrors that are asked for; or the computer's own, if its apt has one of Debian."""
     if asked := environment.get(MIRROR, "").split():
         return Mirrors(asked[0].rstrip("/"), asked[-1].rstrip("/") if asked[1:] else f"{asked[0].rstrip('/')}-security")
     done = await processes.run(["apt-get", "indextargets", "--format", _TARGET], check=False)

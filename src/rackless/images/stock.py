@@ -1,7 +1,7 @@
-"""What is in the cache of images: every entry with its size, its age, who uses it and whether it is still made so.
+"""The cache of images: every entry with its size, its age, the labs that use it, and whether today's recipes make it.
 
-An entry may go when no lab refers to it and the recipes no longer make it. Who refers to it is handed in; this module
-does not know what a lab is.
+An entry may go when no lab refers to it and the recipes no longer make it. The caller says which labs refer to which file; this
+module does not know what a lab is.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class StockedImage:
     built: float
     """When, in seconds since the epoch."""
     current: bool | None
-    """Whether the recipes of now make it; None when that was not found out since apt's lists changed."""
+    """Whether today's recipes make it; None when apt's lists have changed since that was last looked up."""
     used_by: tuple[str, ...]
 
     @property
@@ -40,7 +40,7 @@ class StockedImage:
 
 
 def entries(root: Path, uses: Mapping[Path, Sequence[str]]) -> list[StockedImage]:
-    """Newest first; `uses` are the labs by the file they refer to."""
+    """Newest first; `uses` are the labs by the file that they refer to."""
     now = current(root)
     found = [_entry(path, now, uses) for path in (root / "entries").glob("*-*")]
     return sorted(_keep_newest(found), key=lambda entry: (entry.kind, -entry.built))
@@ -51,13 +51,13 @@ def _entry(path: Path, now: Current, uses: Mapping[Path, Sequence[str]]) -> Stoc
     labs = sorted({lab for file, names in uses.items() if file.is_relative_to(path) for lab in names})
     manifest = path / MANIFEST
     built = (manifest if manifest.exists() else path).stat().st_mtime
-    # which payload is current takes Ironic's versions to tell, which are not known here: the newest counts
+    # a payload's key needs the versions of Ironic, which are not known here: the newest one counts as current
     known = path.name in now.entries if kind not in (*now.unknown, payload.KIND) else None
     return StockedImage(path.name, kind, path, _size(path), built, known, tuple(labs))
 
 
 def _keep_newest(found: Sequence[StockedImage]) -> Iterator[StockedImage]:
-    """While it is not known which one is current, all but the newest of a kind are old anyway."""
+    """Where it is not known which entry of a kind is current, every entry but the newest counts as old."""
     for entry in found:
         if entry.current is None and entry.kind in _OF_MANY:
             newest = max((other for other in found if other.kind == entry.kind), key=lambda other: other.built)
@@ -68,7 +68,7 @@ def _keep_newest(found: Sequence[StockedImage]) -> Iterator[StockedImage]:
 
 
 def verify(entry: StockedImage) -> str:
-    """What is wrong with it, having read every byte; empty when nothing is."""
+    """Reads every byte of the entry and says what is wrong with it; empty when nothing is."""
     return damage(entry.path)
 
 
@@ -77,7 +77,7 @@ def retire(root: Path, entry: StockedImage) -> bool:
     with _free(ImageCache(root).lock(entry.name)) as free:
         if not free:
             return False
-        # first out of its place: whoever comes now finds none, not half of one
+        # renamed before it is deleted: a process that looks now finds no entry, and not half of one
         rubbish = root / "building" / f"{entry.name}.retired-{os.getpid()}"
         rubbish.parent.mkdir(parents=True, exist_ok=True)
         entry.path.rename(rubbish)
@@ -86,7 +86,7 @@ def retire(root: Path, entry: StockedImage) -> bool:
 
 
 def leftovers(root: Path) -> list[Path]:
-    """What nobody needs besides entries: half-built ones of the dead, old answers of apt, packages of old images."""
+    """What nobody needs besides entries: what a builder that died left half built, old answers of apt, packages of old images."""
     now = current(root)
     found = [path for path in (root / "building").glob("*") if _is_dead(root, path)]
     found += [path for path in (root / "resolved").glob("*.json") if now.lookups and path.name not in now.lookups]
@@ -104,14 +104,14 @@ def size(path: Path) -> int:
 
 
 def _is_dead(root: Path, path: Path) -> bool:
-    """A builder holds the lock of its entry for as long as it lives."""
+    """Whether its builder has died: a builder holds the lock of its entry for as long as it lives."""
     with _free(ImageCache(root).lock(path.name.rpartition(".")[0])) as free:
         return free
 
 
 @contextmanager
 def _free(lock: Path) -> Iterator[bool]:
-    """Hold the lock if nobody else does."""
+    """Holds the lock if nobody else does; yields whether it is held."""
     lock.parent.mkdir(parents=True, exist_ok=True)
     descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
@@ -126,5 +126,5 @@ def _free(lock: Path) -> Iterator[bool]:
 
 
 def _size(folder: Path) -> int:
-    """What it takes on the disk."""
+    """Bytes that it takes on the disk."""
     return sum(path.lstat().st_blocks * 512 for path in folder.rglob("*"))

@@ -1,6 +1,6 @@
-"""The node's own addresses, as the kernel lists them (netlink); the one by which the cluster is reached comes first.
+"""The node's own addresses, as the kernel lists them (netlink); the one on the API's network comes first.
 
-The API's VIP is none of a node's addresses, though a control plane may have it just now: it moves.
+The API's VIP is never one of them, although a control plane may hold it at the moment: it moves.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ class Address(NamedTuple):
 
     @property
     def whole(self) -> bool:
-        """A network of one: how an address that moves is usually added."""
+        """Whether its prefix covers this one address, as keepalived adds a VIP."""
         return self.prefix == (32 if self.family == socket.AF_INET else 128)
 
     def near(self, other: str) -> bool:
-        """Whether it is on the same network."""
+        """Whether the other address is on this address's network."""
         try:
             theirs = socket.inet_pton(self.family, other)
         except (OSError, ValueError):
@@ -39,7 +39,7 @@ class Address(NamedTuple):
 
 
 def choose(found: Sequence[Address], api: str) -> tuple[str, ...]:
-    """One of each family: an address on the API's network, or else the first. Never the API's own."""
+    """One address of each family: the one on the API's network, or else the first. Never the API's own."""
     own = [each for each in found if each.text != api and not each.text.startswith(("127.", "169.254.", "fe80:"))]
     ranked = sorted(own, key=lambda each: (not each.near(api), each.whole))
     chosen: dict[int, str] = {}

@@ -1,8 +1,8 @@
-"""The node agent: one step at a time, each short, each decided from what is there.
+"""The node agent: one short step at a time, each decided from what is there.
 
-It has no certificate: it asks for one with its token. It has one: it registers its Node, and from then on renews its Lease
-every ten seconds, looks at its Node once a minute, and orders new certificates long before the old ones end. `step` does
-what is due and says how long nothing is; whoever calls it waits, so that tests need not.
+Without a certificate, it asks for one with its token. With one, it registers its Node, and from then on renews its Lease every
+ten seconds, looks at its Node once a minute, and orders new certificates long before the old ones expire. `step` does what is
+due and returns the seconds until something is due again; its caller waits, so that tests need not.
 """
 
 from __future__ import annotations
@@ -22,31 +22,35 @@ from rackless.node.settings import AgentSettings
 RENEW_EVERY = 10.0
 LOOK_EVERY = 60.0
 SPEAK_EVERY = 300.0
-"""Seconds between: renewals of the Lease; looks at our Node; heartbeats in its status when nothing else is to be said."""
+"""Seconds between renewals of the Lease, between looks at our Node, and between heartbeats in its status when nothing has
+changed."""
 SILENT_FOR = 20.0
-"""Seconds without a renewal after which somebody may have called us lost: look at once, and say otherwise."""
+"""Seconds without a renewal of the Lease after which the cluster may have marked our Node as lost. The agent then looks at its
+Node at once and reports it well."""
 ASK_EVERY, ASK_SLOWEST = 0.25, 60.0
-"""How often an order is asked after: at first, and when nobody approves of it; in between a fifth of how long it takes."""
+"""Seconds between two looks at a certificate order: at first, and at most when nobody approves it. In between, a fifth of the
+time that it has waited so far."""
 SLOWEST = 10.0
-"""Seconds between two tries to reach an API that is away."""
+"""Seconds between two tries to reach an API that does not answer."""
 DECLINED_WAIT = 60.0
 SPACED = 3600.0
-"""Seconds between two orders of the same certificate. Where a new one looks old at once, the clock is wrong, not it."""
+"""Seconds between two orders of the same certificate. When a new certificate looks expired at once, the clock is wrong, and
+another order would not help."""
 UNKNOWN_AFTER = 3
-"""How often the API must refuse our certificate before we believe it and begin again with the token."""
+"""How often the API must refuse our certificate before the agent discards it and asks for another one with the token."""
 
 OpenApi = Callable[[AgentSettings, Pair | None], Api]
 
 
 class AgentClock(NamedTuple):
     steady: Callable[[], float] = monotonic
-    """For how long to wait: no jump of the system's time counts."""
+    """For how long to wait: a jump of the system's time does not count."""
     wall: Callable[[], float] = time
-    """For what is written down."""
+    """For times that are written into objects."""
 
 
 def open_api(settings: AgentSettings, pair: Pair | None) -> Api:
-    """With our certificate, or, without one, with the token."""
+    """Connects with our certificate, or, when there is none, with the token."""
     tls = ssl.create_default_context(cadata=settings.ca)
     tls.minimum_version = ssl.TLSVersion.TLSv1_2
     if pair is not None:
@@ -55,7 +59,7 @@ def open_api(settings: AgentSettings, pair: Pair | None) -> Api:
 
 
 class Agent:
-    """Written out, as all of this package: the library that would write it is a sixth of the time to start."""
+    """A plain class and no dataclass, as everywhere in this package: importing `dataclasses` is a sixth of the time to start."""
 
     def __init__(
         self,
@@ -68,7 +72,7 @@ class Agent:
         make_key: MakeKey = keypair.make,
         age: float = 0.0,
     ) -> None:
-        """In `folder` keys and certificates are kept; `age` is for how many seconds this process has been running."""
+        """Keys and certificates are kept in `folder`; `age` is for how many seconds this process has been running."""
         self.settings, self.folder, self.look, self.say, self.open = settings, folder, look, say, open
         self.clock = clock or AgentClock()
         name = settings.name
@@ -78,13 +82,13 @@ class Agent:
         self.served: Pair | None = self.serving.load()
         self._api: Api | None = None
         self._node: Json | None = None
-        """As it was seen last; None before we have registered."""
+        """The Node as it was seen last; None before the agent has registered it."""
         self._renewed = self._looked = self._spoke = float("-inf")
         self._ordered = {CLIENT: float("-inf"), SERVING: float("-inf")}
         self._asking = float("-inf")
         self._failures = self._unknown = 0
         self._new = False
-        """We have just joined for the first time."""
+        """The node has just joined for the first time."""
         self.renewals = 0
         self._started = self.clock.steady() - age
         self.ready_after: float | None = None
@@ -96,7 +100,7 @@ class Agent:
         return self._node is not None
 
     def step(self) -> float:
-        """Do what is due; the seconds in which nothing is."""
+        """Does what is due; returns the seconds until something is due again."""
         try:
             wait = self._join() if self.pair is None else self._live(self.pair)
         except Declined as error:
@@ -107,7 +111,7 @@ class Agent:
             return self._doubt(str(error))
         except Away as error:
             if self.pair is not None and self.pair.until < self.clock.wall():
-                return self._doubt(str(error))  # an end of the connection is how some say that a certificate has ended
+                return self._doubt(str(error))  # some API servers close the connection when a certificate has expired
             return self._retry(f"the API at {self.settings.host} is away: {error}")
         except OSError as error:
             self._tell(f"{self.folder} cannot be written: {error}")
@@ -139,7 +143,7 @@ class Agent:
         self._ordered[CLIENT] = self.clock.steady()
         self._asking = float("-inf")
         self._unknown = 0
-        self.close()  # the next word is spoken with the new certificate
+        self.close()  # the next request uses the new certificate
         self._tell(f"{word} {self.client.subject}")
 
     def _ask_again(self) -> float:
@@ -148,7 +152,7 @@ class Agent:
         return min(ASK_SLOWEST, max(ASK_EVERY, (now - self._asking) / 5))
 
     def _doubt(self, why: str) -> float:
-        """The API does not know us. It may be wrong for a moment; if it is not, begin again with the token."""
+        """The API does not know us. It may be wrong for a moment; when it stays so, the agent begins again with the token."""
         self._unknown += 1
         if self.pair is None or self._unknown < UNKNOWN_AFTER or not self.settings.token:
             return self._retry(f"the API at {self.settings.host} does not know us: {why}")
@@ -206,7 +210,7 @@ class Agent:
             self._record(self.ready_after)
 
     def _record(self, seconds: float) -> None:
-        """For who wants to know how long it took; a node is ready also when nobody can be told."""
+        """Writes an Event with the seconds until the node was ready. When it cannot be written, the node is ready all the same."""
         uid = str(((self._node or {}).get("metadata") or {}).get("uid", ""))
         event = status.ready_event(self.settings.name, uid, self.clock.wall(), seconds)
         try:
@@ -215,7 +219,7 @@ class Agent:
             self.close()
 
     def _register(self) -> Answer | None:
-        """Who has just got a first certificate has no Node yet; None when there is one all the same."""
+        """Creates our Node, which is missing after a first certificate; None when the API did not create it."""
         answer = self._reach().request("POST", "/api/v1/nodes", status.node(self.settings.name, self.settings.taints))
         return answer if answer.status == 201 else None
 
@@ -241,7 +245,7 @@ class Agent:
     # certificates
 
     def _go_on_ordering(self, pair: Pair) -> float:
-        """Go on with what is ordered or due; seconds until it is to be asked after."""
+        """Continues with certificate orders that are begun or due; returns the seconds until the next look at them."""
         addresses, name, wall = self._addresses(), self.settings.name, self.clock.wall()
         if self.client.begun or (pair.due(name) <= wall and self._spaced(CLIENT)):
             if wait := self._advance(CLIENT, self.client):
@@ -255,12 +259,12 @@ class Agent:
             self._ordered[SERVING] = self.clock.steady()
             self._asking = float("-inf")
             self.served = self.serving.load()
-            self._looked = float("-inf")  # say that we serve
+            self._looked = float("-inf")  # look at our Node at once, to report the port that we serve
             self._tell("has a certificate to serve with")
         return RENEW_EVERY
 
     def _advance(self, purpose: str, order: Order, names: Sequence[str] = (), addresses: Sequence[str] = ()) -> float:
-        """The next step of an order; seconds until the one after that, 0 when the certificate is there."""
+        """The next step of an order; returns the seconds until the one after that, 0 when the certificate is there."""
         try:
             waits = order.advance(self._reach(), names, addresses)
         except Declined as error:
@@ -273,7 +277,7 @@ class Agent:
         return 0.0
 
     def _addresses(self) -> tuple[str, ...]:
-        """For which addresses we may serve: those our Node says."""
+        """The addresses for the serving certificate: those in our Node's status."""
         told = ((self._node or {}).get("status") or {}).get("addresses") or ()
         return tuple(each["address"] for each in told if each.get("type") == "InternalIP")
 
@@ -299,7 +303,7 @@ class Agent:
         raise refused(answer)
 
     def _tell(self, words: str) -> None:
-        """Once, however often it is the case."""
+        """Logs a message once, however often its cause comes again."""
         if words != self._last_word:
             self._last_word = words
             self.say(words)

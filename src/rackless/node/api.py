@@ -11,9 +11,10 @@ from rackless.node.http import AgentHttp
 Json = dict[str, Any]
 
 PATIENCE = 10.0
-"""Seconds for one answer. A holder of the VIP that died does not say so: this is how soon we go to the next."""
+"""Seconds to wait for an answer. A control plane that dies while it holds the VIP sends no reset: this is how soon the agent
+turns to the next holder."""
 MOST = 4 << 20
-"""Bytes of an answer: a Node has some thousand."""
+"""The most bytes that an answer may have: a Node has some thousand."""
 
 MERGE = "application/merge-patch+json"
 STRATEGIC = "application/strategic-merge-patch+json"
@@ -21,7 +22,7 @@ STRATEGIC = "application/strategic-merge-patch+json"
 
 
 class Away(Exception):
-    """The API does not answer; says why. Ask again."""
+    """The API does not answer; the message says why. Ask again later."""
 
 
 class Distrusted(Away):
@@ -65,7 +66,7 @@ class ApiServerConnection:
         except (OSError, ValueError) as error:
             self.close()
             raise _away(error) from None
-        # It was closed while nobody spoke. Everything we ask may be asked twice.
+        # The API closed the idle connection. Every request of the agent may be sent twice.
         try:
             return self._ask(method, path, body, kind)
         except (OSError, ValueError) as error:

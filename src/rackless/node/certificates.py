@@ -23,17 +23,18 @@ _SIGNERS = {
     SERVING: ("kubernetes.io/kubelet-serving", "server auth"),
 }
 RENEW_AT = 0.7
-"""Of a certificate's life, and up to a fifth more, which differs from node to node: they were made on the same day."""
+"""The part of a certificate's life after which it is renewed. Up to a fifth more is added, which differs between nodes: their
+certificates were made on the same day, and they should not all order new ones at once."""
 
 MakeKey = Callable[[str, Sequence[str], Sequence[str], Path, Path], None]
 
 
 class Declined(Exception):
-    """Somebody refused an order; says why. The next one is made with another key."""
+    """Somebody refused an order; the message says why. The next order is made with another key."""
 
 
 class Pair(NamedTuple):
-    """A certificate with its key that fit each other."""
+    """A certificate and its key, which fit each other."""
 
     path: Path
     since: int
@@ -46,7 +47,7 @@ class Pair(NamedTuple):
 
 
 def load(path: Path) -> Pair | None:
-    """None when there is none that could be used: missing, cut off, or of another key."""
+    """None when there is no usable pair: the file is missing or cut off, or the key is another certificate's."""
     try:
         since, until = der.validity(path.read_text())
         ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_cert_chain(path)
@@ -71,7 +72,7 @@ class Order:
         return load(self.path)
 
     def good_for(self, names: Sequence[str], addresses: Sequence[str]) -> bool:
-        """Whether the certificate in place was ordered for just these."""
+        """Whether the certificate in place was ordered for exactly these names and addresses."""
         try:
             return self._kept_names.read_text() == _worded(names, addresses)
         except (OSError, ValueError):
@@ -82,23 +83,23 @@ class Order:
         return self._key.exists() and self._request.exists()
 
     def advance(self, api: Api, names: Sequence[str] = (), addresses: Sequence[str] = ()) -> str:
-        """The next step; '' when the certificate is there, otherwise what is waited for.
+        """The next step of the order; '' when the certificate is there, otherwise what is waited for.
 
-        Raises Away, Declined, and OSError where the disk does not take it.
+        Raises Away, Declined, and OSError when the disk cannot be written.
         """
         request, fresh = self._ensure_request(names, addresses)
         title = f"node-csr-{hashlib.sha256(request).hexdigest()[:32]}"
-        found = None if fresh else api.request("GET", f"{REQUESTS}/{title}")  # nobody has asked with a key that is new
+        found = None if fresh else api.request("GET", f"{REQUESTS}/{title}")  # a new key has no request yet
         if found is None or found.status == 404:
             found = api.request("POST", REQUESTS, self._describe(title, request))
-            if found.status == 409:  # somebody asked for us meanwhile: an earlier try that we took for lost
+            if found.status == 409:  # an earlier try, which we took for lost, had reached the API
                 return f"{title} to be read"
         if found.status not in (200, 201):
             raise refused(found)
         return self._take(found, title)
 
     def _ensure_request(self, names: Sequence[str], addresses: Sequence[str]) -> tuple[bytes, bool]:
-        """With whether it was made just now."""
+        """The request, and whether it was made just now."""
         wanted = _worded(names, addresses)
         try:
             if self._key.exists() and self._names.read_text() == wanted:
@@ -139,7 +140,7 @@ class Order:
         return ""
 
     def _keep(self, certificate: bytes, title: str) -> None:
-        """Put in place what fits its key; what does not is as good as refused."""
+        """Puts the certificate in place if it fits its key; one that does not counts as refused."""
         beside = self.path.with_suffix(".issued")
         keypair.write_private(beside, certificate.rstrip() + b"\n" + self._key.read_bytes())
         if load(beside) is None:
@@ -164,4 +165,4 @@ def refused(answer: Answer) -> Away:
 
 
 class Unauthorized(Away):
-    """The API does not know us."""
+    """The API answered 401: it does not know our certificate or token."""

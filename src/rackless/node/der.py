@@ -1,4 +1,4 @@
-"""From when until when a certificate is good, read out of its encoding. Distrusts what it reads."""
+"""The validity (not before, not after) of a certificate, read out of its DER encoding, which is not trusted to be well formed."""
 
 from __future__ import annotations
 

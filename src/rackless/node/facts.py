@@ -9,7 +9,7 @@ from typing import NamedTuple
 MIB = 1 << 20
 LEAST_MEMORY = 100 * MIB
 LEAST_DISK, LEAST_INODES, LEAST_PIDS = 0.10, 0.05, 0.10
-"""Of the whole: below it there is pressure. Memory, disk and inodes as a kubelet's own defaults."""
+"""The free part of the whole below which a node reports pressure. Memory, disk and inodes as a kubelet's own defaults."""
 
 
 class DiskRoom(NamedTuple):
@@ -72,7 +72,7 @@ def _memory(root: Path) -> DiskRoom:
 
 
 def _pids(root: Path) -> DiskRoom:
-    """Every thread takes one."""
+    """Process ids: every thread takes one."""
     running = _line(root / "proc/loadavg").split()  # 0.00 0.01 0.05 1/123 4567
     most = min(int(_line(root / f"proc/sys/kernel/{name}") or 1 << 15) for name in ("pid_max", "threads-max"))
     used = int(running[3].partition("/")[2]) if len(running) > 3 else 0
@@ -91,7 +91,7 @@ def _line(path: Path) -> str:
 
 
 def _text(path: Path) -> str:
-    """Empty when there is none, or when it is for others to read."""
+    """The file's text; empty when there is no such file or we may not read it."""
     try:
         return path.read_text()
     except OSError:

@@ -1,6 +1,6 @@
-"""What the node says when it is asked: `/healthz` and `/metrics`, over TLS, to whoever has a certificate of the cluster's CA.
+"""The node's `/healthz` and `/metrics`, over TLS, for clients with a certificate of the cluster's CA.
 
-One question at a time, in the agent's own thread: whoever is slow costs the agent a moment, never a Lease.
+One request at a time, in the agent's own thread: a slow client delays the agent by seconds, which is too short to miss a Lease.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from pathlib import Path
 PATIENCE = 2.0
 """Seconds for one client, from the handshake to the answer."""
 AT_ONCE = 4
-"""Clients that are answered before the agent's own work is looked at again."""
+"""Clients that are answered before the agent does its own work again."""
 MOST = 8192
-"""Bytes of a question."""
+"""The most bytes that a request may have."""
 
 
 class AgentHealth:
@@ -45,7 +45,7 @@ class AgentHealth:
             self._selector.register(self._listener, selectors.EVENT_READ)
 
     def wait(self, seconds: float) -> None:
-        """Until so much time has passed, or somebody was answered."""
+        """Waits until the time has passed or a client was answered."""
         if not self._selector.select(seconds):
             return
         for _ in range(AT_ONCE):
@@ -70,7 +70,7 @@ class AgentHealth:
                 question = _question(secured, deadline)
                 secured.settimeout(_left(deadline))
                 secured.sendall(respond(question, self._ask))
-        except (OSError, ValueError):  # not one of us, or gone, or slow
+        except (OSError, ValueError):  # the client has no certificate of the CA, went away, or was too slow
             client.close()
 
 

@@ -1,6 +1,6 @@
-"""HTTP/1.1 over one connection: of it what an API answers with, a length or chunks.
+"""HTTP/1.1 over one connection, as far as an API uses it: answers with a length or in chunks.
 
-The standard library's brings a parser of mail along, a fifth of the time that the agent takes to start on an emulated server.
+Not the standard library's client: that imports a parser for mail, a fifth of the agent's time to start on an emulated server.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ MOST_HEADERS = 100
 
 
 class BadAnswer(ValueError):
-    """What came is no HTTP, or more than was wanted."""
+    """The answer is no HTTP, or larger than allowed."""
 
 
 class AgentHttp:
     def __init__(self, host: str, port: int, tls: ssl.SSLContext, *, patience: float, most: int) -> None:
-        """Seconds for each word of an answer, and bytes for the whole."""
+        """`patience` and `most`, in seconds for each read and in bytes for the whole answer."""
         self._host, self._port, self._tls, self._patience, self._most = host, port, tls, patience, most
         self._sock: socket.socket | None = None
         self._file: IO[bytes] | None = None
@@ -36,7 +36,7 @@ class AgentHttp:
         self._sock = self._file = None
 
     def ask(self, method: str, path: str, headers: Mapping[str, str], content: bytes | None) -> tuple[int, bytes]:
-        """Raises OSError, BadAnswer. ConnectionResetError when the other end closed without a word."""
+        """Raises OSError, BadAnswer; ConnectionResetError when the other end closed without an answer."""
         sock, file = self._connect()
         host = f"[{self._host}]" if ":" in self._host else self._host
         lines = [f"{method} {path} HTTP/1.1", f"Host: {host}:{self._port}"]

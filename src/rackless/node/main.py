@@ -22,7 +22,8 @@ KUBECONFIG = Path("/etc/kubernetes/bootstrap-kubeconfig")
 SETTINGS = Path("/etc/rackless/node.json")
 STATE = Path("/var/lib/rackless-node")
 NAME_EVERY = 1.0
-"""Seconds between two looks for a name: starting anew would take several of the processor's, emulated."""
+"""Seconds between two looks for a host name. Ending, to be started again by systemd, would cost an emulated processor several
+seconds."""
 
 
 def main() -> None:
@@ -61,7 +62,7 @@ def run() -> None:
 
 
 def age(stat: Path = Path("/proc/self/stat")) -> float:
-    """For how many seconds this process has been running, with what it took to start Python."""
+    """For how many seconds this process has been running, including the start of Python."""
     began = int(stat.read_text().rpartition(")")[2].split()[19]) / os.sysconf("SC_CLK_TCK")
     return max(0.0, time.clock_gettime(time.CLOCK_BOOTTIME) - began)
 

@@ -1,6 +1,6 @@
-"""A request for a certificate (PKCS #10), encoded here: the library that would is more than half of what making a key takes.
+"""A certificate request (PKCS #10), encoded here: importing the library's encoder is more than half of the time to make a key.
 
-The key is made and signs by that library (`cryptography`), as everywhere; only the envelope is ours.
+The key is made, and signs, with that library (`cryptography`), as everywhere; only the request around it is encoded here.
 """
 
 from __future__ import annotations

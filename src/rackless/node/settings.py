@@ -25,7 +25,7 @@ class AgentSettings(NamedTuple):
     token: str
     """Good for asking for a first certificate, and for nothing else; empty when there is none."""
     taints: tuple[dict[str, str], ...] = ()
-    """With which the node registers. Later they are the cluster's to change."""
+    """The taints that the node registers with. Afterwards only the cluster changes them."""
 
     def __repr__(self) -> str:
         """Without the token."""
@@ -33,7 +33,7 @@ class AgentSettings(NamedTuple):
 
 
 NAMELESS = ("localhost", "(none)")
-"""What a system is called that nobody has named: by systemd, by the kernel."""
+"""The host names that systemd and the kernel give a system that has none."""
 
 
 def load(kubeconfig: Path, settings: Path | None) -> AgentSettings:

@@ -15,7 +15,7 @@ from rackless.node.facts import LEAST_DISK, LEAST_MEMORY, Facts
 
 LEASE_SECONDS = 40
 VERSION = f"v1.32.0+rackless-{__version__}"
-"""The API's, whose rules this agent follows, and whose agent it is."""
+"""The version of the Kubernetes API whose rules this agent follows, and the version of the agent."""
 PORT = 10250
 _CONDITIONS = (
     # type, attribute of Facts, reason and words while it is well, reason and words while it is not
@@ -30,12 +30,12 @@ def moment(seconds: float) -> str:
 
 
 def fine_moment(seconds: float) -> str:
-    """As Leases have it."""
+    """The time with microseconds, as Leases have it."""
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
 def own_labels(name: str) -> dict[str, str]:
-    """What a node may say of itself; what it is for is the cluster's to say."""
+    """The labels that a node may give itself; its role is for the cluster to say."""
     return {
         "kubernetes.io/hostname": name,
         "kubernetes.io/os": "linux",
@@ -73,7 +73,7 @@ def ready_event(name: str, uid: str, now: float, seconds: float) -> Json:
 
 
 def status(name: str, facts: Facts, now: float, before: Json, *, serving: bool) -> Json:
-    """All that is said of a node; `before` is its status as it stands, for when a condition has changed last."""
+    """The whole status of the Node; `before` is the stored status, which has the times when conditions changed last."""
     disk, memory = facts.disk.whole, facts.memory.whole
     shared = {"cpu": str(facts.processors), "pods": "0", "hugepages-2Mi": "0"}
     return {
@@ -130,7 +130,7 @@ def _since(before: Json, value: str) -> str:
 
 
 def differs(told: Json, there: Json) -> bool:
-    """Whether what stands there says something else; the time of the last word does not count."""
+    """Whether the stored status says something else; heartbeat times do not count."""
     return _worded(told) != _worded({key: there.get(key) for key in told})
 
 
@@ -144,7 +144,7 @@ def _worded(found: Json) -> Json:
 
 
 def lease(name: str, uid: str, now: float) -> Json:
-    """Owned by the Node: it goes when that goes."""
+    """The Lease is owned by the Node, so that it is removed with it."""
     owner = {"apiVersion": "v1", "kind": "Node", "name": name, "uid": uid}
     return {
         "apiVersion": "coordination.k8s.io/v1",

@@ -1,4 +1,5 @@
-"""Addresses of either family. Every value that carries one has this type; today `spec.units` lets IPv4 in and says so of IPv6."""
+"""IP addresses, IPv4 or IPv6. Every field that holds one has this type; `spec.units` accepts IPv4 today and refuses IPv6,
+saying so."""
 
 from __future__ import annotations
 

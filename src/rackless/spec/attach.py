@@ -1,4 +1,4 @@
-"""A device of the hypervisor as the wire of a lab's cluster network."""
+"""A bridge or NIC of the hypervisor that a lab's cluster network uses as its wire."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """What types alone cannot say: rules between the fields of a lab. Pure; returns every problem it finds.
 
-A rule says which fields its finding rests on. In a lab with fields that could not be read, what rests on those is not said:
-it would be about a default that nobody asked for. The rest is, so that a file is mended once.
+A rule names the fields that its finding rests on. When one of those could not be read, the finding is left out: it would be
+about a default that nobody asked for. All other findings are told, so that a person mends a file once.
 
 The rules about networks and addresses are in `network_rules`; those about servers, images and the install are here.
 """
@@ -27,7 +27,7 @@ LIVE_MEMORY = 3 * GIB
 
 
 def find_problems(spec: LabSpec, unsure: Collection[tuple[str, ...]] = ()) -> Iterator[Problem]:
-    """`unsure` are the paths of what is not as somebody wanted it."""
+    """`unsure` are the paths of fields that could not be read: the spec has their defaults."""
     for rule in _RULES:
         for problem, needs in rule(spec):
             if not any(_concerns(tuple(need.split(".")), path) for need in needs for path in unsure):
@@ -35,7 +35,7 @@ def find_problems(spec: LabSpec, unsure: Collection[tuple[str, ...]] = ()) -> It
 
 
 def _concerns(need: tuple[str, ...], path: tuple[str, ...]) -> bool:
-    """Whether one lies within the other."""
+    """Whether one path lies within the other; `*` in `need` stands for any name."""
     return all(wanted in ("*", part) for wanted, part in zip(need, path, strict=False))
 
 
@@ -71,7 +71,7 @@ def _images(spec: LabSpec) -> Iterator[Found]:
 
 def _groups(spec: LabSpec) -> Iterator[Found]:
     if members(spec):
-        return  # a site has what it has
+        return  # the servers of an existing site are described one by one: its number of control planes is not ours to judge
     control_planes = sum(group.count for group in spec.servers.values() if group.role is Role.CONTROL_PLANE)
     if control_planes not in (0, 1, 3, 5):
         problem = Problem(
@@ -176,7 +176,7 @@ def _network_boot(spec: LabSpec) -> Iterator[Found]:
 
 
 def _install(spec: LabSpec) -> Iterator[Found]:
-    """What a bootstrap machine of ours cannot do yet."""
+    """What our bootstrap machine cannot do yet."""
     if spec.cluster.method is not Method.IPI:
         return
     needs = ("cluster.method",)
@@ -192,7 +192,7 @@ def _install(spec: LabSpec) -> Iterator[Found]:
 
 
 def _bootstrap_on(spec: LabSpec) -> Iterator[Found]:
-    """A server is the bootstrap machine only where that can be started from virtual media, and in memory."""
+    """A server can be the bootstrap machine only if it boots from virtual media and has the memory to run without a disk."""
     on = spec.cluster.bootstrap.on
     if on is None:
         return
@@ -226,7 +226,7 @@ def _bootstrap_on(spec: LabSpec) -> Iterator[Found]:
 
 
 def _metal(spec: LabSpec) -> Iterator[Found]:
-    """Hosts that the lab did not make are told apart from its servers, and from each other."""
+    """Hosts of metal need names, BMC addresses and MACs that no server of the lab and no other host has."""
     servers = {
         name for prefix, group in spec.servers.items() for name in (*group.names(prefix), *group.elastic_names(prefix))
     }

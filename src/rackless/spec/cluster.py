@@ -31,7 +31,7 @@ class BootstrapServer(Value):
     @model_validator(mode="before")
     @classmethod
     def _read_on(cls, given: Any) -> Any:
-        """YAML takes an `on` without quotes for a truth value."""
+        """YAML reads an unquoted `on` as true."""
         return (
             {"on" if key is True else key: value for key, value in given.items()} if isinstance(given, dict) else given
         )

@@ -1,4 +1,7 @@
-"""How servers that nobody has described find Ironic. In a file of its own: a bootstrap has no library to read the rest with."""
+"""How servers that nobody has described find Ironic.
+
+In a file of its own: bootstrap machines import it, and they do not have pydantic, which the rest of the spec needs.
+"""
 
 from __future__ import annotations
 

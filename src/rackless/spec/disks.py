@@ -36,7 +36,7 @@ class RootDevice(Value):
 
     @property
     def hints(self) -> tuple[tuple[str, str | int | bool], ...]:
-        """In the words of Metal3."""
+        """As Metal3's `rootDeviceHints`."""
         said: dict[str, str | int | bool | None] = {
             "deviceName": self.device_name,
             "serialNumber": self.serial,

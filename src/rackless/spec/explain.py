@@ -42,7 +42,7 @@ def fields(model: type[BaseModel] = LabSpec, prefix: str = "") -> Iterator[Field
 
 
 def plain(path: str) -> str:
-    """A path without what stands for names and for each of a list: as people say it."""
+    """A path as people say it: without the parts `NAME` and `[]`."""
     return path.replace(".NAME", "").replace("[]", "")
 
 

@@ -1,4 +1,4 @@
-"""Servers of metal in lab.yaml: they stand somewhere, somebody may use them, and a lab takes them only when it is told to."""
+"""Hosts of metal in lab.yaml. They exist without the lab and somebody may be using them, so the lab takes one only when told to."""
 
 from __future__ import annotations
 

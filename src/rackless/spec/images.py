@@ -27,7 +27,7 @@ class ImageFormat(StrEnum):
 
 
 def nearby(value: str, info: ValidationInfo) -> str:
-    """A path is meant from where the file that names it lies; afterwards it is absolute."""
+    """Makes a relative path absolute, starting from the folder of the file that names it."""
     folder = (info.context or {}).get("folder") if isinstance(info.context, dict) else None
     path = Path(value.removeprefix("file://")).expanduser()
     return str(path if path.is_absolute() or folder is None else Path(folder).absolute() / path)
@@ -87,7 +87,7 @@ def guessed_format(url: str) -> ImageFormat:
 
 
 def checksum_type(checksum: str) -> str:
-    """The name of its algorithm; `auto` for the URL of a file of checksums. Raises ValueError."""
+    """The name of the checksum's algorithm; `auto` for the URL of a file of checksums. Raises ValueError."""
     if "://" in checksum:
         return "auto"
     if not _HEX.fullmatch(checksum) or len(checksum) not in CHECKSUMS:

@@ -99,7 +99,7 @@ class LabSpec(Value):
     @model_validator(mode="before")
     @classmethod
     def _bring_a_network_to_boot_from(cls, given: Any) -> Any:
-        """Groups that boot over the network have the network for it, unless the lab says otherwise."""
+        """Adds the managed provisioning network when a server group boots over the network, unless the lab says otherwise."""
         if not isinstance(given, dict) or not isinstance(groups := given.get("servers"), dict):
             return given
         networks = given.get("networks", {})

@@ -1,4 +1,4 @@
-"""How slow and lossy the way from the lab to its servers is, as at sites whose provisioning is far away."""
+"""Rate, delay and loss of the link from the lab to its servers, as at sites whose provisioning service is far away."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def _parse_rate(value: Any) -> Any:
 
 
 def _own(value: Any, says: str) -> Any:
-    """What is not given is no value; a bare number has no unit."""
+    """A field that is left out stays None; a bare number is refused, because it has no unit."""
     if value is None:
         return None
     raise ValueError(says)

@@ -37,7 +37,7 @@ def load(path: Path | None, *, name: str | None = None) -> LabSpec:
 
 
 def parse(text: str, source: str, *, name: str | None = None, folder: Path | None = None) -> LabSpec:
-    """`folder` is where relative paths in the text begin; without it, where we are."""
+    """Relative paths in the text start from `folder`, or else from the current directory."""
     try:
         node = yaml.compose(text, Loader=yaml.SafeLoader)
         if node is not None:
@@ -116,7 +116,7 @@ def _line(lines: Lines, path: Sequence[str]) -> int | None:
 
 
 def _meant(error: ValidationError) -> Iterator[tuple[str, ...]]:
-    """The fields that were probably meant by unknown ones: what they should be is not known."""
+    """The fields whose misspelt names are in the file: the spec has their defaults, and not what the person wrote."""
     for detail in error.errors():
         if detail["type"] == "extra_forbidden":
             *above, word = detail["loc"]
@@ -140,7 +140,7 @@ def _problem(detail: Any, lines: Lines) -> Problem:
 
 
 def _fields_at(loc: Loc) -> list[str]:
-    """The fields a model has at this place of the tree; names of one's own and places in a list are passed over."""
+    """The fields that a model has at this path; in the path, names that people choose and positions in lists are skipped."""
     model: type[BaseModel] = LabSpec
     parts = iter(loc)
     for part in parts:

@@ -41,7 +41,7 @@ SystemId = Annotated[str, AfterValidator(_check_system)]
 
 
 class MemberBmc(Value):
-    """Where one server's BMC answers, and to whom. Several may share an address, by port or by the id of their system."""
+    """Where one server's BMC answers, and to which account. Several may share an address, by port or by the id of their system."""
 
     address: Address | None = setting(
         "Its address; it may be the gateway's. Without it the one that follows from the server's number.",

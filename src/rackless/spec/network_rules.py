@@ -1,4 +1,4 @@
-"""Rules about networks and addresses: everybody has their own, in the network that it is meant for. Part of `check`."""
+"""Rules about networks and addresses: no address is used twice, and each lies in the network it is meant for. Part of `check`."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ Found = tuple[Problem, tuple[str, ...]]
 """A problem, and the fields it rests on; `*` stands for any name."""
 
 PLACES = ("servers.*.count", "servers.*.first", "servers.*.elastic")
-"""What decides which servers there are and where."""
+"""The fields that decide which servers there are and which addresses they have."""
 
 
 def overlaps(spec: LabSpec) -> Iterator[Found]:
@@ -64,10 +64,10 @@ def room(spec: LabSpec) -> Iterator[Found]:
 
 
 def addresses(spec: LabSpec) -> Iterator[Found]:
-    """Addresses with a purpose lie in the network and belong to one purpose only."""
+    """VIPs, gateway, router and bootstrap address lie in the cluster network, and none is used for two purposes."""
     cidr = spec.networks.cluster.cidr
     if _too_small(spec):
-        return  # said already
+        return  # `room` reports a network that is too small
     purposes = _purposes(spec)
     first, last = _given_away(spec)
     servers = _server_addresses(spec)
@@ -87,7 +87,7 @@ def addresses(spec: LabSpec) -> Iterator[Found]:
 
 
 def dhcp_range(spec: LabSpec) -> Iterator[Found]:
-    """What DHCP gives away lies in the network and is nobody's."""
+    """The DHCP range lies in the network, and nothing else has an address in it."""
     cidr = spec.networks.cluster.cidr
     if _too_small(spec):
         return
@@ -126,7 +126,7 @@ def member_macs(spec: LabSpec) -> Iterator[Found]:
 
 
 def doors(spec: LabSpec) -> Iterator[Found]:
-    """Every BMC has a door of its own: an address, a port, and behind Redfish's the id of its system."""
+    """No two BMCs answer at the same address and port, unless the ids of their Redfish systems tell them apart."""
     own = gateway(spec)
     servers = _server_addresses(spec) if not _too_small(spec) else {}
     others = {address: path for path, address, _ in _purposes(spec) if address != own} if not _too_small(spec) else {}
@@ -184,7 +184,7 @@ def extra(spec: LabSpec) -> Iterator[Found]:
 
 
 def attach(spec: LabSpec) -> Iterator[Found]:
-    """On a network of others nothing is taken that nobody named: its first addresses are somebody's."""
+    """On a network that others own every address must be given: the defaults, its first addresses, may be in use."""
     cluster, base = spec.networks.cluster, "networks.cluster"
     if cluster.attach is None:
         if cluster.dhcp is Dhcp.THEIRS:
@@ -228,7 +228,7 @@ def _numbered(spec: LabSpec, path: str) -> dict[str, int]:
     elif path == "networks.bmc.cidr":
         placed = {name for name, member in own.items() if member.bmc.address is not None}
     else:
-        placed = set(own)  # nobody else says where they are there
+        placed = set(own)  # members give no addresses of their own in the other networks
     return {name: number for name, number in numbers(spec).items() if name not in placed}
 
 
@@ -241,7 +241,8 @@ def _networks(spec: LabSpec) -> dict[str, IpNetwork]:
 
 
 def _purposes(spec: LabSpec) -> list[tuple[str, Ip, tuple[str, ...]]]:
-    """Addresses with a purpose: where each comes from, and what that rests on."""
+    """The addresses with a purpose: the field or default that each comes from, the address, and the fields that decide whether
+    it is used."""
     cluster, bmc = spec.networks.cluster, spec.networks.bmc
     cidr, base = cluster.cidr, "networks.cluster"
     where = f"{base}.gateway" if cluster.gateway else "the gateway"
@@ -257,7 +258,7 @@ def _purposes(spec: LabSpec) -> list[tuple[str, Ip, tuple[str, ...]]]:
 
 
 def _too_small(spec: LabSpec) -> bool:
-    """For the usual places; where all of them are said, they are wherever that is."""
+    """Whether the network has no room for the default addresses that the lab would use."""
     cluster, bmc = spec.networks.cluster, spec.networks.bmc
     said = (cluster.api_vip, cluster.ingress_vip, cluster.bootstrap.address, cluster.bootstrap.range)
     routed = bmc.access is BmcAccess.ROUTED and bmc.router is None

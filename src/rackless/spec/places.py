@@ -1,6 +1,6 @@
-"""Where everything of a lab is by default: the numbers of its servers, the addresses with a purpose, the ports of its BMCs.
+"""The default addresses and ports of a lab: the numbers of its servers, VIPs, gateway and bootstrap, the ports of its BMCs.
 
-The rules of a description (`check`) and the plan that is made of it (`plan/addressing.py`) read it here.
+The rules of a description (`check`) and the plan that is made from it (`plan/addressing.py`) both read them here.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ FIRST_SERVER = 20
 
 
 def numbers(spec: LabSpec) -> dict[str, int]:
-    """The host number of every server by name: its place in every network. A group may say where it begins.
+    """The host number of every server by name: its address number in every network. A group may say where it begins.
 
-    Servers that are made on demand come last: a group that becomes elastic moves nobody.
+    Servers that are made on demand come last: when a group becomes elastic, no server's address changes.
     """
     found: dict[str, int] = {}
     floating: list[str] = []

@@ -28,7 +28,7 @@ def _check_url(value: str) -> str:
 
 
 class Credentials(Value):
-    """Who we are to it, by HTTP basic authentication."""
+    """The account that we use at that Ironic (HTTP basic authentication)."""
 
     username: str = setting("The user's name.", Change.RECREATE, min_length=1)
     password_file: NearbyFile = setting(

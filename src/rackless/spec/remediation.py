@@ -1,4 +1,4 @@
-"""Whether a lab helps itself."""
+"""Whether labd carries out remedies by itself."""
 
 from __future__ import annotations
 

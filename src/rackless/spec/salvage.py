@@ -1,6 +1,6 @@
 """What is left of a lab's description when the parts that could not be read are taken out. Pure.
 
-The rules between fields are held against this, so that a person hears of all that is wrong in one go.
+The rules between fields are checked against the rest, so that a person hears of everything that is wrong in one go.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from rackless.spec.lab import LabSpec
 Loc = tuple[int | str, ...]
 Path = tuple[str, ...]
 _ROUNDS = 5
-"""Taking a part out may leave another without what it needs, and that goes too."""
+"""Taking a part out may leave another without a field that it needs; that part is taken out in the next round."""
 
 
 @dataclass(slots=True)
@@ -25,7 +25,7 @@ class Salvage:
     unsure: set[Path] = field(default_factory=set)
     """What was taken out."""
     kept: dict[Path, list[int]] = field(default_factory=dict)
-    """Of lists that became shorter: the former place of every item."""
+    """For lists that became shorter: the former position of every item."""
 
     def former(self, path: str) -> str:
         """The path as it is in the file."""
@@ -38,7 +38,7 @@ class Salvage:
 
 
 def salvage(tree: dict[str, Any], error: ValidationError, context: dict[str, Any] | None = None) -> Salvage | None:
-    """None when nothing can be made of the rest."""
+    """None when the rest is no lab either."""
     unsure: set[Path] = set()
     kept: dict[Path, list[int]] = {}
     for _ in range(_ROUNDS):
@@ -59,7 +59,7 @@ def salvage(tree: dict[str, Any], error: ValidationError, context: dict[str, Any
 
 
 def _culprit(detail: Any) -> Loc:
-    """What has to go: the value itself, or, where one is missing, what should have it."""
+    """The path to take out: the wrong value, or, where a field is missing, the mapping that lacks it."""
     loc = tuple(part for part in detail["loc"] if part != "[key]")
     return loc[:-1] if detail["type"] == "missing" else loc
 

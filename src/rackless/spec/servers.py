@@ -52,8 +52,11 @@ class WayToBoot(StrEnum):
 
 
 def way_to_boot(bmc: Any, boot: Any) -> tuple[Any, Any]:
-    """What is meant by `bmc` and `boot`, as far as they are given. Before there was `boot`, the scheme of a BMC said both:
-    `redfish-virtualmedia` was by virtual media, `redfish` and `ipmi` over the network."""
+    """The BMC scheme and the way to boot that `bmc` and `boot` mean together, as far as they are given.
+
+    Before there was `boot`, the scheme of a BMC said both: `redfish-virtualmedia` was by virtual media, `redfish` and `ipmi`
+    over the network.
+    """
     if bmc == BmcScheme.REDFISH_VIRTUALMEDIA and boot in (None, WayToBoot.MEDIA):
         bmc, boot = BmcProtocol.REDFISH, boot or WayToBoot.MEDIA
     elif bmc is not None and boot is None:
@@ -185,16 +188,16 @@ class ServerGroup(Value):
 
     @property
     def scheme(self) -> BmcScheme:
-        """As Metal3 writes it."""
+        """The scheme of the BMC's address as Metal3 writes it."""
         if self.bmc is BmcProtocol.IPMI:
             return BmcScheme.IPMI
         return BmcScheme.REDFISH if self.boot is WayToBoot.NETWORK else BmcScheme.REDFISH_VIRTUALMEDIA
 
     def names(self, prefix: str) -> list[str]:
-        """The servers' names; `prefix` is the group's."""
+        """The names of the group's servers; `prefix` is the name of the group."""
         return [member.name for member in self.members] or [f"{prefix}-{index}" for index in range(self.count)]
 
     def elastic_names(self, prefix: str) -> list[str]:
-        """The names of those that are made on demand."""
+        """The names of the servers that are made on demand."""
         most = self.elastic.max if self.elastic is not None else 0
         return [] if self.members else [f"{prefix}-{index}" for index in range(self.count, most)]

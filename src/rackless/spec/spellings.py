@@ -1,4 +1,4 @@
-"""What lab.yaml may still say in words of an earlier version, and how it says the same now. Read all the same."""
+"""Spellings of earlier versions that lab.yaml may still use, and today's spelling of each."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rackless.spec.servers import BmcProtocol, BmcScheme
 
 
 def find_old_spellings(text: str) -> list[Problem]:
-    """Of a text that is a lab."""
+    """The old spellings in the text of a lab.yaml that is valid."""
     tree, lines = yaml.safe_load(text) or {}, lines_of(text)
     return [Problem(path, message, lines.get(tuple(path.split("."))), hint) for path, message, hint in _old(tree)]
 

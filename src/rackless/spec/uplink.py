@@ -14,7 +14,7 @@ from rackless.spec.change import Change, setting
 from rackless.spec.value import Value
 
 HOST = "host"
-"""How the hypervisor itself is named: its addresses are many, and change."""
+"""The word for the hypervisor itself, whose addresses are many and change."""
 
 
 class Uplink(StrEnum):

@@ -1,4 +1,4 @@
-"""What all parts of a spec are: frozen values that take no field they do not know."""
+"""The base of all parts of a spec: frozen values that refuse fields they do not know."""
 
 from __future__ import annotations
 

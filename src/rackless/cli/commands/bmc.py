@@ -103,7 +103,7 @@ async def _serve(settings: ServeSettings, as_json: bool) -> None:
         click.echo(json.dumps(asdict(endpoint)) if as_json else f"{endpoint.name}  {endpoint.redfish}{ipmi}")
 
     def ready(ca: Path | None) -> None:
-        gc.freeze()  # what is here stays: to look through it for garbage would hold up every client
+        gc.freeze()  # modules stay: looking through them for garbage would delay every client
         if not as_json:
             scheme = "https" if settings.tls else "http"
             click.echo(f"ready: {scheme}://{settings.address}:{settings.port}/redfish/v1/")

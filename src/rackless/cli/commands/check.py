@@ -64,7 +64,7 @@ def install_config(files: tuple[str, ...], version: str, as_json: bool, bridges:
 
 
 def _tell_unreadable(name: str, error: OSError, as_json: bool) -> None:
-    """The other files are still looked at."""
+    """Reports a file that cannot be read; the other files are still checked."""
     if as_json:
         why = error.strerror or str(error)
         wrong = {"kind": "InputError", "what": f"{name} cannot be read", "why": why, "exit_code": InputError.exit_code}
@@ -74,7 +74,7 @@ def _tell_unreadable(name: str, error: OSError, as_json: bool) -> None:
 
 
 def _read(name: str) -> str:
-    """The text; bytes that are no UTF-8 stay visible as such, for YAML to complain of."""
+    """The file's text; bytes that are no UTF-8 are kept, so that the YAML parser reports them."""
     data = sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
     return data.decode("utf-8-sig", errors="surrogateescape")
 
@@ -89,7 +89,7 @@ def _look(text: str, release: releases.Release) -> LiveFindings | None:
 
 
 def _better(site: Site, seen: LiveFindings | None) -> Site:
-    """What was seen replaces what was assumed."""
+    """What the live checks saw replaces what was assumed of the site."""
     if seen is None:
         return site
     bridges = site.bridges if seen.bridges is None else seen.bridges

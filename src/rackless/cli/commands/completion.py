@@ -1,4 +1,4 @@
-"""`rackless completion SHELL`: what a shell needs to complete our words."""
+"""`rackless completion SHELL`: the script with which a shell completes our commands and options."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""`rackless console SERVER`: the serial console. labd has it, and lets any number sit at it: all see everything, all may type."""
+"""`rackless console SERVER`: the serial console. labd reads it and serves any number of people: all see everything, all may
+type."""
 
 from __future__ import annotations
 
@@ -72,7 +73,7 @@ async def _show(heard: AsyncIterator[bytes]) -> None:
 
 @contextmanager
 def _keys(write: Callable[[bytes], None]) -> Iterator[asyncio.Future[None]]:
-    """Keys go to the server one by one, unseen by our own terminal; done when the one that ends it is struck."""
+    """Sends keys to the server one by one, without echo on our own terminal; returns when Ctrl-] is typed."""
     loop, keyboard = asyncio.get_running_loop(), sys.stdin.fileno()
     left: asyncio.Future[None] = loop.create_future()
 

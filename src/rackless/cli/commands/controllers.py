@@ -1,4 +1,4 @@
-"""`rackless controllers`: what labd runs for its lab, as a process of its own, for any Kubernetes API."""
+"""`rackless controllers`: the controllers that labd runs for its lab, as a process of their own, for any Kubernetes API."""
 
 from __future__ import annotations
 

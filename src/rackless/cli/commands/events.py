@@ -24,7 +24,7 @@ from rackless.protocol.event_stream import EventsWanted
 from rackless.run.paths import LabPaths, Roots
 
 _BEFORE = 2000
-"""Events read before those that are shown, where the titles of their steps are."""
+"""Events read before the first one shown, to know the titles of steps that began earlier."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +88,7 @@ async def _show(
 ) -> None:
     shown = _Shown(as_json)
     moment = since.at if isinstance(since, Moment) else 0.0
-    everything = (since is None and "*" not in hear) or isinstance(since, Moment)  # they may be anywhere
+    everything = (since is None and "*" not in hear) or isinstance(since, Moment)  # they may be anywhere in the log
     start = 0 if everything else since if isinstance(since, int) else -(lines + _BEFORE)
     told: deque[str] = deque(maxlen=lines if since is None else None)
     last = start
@@ -107,7 +107,7 @@ async def _show(
 
 
 class _Shown:
-    """Events as lines; a step is told to a person when it ends, and remembered by its title until then."""
+    """Events as lines. A step is printed when it ends; until then its title is remembered."""
 
     def __init__(self, as_json: bool) -> None:
         self._as_json = as_json

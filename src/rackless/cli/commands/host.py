@@ -39,7 +39,7 @@ def _host_argument(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _wish_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """What every verb that changes a host has."""
+    """The options that every verb that changes a host has."""
     command = click.option("--json", "as_json", is_flag=True, help="Events as JSON lines, the result last.")(command)
     command = click.option(
         "--wait/--no-wait", default=True, show_default=True, help="Wait until it is done, or has failed."
@@ -53,7 +53,7 @@ def _asking(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _complete(context: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
-    """The hosts of the lab, for the shell; nothing when it cannot be asked."""
+    """The hosts of the lab, for the shell's completion; nothing when labd does not answer."""
     try:
         records = _records(context.params.get("file"), context.params.get("name"))
     except Exception:  # a completion never complains
@@ -254,7 +254,7 @@ def _named(lab: str, hosts: tuple[str, ...], everyone: bool) -> list[str]:
 
 
 def _confirm(what: str, hosts: list[str], *, yes: bool) -> None:
-    """As `destroy` asks."""
+    """Asks for confirmation, as `destroy` does."""
     if yes:
         return
     if not sys.stdin.isatty():

@@ -1,6 +1,6 @@
-"""`rackless install …`: what an install is made of, as files, in the verbs and habits of openshift-install.
+"""`rackless install …`: the files that an install is made of, with openshift-install's verbs and habits.
 
-Its exit codes are that installer's, here only: scripts that run one can run the other.
+Here only, exit codes are openshift-install's: a script that runs that installer can run this command.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from rackless.installer.assets.store import FilesWrong
 from rackless.operations.install import LOG, create
 
 GENERIC, INSTALL_CONFIG, INFRASTRUCTURE, BOOTSTRAP, INTERRUPTED = 1, 3, 4, 5, 8
-"""As openshift-install has them: whatever else went wrong; the install-config is wrong or absent; the VM could not be made; the
-bootstrap machine did not come to its end; a person stopped it."""
+"""openshift-install's exit codes: any other failure; install-config wrong or missing; VM not made; bootstrap did not finish;
+interrupted."""
 
 
 class _Install(click.Group):
-    """Ends with the installer's exit codes instead of ours."""
+    """Ends with openshift-install's exit codes instead of ours."""
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
@@ -212,7 +212,7 @@ def destroy_cluster(folder: Path, name: str | None, as_json: bool, yes: bool) ->
 
 
 def _follow(work: Callable[..., Coroutine[Any, Any, None]], folder: Path, name: str | None, as_json: bool) -> None:
-    """Do it in the lab, and show how it goes."""
+    """Runs the work in the lab and shows its progress."""
     import asyncio
 
     from rackless.cli.progress import shown

@@ -38,7 +38,7 @@ def kubeconfig(
     about = "the cluster on the lab's nodes" if given.cluster else "the lab itself, which has its hosts"
     other = "" if wanted is not None else f"; --of {'lab' if given.cluster else 'cluster'} is for the other"
     if output is None:
-        click.echo(given.text, nl=False)  # kubeconfigs may be JSON, and this one is
+        click.echo(given.text, nl=False)  # JSON is YAML, and kubectl reads it
         click.echo(f"this is for the API of {about}{other}", err=True)
         return
     write(output, given.text, mode=0o600)

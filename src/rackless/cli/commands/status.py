@@ -156,7 +156,7 @@ def _render_cluster(found: LabStatus, console: Console) -> None:
         return
     if etcd is not None:
         console.print(Text.assemble(_mark(etcd.complete), "etcd: ", etcd.detail))
-        if etcd.leader:  # else the detail has it all
+        if etcd.leader:  # without a leader the detail says it all
             for member in etcd.members:
                 if member.problem:
                     console.print(Text.assemble("    ", (member.name, "bold"), f": {member.problem}"))

@@ -1,4 +1,4 @@
-"""`rackless uninstall`: what all labs share goes too. Packages stay; they are the computer's."""
+"""`rackless uninstall`: removes what all labs share. Packages stay; they are the computer's."""
 
 from __future__ import annotations
 

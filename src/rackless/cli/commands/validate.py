@@ -1,4 +1,4 @@
-"""`rackless validate`: is this a lab? Every problem at once, and nothing touched."""
+"""`rackless validate`: checks a lab.yaml and reports every problem at once; changes nothing."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ def web(file: Path | None, name: str | None, port: int, address: str, read_only:
     from rackless.web.server import WebSettings
 
     roots = Roots.from_environment()
-    if name is not None:  # one that a file describes may be made while somebody looks
+    if name is not None:  # the lab of a lab.yaml may be made while the page is open
         require_lab(name, roots)
     only = name or (load_spec(file, None).name if file is not None else None)
     first = only or (load_spec(None, None).name if DEFAULT_FILE.exists() else None)

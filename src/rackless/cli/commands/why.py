@@ -1,4 +1,4 @@
-"""`rackless why`: one sentence, what it rests on, and what to do."""
+"""`rackless why`: what is wrong in one sentence, its evidence, and what to do."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def why(
 
 
 def _fix(answer: WhyAnswer, lab: str, yes: bool, console: Console, quiet: bool) -> list[dict[str, object]]:
-    """Offer each remedy in its turn, the deepest first."""
+    """Offers one remedy after the other, the deepest cause first."""
     done: list[dict[str, object]] = []
     for remedy in (found.fix for found in answer.findings):
         if remedy is None or not (yes or click.confirm(f"\n{remedy.offer}?", default=True)):
@@ -139,6 +139,6 @@ def _show_one(found: Diagnosis, console: Console) -> None:
 
 
 def _wrapped(text: str, width: int) -> list[str]:
-    """Without what a log could do to a terminal."""
+    """Wrapped to the terminal, without the control characters that a log may contain."""
     plain = "".join(sign if sign.isprintable() else " " for sign in text)
     return textwrap.wrap(plain, width, break_long_words=False, break_on_hyphens=False) or [""]

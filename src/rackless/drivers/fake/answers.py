@@ -1,4 +1,4 @@
-"""Answers that are lost: a port whose calls have their effect, while whoever made them may not hear of it."""
+"""Lost answers: a port whose calls take effect while their caller may never get the answer."""
 
 from __future__ import annotations
 
@@ -35,6 +35,6 @@ class _Losing:
 
 
 def _subject(arguments: tuple[Any, ...]) -> str:
-    """What the call is about, in the words that the fakes themselves use."""
+    """The name that the fakes note for a call: its first argument, or that argument's name."""
     first = arguments[0] if arguments else ""
     return first if isinstance(first, str) else str(getattr(first, "name", ""))

@@ -28,7 +28,7 @@ class FakeApis:
 
 
 _NAMESPACED = ("get", "list", "patch", "patch_status", "delete")
-"""What takes a namespace; what is written whole has its own."""
+"""The calls that take a namespace; `create` and `apply` have it in their record."""
 
 
 class AnswerLost(Exception):
@@ -41,13 +41,13 @@ def _subject(arguments: tuple[Any, ...]) -> str:
 
 
 def _name(record: Any) -> str:
-    """Of a record; a change of one says nothing of whose it is."""
+    """Kind and name of a record; empty for a patch, which has no name."""
     name = (record.get("metadata") or {}).get("name")
     return f"{record.get('kind')} {name}" if name else ""
 
 
 class _Connection:
-    """Hands every call on to the records that are served there at that moment, and waits while there are none."""
+    """Passes every call on to the records that are served at its URL at that moment, and waits while none are."""
 
     def __init__(
         self, apis: FakeApis, network: Callable[[], object], url: str, patience: float, namespace: str
@@ -66,7 +66,7 @@ class _Connection:
     async def watch(self, kind: str, **more: Any) -> AsyncIterator[RecordEvent]:
         resources = await self._served("watch", kind)
         async for event in resources.watch(kind, **more):
-            await self._served("event", kind)  # of an API that is away nothing is heard
+            await self._served("event", kind)  # an API that does not answer sends no events
             yield event
 
     def __getattr__(self, method: str) -> Any:
@@ -79,7 +79,7 @@ class _Connection:
                 try:
                     await self._apis.script.answer("api", method, subject)
                     return done
-                except AnswerLost:  # nobody knows whether it arrived: the real client asks again, too
+                except AnswerLost:  # nobody knows whether the request arrived: the real client sends it again, too
                     if not self._patience:
                         raise ApiUnreachable("the Kubernetes API does not answer", why="its answer was lost") from None
 
@@ -88,7 +88,7 @@ class _Connection:
     async def _served(self, method: str, subject: str = "") -> Resources:
         try:
             await self._apis.script.meet("api", method, subject)
-        except AnswerLost:  # or the request
+        except AnswerLost:  # here the request is lost, and not its answer
             if not self._patience:
                 raise ApiUnreachable("the Kubernetes API does not answer", why="the connection broke") from None
         waited = 0.0

@@ -10,11 +10,11 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 _SETTLE = 50
-"""Turns of the event loop after which whoever can go on has gone on."""
+"""Turns of the event loop after which every task that can go on has gone on."""
 
 
 class VirtualClock:
-    """`ports.clock.Clock`; `run` something on it. Works for what waits on this clock or on nothing outside."""
+    """`ports.clock.Clock`. `run` runs something on it, which may wait for this clock only and for nothing outside."""
 
     def __init__(self) -> None:
         self._now = 0.0
@@ -63,5 +63,5 @@ class VirtualClock:
 
 
 def _everyone_waits(loop: Any) -> bool:
-    """Whether nobody else can go on, and no socket and no thread can let anybody: the loop's own pipe is all that it listens to."""
+    """Whether no task can go on, and no socket or thread can wake one: the loop listens to nothing but its own pipe."""
     return not loop._ready and loop._default_executor is None and len(loop._selector.get_map()) <= 1

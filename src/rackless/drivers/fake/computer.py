@@ -21,7 +21,7 @@ class FakeComputer:
     sync_seconds: float | None = 0.001
     tags: bool = True
     queues: frozenset[str] = frozenset({"tbf", "netem"})
-    """The kernel's ways to make links slow and lossy."""
+    """The queueing disciplines of its kernel, which make links slow and lossy."""
     is_root: bool = True
     lacking: set[str] = field(default_factory=set)
     """Programs and modules that are not installed."""

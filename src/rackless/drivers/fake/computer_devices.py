@@ -18,7 +18,7 @@ class FakeComputerDevices:
     """The links that came into a namespace from outside; None where there is no such namespace."""
     here: dict[str, Device] = field(default_factory=dict)
     lent: dict[str, tuple[str, Device]] = field(default_factory=dict)
-    """NICs that are elsewhere: in which namespace, and what is left of them."""
+    """NICs that were moved into a namespace: which one, and their state there: down, without addresses and routes."""
     cables: dict[str, SiteCable] = field(default_factory=dict)
     filters: bool = False
 
@@ -77,7 +77,7 @@ class FakeComputerDevices:
     # what happens to it
 
     def vanish(self, namespace: str) -> None:
-        """A namespace is gone: the kernel takes NICs of metal back, bare, and cables are gone."""
+        """A namespace is gone: the kernel moves its NICs of metal back without addresses, and deletes its veth pairs."""
         for name in [name for name, (place, _) in self.lent.items() if place == namespace]:
             self._return(name)
         for link in [link for link, cable in self.cables.items() if str(cable.namespace) == namespace]:

@@ -40,7 +40,7 @@ class FakeComputerNetwork:
     caller: Callable[[], FakeProcess | None] = lambda: None
     _taken: bool = False
     _by: FakeProcess | None = None
-    """Whose turn it is; a killed process lets go."""
+    """The process that holds the lock; when it is killed, the lock is free."""
 
     @asynccontextmanager
     async def alone(self) -> AsyncIterator[None]:
@@ -122,7 +122,7 @@ class FakeComputerNetwork:
             self._cut(link)
 
     def restart(self) -> None:
-        """Of all that was switched, nothing is kept."""
+        """The computer is started again: its cables are gone, and forwarding is off."""
         for link in list(self.cables):
             self._cut(link)
         self.forwarding = dict.fromkeys(self.forwarding, False)

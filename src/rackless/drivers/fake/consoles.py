@@ -1,4 +1,4 @@
-"""Consoles in memory: `ports.console.Consoles` without servers. What is said to a server and by it is in plain sight."""
+"""Consoles in memory: `ports.console.Consoles` without servers. Tests read and write what goes over each of them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class FakeConsoles:
     servers: set[str]
     typed: defaultdict[str, bytearray] = field(default_factory=lambda: defaultdict(bytearray))
     echo: bool = False
-    """Say what is typed, as a guest's terminal does."""
+    """Repeats what is typed, as a guest's terminal does."""
     said: defaultdict[str, bytearray] = field(default_factory=lambda: defaultdict(bytearray))
     _listeners: defaultdict[str, dict[asyncio.Queue[bytes], None]] = field(default_factory=lambda: defaultdict(dict))
 
@@ -42,7 +42,7 @@ class FakeConsoles:
             queue.put_nowait(text)
 
     def close(self, server: str) -> None:
-        """The server is taken away: whoever listens hears the end."""
+        """The server is taken away: readers of its console get the end of it."""
         self.servers.discard(server)
         self.say(server, b"")
 

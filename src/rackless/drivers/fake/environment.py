@@ -16,9 +16,9 @@ class FakeEnvironment:
     script: Script
     version: str = "1"
     takes: float = 0.0
-    """Seconds until one is made."""
+    """Seconds that making an environment takes."""
     _made: set[Path] = field(default_factory=set)
-    """Those that are being made at this moment."""
+    """The environments that are being made at this moment."""
 
     async def current(self, cache: Path) -> Path:
         return cache / "ironic" / self.version

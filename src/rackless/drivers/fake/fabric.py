@@ -20,7 +20,7 @@ class FakeLinks:
     """The bridge that a link is plugged into."""
     impaired: dict[str, Impairment] = field(default_factory=dict)
     guests: set[str] = field(default_factory=set)
-    """Links that came from outside: they are not ours, and go as they came."""
+    """Links that came from outside the namespace: the lab does not own them, and they leave as they came."""
 
     async def ensure_loopback(self) -> None:
         await self.script.meet("links", "ensure_loopback")
@@ -84,7 +84,7 @@ class FakeLinks:
         await self.script.meet("links", "await_up", " ".join(sorted(names)))
 
     def take_away(self, name: str) -> None:
-        """A link is gone: both ends of a cable, and of a bridge what stood on it."""
+        """A link is gone: of a cable both ends, of a bridge also the links on it."""
         gone = self.links.pop(name)
         for end in (*_ends(gone), name):
             self.masters.pop(end, None)
@@ -130,10 +130,10 @@ class FakeNetworks:
     reachable: bool = True
     defined: dict[str, Network] = field(default_factory=dict)
     bridged: dict[str, str] = field(default_factory=dict)
-    """Networks that only show a bridge, by name."""
+    """Libvirt networks that only refer to a bridge, by name."""
     running: set[str] = field(default_factory=set)
     serving: set[str] = field(default_factory=set)
-    """Networks whose DHCP and DNS are answered."""
+    """Networks whose dnsmasq answers DHCP and DNS."""
 
     async def ensure_network(self, network: Network) -> bool:
         await self._answer("ensure_network", network.name)

@@ -1,4 +1,5 @@
-"""Tables in memory: `ports.firewall.Firewall` without a kernel. It understands scripts as far as ours go: whole tables."""
+"""nftables' tables in memory: `ports.firewall.Firewall` without a kernel. It understands our scripts, which replace whole
+tables."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ _ELEMENTS = re.compile(r"elements = \{(.*?)\}", re.DOTALL)
 class FakeFirewall:
     script: Script
     here: Callable[[], str]
-    """The network namespace of whoever asks."""
+    """The network namespace of the process that calls."""
     tables: dict[tuple[str, str], str] = field(default_factory=dict)
     """What is in a table, by namespace and name."""
 
@@ -31,7 +32,7 @@ class FakeFirewall:
         space = str(namespace) if namespace is not None else self.here()
         for name, inside in found.items():
             self.tables[space, name] = inside
-            self.script.change("firewall", "replace", name)  # also by the same: counters begin anew
+            self.script.change("firewall", "replace", name)  # even the same rules reset its counters
 
     async def remove(self, table: str) -> None:
         await self.script.meet("firewall", "remove", table)

@@ -28,7 +28,7 @@ from rackless.ports.hypervisor import (
 
 @dataclass(frozen=True, slots=True)
 class Boot:
-    """One start of a server: from which device, and by what (a start, the reset button, the guest itself)."""
+    """One start of a server: from which device, and caused by what (a start, the reset button, the guest itself)."""
 
     server: str
     device: BootDevice
@@ -167,7 +167,7 @@ class FakeHypervisor:
     # the script
 
     def go_away(self) -> None:
-        """From now on nothing answers, and whoever listens is told so."""
+        """From now on no call is answered, and listeners are told so."""
         self.reachable = False
         for queue in self._listeners:
             queue.put_nowait(None)

@@ -1,8 +1,8 @@
 """An event loop whose time passes only when everyone waits, whose network is memory, and whose processes can be killed.
 
-asyncio's own calls are what programs use for time, threads and sockets, so this is where they are replaced: an hour takes
-milliseconds, work for a thread is done at once, a server is found by who connects in the same loop. What belongs to a process
-(by the context it runs in) is dropped from the moment it is dead: no `finally` and no `except` of it is run any more.
+Programs use asyncio's own calls for time, threads and sockets, so these are replaced here: an hour takes milliseconds, work for
+a thread is done at once, and connections and listeners of the same loop find each other. Callbacks and tasks of a process
+(known by their context) are dropped from the moment the process is dead: no `finally` and no `except` of it is run any more.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from rackless.drivers.fake.wires import FakeSocket, MemoryServer, MemoryTranspor
 
 T = TypeVar("T")
 LONGEST = 1e8
-"""Virtual seconds after which somebody waits for what does not come."""
+"""Virtual seconds after which a wait counts as endless: what it waits for does not come."""
 MOST_TURNS = 400_000
-"""Turns of the loop after which somebody is busy without end, in however little time. A story takes some 5,000."""
+"""Turns of the loop after which a program counts as busy without end, however little time has passed. A story takes some 5,000."""
 _RESOLUTION = 1e-6
 """Of the clock: timers that are no further away are due."""
 
@@ -46,7 +46,7 @@ class Owner(Protocol):
 
 
 class Dead(BaseException):
-    """Whoever does this was killed meanwhile: nothing it does has an effect any more."""
+    """The process that runs this was killed meanwhile: nothing it does has an effect any more."""
 
 
 PROCESS: ContextVar[Owner | None] = ContextVar("rackless_fake_process", default=None)
@@ -59,7 +59,7 @@ class _Selector(selectors.DefaultSelector):
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         if timeout == 0:
-            return []  # there is something to do; whoever wrote to us from outside is heard when there is nothing
+            return []  # callbacks are ready; a write from outside is heard when none are
         found = super().select(0)
         if not found:
             self.passed(timeout)
@@ -67,7 +67,7 @@ class _Selector(selectors.DefaultSelector):
 
 
 class VirtualLoop(asyncio.SelectorEventLoop):
-    """With `chance`, who of several processes goes on first and how long a message is under way is left to that."""
+    """With `chance`, that random source decides which of several processes goes on first and how long a message takes."""
 
     _ready: deque[asyncio.Handle]
     _scheduled: list[asyncio.TimerHandle]
@@ -98,7 +98,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
             raise TimeoutError(f"not done within {LONGEST} s")
 
     def stall(self, seconds: float) -> None:
-        """Time passes in which nobody comes to do anything, as on a computer whose disk does not answer."""
+        """Time passes in which no process runs, as on a computer whose disk does not answer."""
         self._virtual += seconds
 
     # who goes on first
@@ -113,13 +113,13 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         if not ready or (scheduled and (scheduled[0]._cancelled or scheduled[0].when() < self._virtual + _RESOLUTION)):
             super()._run_once()  # type: ignore[misc]
             return
-        for _ in range(len(ready)):  # nothing is due and nobody has to be waited for: most turns are these
+        for _ in range(len(ready)):  # no timer is due and no process has to wait for its turn: most turns are like this
             handle = ready.popleft()
             if not handle._cancelled:
                 handle._run()
 
     def _shuffle(self, chance: random.Random) -> None:
-        """Interleave the processes in another way; within one, asyncio promises that first come is first served."""
+        """Puts callbacks of different processes in another order; those of one process keep theirs, as asyncio promises."""
         turns: dict[int, deque[asyncio.Handle]] = {}
         for handle in self._ready:
             turns.setdefault(_owner_of(handle), deque()).append(handle)
@@ -133,7 +133,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
                     del waiting[index]
 
     def latency(self) -> float:
-        """Seconds that a message is under way."""
+        """Seconds that the next message takes."""
         return 0.0 if self.chance is None else self.chance.random() * 0.002
 
     # the dead do nothing
@@ -167,7 +167,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         return done
 
     def apart(self, work: Callable[[], T]) -> T:
-        """Do this work at once and as in a thread: it is no process's, and finds no loop."""
+        """Does this work at once, as a thread would: it belongs to no process and finds no event loop."""
         _set_running_loop(None)
         try:
             return Context().run(work)
@@ -259,7 +259,7 @@ def _while_alive(owner: Owner, callback: Callable[..., object], args: tuple[Any,
 
 
 def _owner_of(handle: asyncio.Handle) -> int:
-    """The process whose turn this is; 0 is nobody's."""
+    """The pid of the process that runs now; 0 when none does."""
     return handle._args[0].pid if handle._callback is _while_alive else 0  # type: ignore[attr-defined]
 
 
@@ -269,7 +269,7 @@ def _network() -> object:
 
 
 class _Task(asyncio.Task[Any]):
-    """In a set, tasks stand by when they were made, not by where in memory: a run can be repeated."""
+    """A task that sets order by when it was made, not by its place in memory, so that a run can be repeated."""
 
     def __init__(self, work: Any, number: int, **more: Any) -> None:
         self._number = number
@@ -285,7 +285,7 @@ class _Task(asyncio.Task[Any]):
 def _make_task(
     loop: asyncio.AbstractEventLoop, work: Any, context: contextvars.Context | None = None
 ) -> asyncio.Task[Any]:
-    """A task is kept by its process: one of a dead process must not be collected, which would run its `finally`."""
+    """Keeps a task with its process: a dead process's task must not be collected, which would run its `finally`."""
     assert isinstance(loop, VirtualLoop)
     task = _Task(work, next(loop.numbers), loop=loop, context=context)
     owner = (context or copy_context()).get(PROCESS)

@@ -1,4 +1,4 @@
-"""Mounts in memory: `ports.mounts.Mounts`. What is bound is only noted; nothing is made at the places of the computer."""
+"""Mounts in memory: `ports.mounts.Mounts`. A bind mount is only noted; nothing is made at the computer's own paths."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ class FakeMounts:
     files: dict[Path, str] = field(default_factory=lambda: dict(ETC))
     """Files of the computer."""
     links: dict[Path, Path] = field(default_factory=dict)
-    """Where those that are links lead."""
+    """The targets of those files that are links."""
     closed: set[Path] = field(default_factory=set)
     """Devices that not everybody may open …"""
     forbidden: bool = False
     """… and whether making devices is forbidden."""
     bound: list[tuple[Path, Path]] = field(default_factory=list)
-    """What is shown where, in the order in which it was mounted."""
+    """Source and target of every bind mount, in the order in which they were mounted."""
     trees: set[Path] = field(default_factory=set)
-    """Targets that show what is mounted below their source, too."""
+    """Targets of recursive bind mounts, which also show what is mounted below their source."""
     inside: bool = False
     sysfs: set[Path] = field(default_factory=set)
     opened: set[Path] = field(default_factory=set)
@@ -71,7 +71,8 @@ class FakeMounts:
             self.folder = folder
 
     def _source(self, path: Path, before: int | None = None) -> Path:
-        """What is shown at a path: the last that was mounted there, or above it; of a tree, with what was mounted in it then."""
+        """The path that is shown at `path`: by the last mount there or above it; below a recursive one, by the mounts that were
+        in it then."""
         for place, (source, target) in reversed(list(enumerate(self.bound[:before]))):
             if path.is_relative_to(target):
                 shown = source / path.relative_to(target)

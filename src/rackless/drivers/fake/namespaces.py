@@ -1,4 +1,4 @@
-"""`ports.namespaces.Namespaces` of a fake world: a namespace is known by its pin, which is a file, and numbered."""
+"""`ports.namespaces.Namespaces` of a fake world: a namespace has a number, and is known by its pin, which is a file."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 class World(Protocol):
-    """Of `drivers.fake.world.FakeWorld`, what namespaces have to do with."""
+    """The parts of `drivers.fake.world.FakeWorld` that namespaces use."""
 
     script: Script
     processes: FakeProcesses
@@ -37,7 +37,7 @@ class World(Protocol):
 COMPUTERS_MOUNTS = 1000
 """The number of the computer's own mount namespace; those of labs are larger."""
 OUTSIDE = Path("/fake/computer")
-"""The way into the computer's own network namespace."""
+"""The path of the computer's own network namespace."""
 
 
 class FakeRoom:
@@ -56,7 +56,7 @@ class FakeRoom:
 
 
 class FakeStay(FakeRoom):
-    """The network that a process was in, when it is elsewhere."""
+    """The network namespace that a process was in before it entered another one."""
 
     def __init__(self, name: str, process: FakeProcess) -> None:
         super().__init__(name)
@@ -74,7 +74,7 @@ class FakeStay(FakeRoom):
 
 
 class FakeEntrance:
-    """`ports.namespaces.Entrance` that nobody comes in by: in a fake world everybody is one user."""
+    """`ports.namespaces.Entrance` that nobody uses: in a fake world all processes are one user's."""
 
     def __init__(self, place: Path) -> None:
         self._place = place
@@ -189,7 +189,7 @@ class FakeNamespaces:
         return [*ours, *self.world.strangers_of(self.world.lab(space))]
 
     def _number(self, space: str | None) -> int:
-        """Of a network namespace; the computer's own is 1."""
+        """The number of a network namespace; the computer's own is 1."""
         if space is None:
             return 1
         self.world.lab(space)
@@ -204,7 +204,7 @@ class FakeNamespaces:
         return COMPUTERS_MOUNTS
 
     def _let_go(self) -> None:
-        """A network namespace ends with the last who lives there, unless a pin keeps it."""
+        """A network namespace ends with the last process in it, unless a pin keeps it."""
         for space in [space for space in self.made if space not in self.world.pinned and not self._living(space)]:
             self.made.discard(space)
             self.marks.pop(space, None)

@@ -25,7 +25,7 @@ class FakeNodes:
     labels: dict[str, dict[str, str]] = field(default_factory=dict)
     """What the objects of nodes are labelled with."""
     control_planes: tuple[str, ...] = ()
-    """Who has etcd and the API, known since somebody asked for their quorum. Until then the API answers."""
+    """The nodes that have etcd and the API; known once somebody has asked for their quorum. Until then the API answers."""
 
     async def ssh_banner(self, address: str, within: float) -> str | None:
         await self.script.meet("nodes", "ssh_banner", address)
@@ -76,14 +76,14 @@ class FakeNodes:
         self.labels.pop(admission.name, None)
 
     def forget_all(self) -> None:
-        """The disks that the cluster was on are gone."""
+        """The disks of the cluster's nodes are gone, and its objects with them."""
         self.admitted.clear()
         self.joined.clear()
         self.labels.clear()
         self.control_planes = ()
 
     def _serves(self) -> bool:
-        """An API has its objects in etcd: it answers while most of the control planes are there."""
+        """Whether the API answers: its objects are in etcd, which needs most of the control planes."""
         there = sum(map(self.answers, self.control_planes))
         return not self.control_planes or there > len(self.control_planes) // 2
 

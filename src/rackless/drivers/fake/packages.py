@@ -1,4 +1,4 @@
-"""Packages in memory: `ports.packages.Packages`. All are there, but for those that are missing."""
+"""Packages in memory: `ports.packages.Packages`. All are installed, except those that a test names as missing."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ class FakePackages:
     script: Script = field(default_factory=Script)
     missing: set[str] = field(default_factory=set)
     unknown: set[str] = field(default_factory=set)
-    """Packages that nobody offers."""
+    """Packages that no source of the package manager offers."""
     fresh: bool = True
     """Whether the lists are new enough to install from."""
     kind: str = "fake"
-    """Of which kind the packages are; empty, one that we do not know."""
+    """The kind of the packages; empty for a package manager that we do not know."""
     at_install: Callable[[Sequence[str]], None] = lambda _: None
 
     def known(self) -> bool:

@@ -1,7 +1,7 @@
 """Processes without a kernel: a program is a coroutine with a pid, an exit code and lines of output.
 
-Which programs there are is said by whoever makes the world: the lab's own (the holder, labd) and strangers'. A child ends with
-its parent, one that was launched does not; a killed one does nothing more, not even clean up.
+The world's maker says which programs there are: the lab's own (the holder, labd) and other people's. A child ends with its
+parent, a launched process does not; a killed process does nothing more, not even clean up.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from rackless.ports.process import Completed, Held
 T = TypeVar("T")
 KILLED = -int(signal.SIGKILL)
 _grave: list[object] = []
-"""What dead processes had in hand. Kept: to collect it would be to run its `finally`."""
+"""The tasks and frames of dead processes. They are kept, because collecting them would run their `finally`."""
 
 
 @dataclass(eq=False)
@@ -49,7 +49,7 @@ class FakeProcess:
     connections: list[MemoryTransport] = field(default_factory=list)
     handlers: dict[int, Callable[[], object]] = field(default_factory=dict)
     at_end: list[Callable[[], None]] = field(default_factory=list)
-    """What the kernel, or somebody who watches, does when it is gone."""
+    """What the kernel, or a process that watches this one, does when it ends."""
     waiting: list[asyncio.Future[None]] = field(default_factory=list)
     outlives: bool = False
     uid: int = 0
@@ -138,9 +138,9 @@ class FakeProcesses:
     strangers: Callable[[], Mapping[int, Callable[[], None]]] = dict
     """Processes that nobody here started, such as QEMU's, and how each is ended."""
     held: dict[Path, FakeProcess] = field(default_factory=dict)
-    """Locks, by who holds them."""
+    """File locks, with the process that holds each."""
     crashed: Callable[[FakeProcess, Exception], None] = lambda _, __: None
-    """Told of a program that ended by an error of its own."""
+    """Called with a program that ended by an exception of its own."""
     _pids: itertools.count[int] = field(default_factory=lambda: itertools.count(1000))
 
     # the port
@@ -268,7 +268,7 @@ class FakeProcesses:
             self._gone(process, code)
 
     async def as_process(self, name: str, work: Coroutine[Any, Any, T], *, uid: int = 0) -> T:
-        """Do some work as a process of its own, such as a command that a person runs."""
+        """Runs something as a process of its own, such as a command that a person gives."""
         result: list[T] = []
         raised: list[Exception] = []
 

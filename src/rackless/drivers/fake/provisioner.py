@@ -37,7 +37,7 @@ SECONDS: Mapping[str, float] = {
     "media": 3,
     "delete": 0,
 }
-"""How long things take on a quiet machine without KVM."""
+"""Seconds that each piece of work takes on a quiet computer without KVM."""
 
 INVENTORY: Mapping[str, Any] = {
     "cpu": {"architecture": "x86_64", "count": 2, "model_name": "Nehalem", "frequency": "2400.0", "flags": ["sse2"]},
@@ -79,7 +79,7 @@ class _KnownHost:
 
     uid: str
     work: str = ""
-    """What is being done, or was last …"""
+    """The piece of work that is under way, or was last …"""
     until: float = 0.0
     failed: str = ""
     """… and how it failed."""
@@ -88,7 +88,7 @@ class _KnownHost:
     config: ConfigDrive | None = None
     powered_on: bool = False
     settings: dict[str, str] = field(default_factory=dict)
-    """Of its firmware, where they were given other values than it came with."""
+    """Firmware settings that were changed from their defaults."""
     media: str | None = None
     subscriptions: dict[str, EventReceiver] = field(default_factory=dict)
 
@@ -100,22 +100,22 @@ class FakeProvisioner:
     faults: list[Fault] = field(default_factory=list)
     inventory: Mapping[str, Any] = field(default_factory=lambda: dict(INVENTORY))
     busy: int = 0
-    """So many of the next calls find the engine busy."""
+    """How many of the next calls find the engine busy."""
     hosts: dict[str, _KnownHost] = field(default_factory=dict)
     started: list[tuple[str, str]] = field(default_factory=list)
     """Every piece of work begun, as (host, work), in order."""
     hung: set[str] = field(default_factory=set)
-    """Hosts on which nothing comes to an end."""
+    """Hosts whose work never ends."""
     came: list[Stranger] = field(default_factory=list)
     """Servers that nobody has described and that have booted the agent."""
     lives: int = 0
-    """How often it has forgotten everything."""
+    """How often the engine has lost its database."""
     hard: list[str] = field(default_factory=list)
-    """Hosts that were switched without asking their system, in order."""
+    """Hosts that were switched off hard, without asking their system, in order."""
     bios: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    """What every host's BMC shows of its firmware, as `firmware` tells it; nothing, as with IPMI, unless a test says so."""
+    """What every host's BMC shows of its firmware, as `firmware` returns it; nothing, as with IPMI, unless a test says so."""
     refusal: str = ""
-    """Why BMCs do not take a subscription, or do not end one."""
+    """Why BMCs refuse to make or to end a subscription."""
     subscribed: list[str] = field(default_factory=list)
     """The ids of all subscriptions there ever were."""
 
@@ -163,7 +163,7 @@ class FakeProvisioner:
     async def deprovision(self, host: HostAccess, *, restart: bool = False) -> Result:
         engine = self.hosts.get(host.name)
         if engine and engine.work == "provision" and (engine.failed or "provision" not in engine.done):
-            engine.work, engine.failed = "", ""  # what was being written is stopped
+            engine.work, engine.failed = "", ""  # an image that is being written is no longer written
         result = self._step(host, "deprovision", restart)
         if result is None:
             self.hosts[host.name].image = None
@@ -238,7 +238,7 @@ class FakeProvisioner:
         self.came.remove(stranger)
 
     def forget(self) -> None:
-        """Lose everything, as an engine does whose database was thrown away: what it hears of again has another name then."""
+        """Loses everything, as an engine does whose database was thrown away: hosts that register again get new ids."""
         self.hosts.clear()
         self.lives += 1
 
@@ -249,7 +249,7 @@ class FakeProvisioner:
         return engine.settings.get(name, str(self.bios.get(name, {}).get("value", "")))
 
     def _undo(self, host: HostAccess, work: str, restart: bool) -> None:
-        """What is asked for anew is not done yet, unless it is under way."""
+        """Work that is asked for with `restart` counts as not done, unless it is under way."""
         engine = self.hosts.get(host.name)
         if restart and engine is not None and not engine.failed and work in engine.done:
             engine.done.discard(work)
@@ -268,7 +268,7 @@ class FakeProvisioner:
         return self._work(host, work, restart)
 
     def _work(self, host: HostAccess, work: str, restart: bool) -> Result | None:
-        """None when this work is done; else how it stands, begun now if it was not under way."""
+        """None when this work is done; else its progress or failure. Work that was not under way begins now."""
         engine = self.hosts[host.name]
         if engine.work != work or restart:
             if work in engine.done:

@@ -40,11 +40,11 @@ class LabProvisioner(FakeProvisioner):
     lying: set[str] = field(default_factory=set)
     """Servers whose BMC says that it switched them, and did not."""
     guests: set[str] = field(default_factory=set)
-    """Prefixes of those for whom it works, where it is somebody else's."""
+    """Prefixes of the labs that it works for, where it is somebody else's engine."""
     unreachable: set[str] = field(default_factory=set)
     """URLs at which somebody else's engine does not answer."""
     disks: dict[str, Image] = field(default_factory=dict)
-    """What is written on which server; it stays when the engine forgets."""
+    """The image on each server's disk; it stays when the engine loses its database."""
 
     async def register(self, host: HostAccess, *, restart: bool = False) -> Result:
         return await self._away("register", host) or await super().register(host, restart=restart)
@@ -111,7 +111,7 @@ class LabProvisioner(FakeProvisioner):
         return None if self.running else Again(1.0, "the engine does not answer", busy=True)
 
     async def _booted(self, host: HostAccess, found: Result) -> Result:
-        """Work that is done by an agent needs a server that runs it."""
+        """Work that the agent does needs a server that runs it."""
         if isinstance(found, Again) and found.agent:
             await self._switch(host.name, on=True)
         return found

@@ -36,7 +36,7 @@ class _Watcher:
 
 
 class MemoryResources:
-    """`calls` counts what was asked of it, as `patch BareMetalHost`."""
+    """`calls` counts the requests, such as `patch BareMetalHost`."""
 
     def __init__(self, namespace: str = "metal3", kinds: Mapping[str, Kind] = KINDS) -> None:
         self.namespace = namespace
@@ -218,7 +218,7 @@ def _copied(value: Any) -> Any:
 
 
 def created(record: Record) -> Record:
-    """A new record as it is stored: what the store owns is filled in, a status is not taken over."""
+    """A new record as it is stored: the store fills in its own metadata, and drops a status."""
     own = {"uid": str(uuid.uuid4()), "creationTimestamp": _now(), "generation": 1}
     metadata = {name: value for name, value in record["metadata"].items() if name not in _OURS}
     return {**_wanted(record), "metadata": {**metadata, **own}}
@@ -227,8 +227,8 @@ def created(record: Record) -> Record:
 def replaced(stored: Record, record: Record) -> Record:
     """`stored` with the metadata and spec of `record`; a changed spec is a new generation.
 
-    A field of the metadata that `record` does not mention is kept: who applies what they want must not take off the
-    finalizers and annotations of others.
+    A metadata field that `record` does not mention is kept: applying one's own fields must not remove the finalizers and
+    annotations of others.
     """
     own = {name: stored["metadata"][name] for name in _OURS if name in stored["metadata"]}
     given = {name: value for name, value in record["metadata"].items() if name not in _OURS}

@@ -1,7 +1,7 @@
-"""What was asked of the fakes, and what goes wrong with it: every call of every fake passes through one script.
+"""The script of a fake world: every call of every fake passes through it, is noted, and can be made to go wrong.
 
-A rule says which calls it is about and what happens to them: they take time, they fail, or somebody is killed while they are
-made. Everything by chance comes from one seed, so that a run can be repeated.
+A rule names the calls it is about and what happens to them: they take time, they fail, or a process is killed while they are
+made. All chance comes from one seed, so that a run can be repeated.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Call:
     method: str
     subject: str
     by: int = 0
-    """The process that called; 0 where nobody counts them."""
+    """The pid of the process that called; 0 where there are no processes."""
     changed: bool = False
 
     def __str__(self) -> str:
@@ -37,13 +37,13 @@ class Rule:
     seconds: float = 0.0
     error: Callable[[], BaseException] | None = None
     then: Callable[[], None] | None = None
-    """Done when the call arrives, such as killing whoever makes it."""
+    """Called when the call arrives, to kill its caller, for example."""
     times: int = 1
     chance: float = 1.0
     skip: int = 0
-    """So many calls that fit are left alone first."""
+    """How many fitting calls are left alone first."""
     lost: bool = False
-    """The call has its effect, and only its answer is lost: `error` is raised, and time taken, afterwards."""
+    """The call takes effect, and only its answer is lost: `error` is raised, and the delay taken, afterwards."""
 
 
 @dataclass
@@ -52,7 +52,7 @@ class Script:
     rules: list[Rule] = field(default_factory=list)
     calls: list[Call] = field(default_factory=list)
     current: Call | None = None
-    """What a rule's `then` is about while it is done; others may be made meanwhile."""
+    """The call that a rule's `then` is being run for; other calls may arrive meanwhile."""
     caller: Callable[[], int] = lambda: 0
     listeners: list[Callable[[Call], None]] = field(default_factory=list)
     """Told of every call before it has an effect, and of every change after it was made."""
@@ -62,13 +62,13 @@ class Script:
         self._random = random.Random(self.seed)
 
     async def meet(self, port: str, method: str, subject: str = "") -> None:
-        """A call arrives: note it, and do to it what the script says."""
+        """A call arrives: notes it and applies the rules to it."""
         call = Call(port, method, subject, self.caller())
         self._note(call)
         await self._happen(call, lost=False)
 
     def touch(self, port: str, method: str, subject: str = "") -> None:
-        """A call arrives where nobody can wait: it can be made the moment in which somebody is killed, or fail."""
+        """A call arrives where nothing can wait: rules can kill a process at it or make it fail, but not delay it."""
         call = Call(port, method, subject, self.caller())
         self._note(call)
         for rule in self._about(call, lost=False):
@@ -79,7 +79,7 @@ class Script:
                 raise rule.error()
 
     async def answer(self, port: str, method: str, subject: str = "") -> None:
-        """The call has had its effect, and whoever made it is about to hear so."""
+        """The call has taken effect, and its caller is about to get the answer."""
         if self.rules:
             await self._happen(Call(port, method, subject, self.caller()), lost=True)
 

@@ -1,7 +1,7 @@
-"""Connections in memory: what a network is to programs that run in one event loop.
+"""Connections in memory: the network of programs that run in one event loop.
 
-A connection has two ends, each with the context of whoever opened it, so that what arrives is received by the process that it
-is meant for. `FakeSocket` is what a program binds and hands to its loop; nothing of it exists in the kernel.
+A connection has two ends, each with the context of the program that opened it, so that data is received in the process that it
+is meant for. A program binds a `FakeSocket` and hands it to its loop; the kernel knows nothing of it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Place = tuple[Any, ...]
 
 
 class PeerSocket:
-    """Of an accepted unix socket, as much as tells who is at its other end."""
+    """As much of an accepted unix socket as tells which process is at its other end."""
 
     family = socket.AF_UNIX
 
@@ -41,7 +41,7 @@ class MemoryTransport(asyncio.Transport):
         latency: Callable[[], float] = lambda: 0.0,
         socket: PeerSocket | None = None,
     ) -> None:
-        """`latency` says how many seconds the next message is under way."""
+        """`latency` returns the seconds that the next message takes."""
         super().__init__({"sockname": name, "peername": peer, "socket": socket})
         self._latency = latency
         self._loop = loop
@@ -52,7 +52,7 @@ class MemoryTransport(asyncio.Transport):
         self._paused = False
         self._kept: list[bytes | None] = []
         self._last = 0.0
-        """When the last message that is under way arrives: none overtakes another."""
+        """When the last message under way arrives: a later one does not overtake it."""
 
     def begin(self, protocol: asyncio.BaseProtocol, context: Context) -> None:
         self._protocol, self._context = cast(asyncio.Protocol, protocol), context
@@ -86,7 +86,7 @@ class MemoryTransport(asyncio.Transport):
     # receiving
 
     def arrive(self, data: bytes | None) -> None:
-        """None is the end of what the other end has to say."""
+        """None is the end of the stream."""
         if not (latency := self._latency()):
             self._receive(data)
             return
@@ -127,14 +127,14 @@ class MemoryTransport(asyncio.Transport):
         self._end(None)
 
     def break_off(self) -> None:
-        """The connection is reset: both ends lose it, and what was under way."""
+        """The connection is reset: both ends lose it, and the data that was under way."""
         for end in (self, self._peer):
             if end is not None and not end._closing:
                 end._kept.clear()
                 end._lose(ConnectionResetError("the connection broke"))
 
     def vanish(self) -> None:
-        """Whoever is at this end is gone: the other end reads what was said, and then the end."""
+        """The process at this end is gone: the other end reads the data that was sent, and then the end of the stream."""
         if not self._closing and self._peer is not None and not self._peer._closing:
             self._peer.arrive(None)
         self._closing = True
@@ -156,7 +156,7 @@ def connect(near: MemoryTransport, far: MemoryTransport) -> None:
 
 
 class MemoryServer(asyncio.AbstractServer):
-    """Somebody who listens at a place."""
+    """A listener at a place."""
 
     sockets: tuple[socket.socket, ...] = ()
 
@@ -191,7 +191,7 @@ class MemoryServer(asyncio.AbstractServer):
 
 
 class FakeSocket:
-    """As much of a socket as a program needs that binds one and hands it to its loop."""
+    """As much of a socket as a program needs to bind it and hand it to its loop."""
 
     def __init__(
         self, taken: set[Place], network: object, family: int, kind: int, bound: Callable[[str], None]

@@ -1,7 +1,7 @@
 """A computer without a computer, on which whole labs run in virtual time: the fakes put together as `ports.drivers.Drivers`.
 
-What is in files is in files, in folders that whoever makes the world chooses; everything else is here: processes, namespaces,
-what libvirt knows, what the provisioning engine wrote. It can be looked at, and made to go wrong, by tests and simulations.
+Files are real files, in folders that the world's maker chooses; everything else is in memory: processes, namespaces, what
+libvirt knows, what the provisioning engine wrote. Tests and simulations can look at all of it and make it go wrong.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class ScriptedHypervisor(FakeHypervisor):
 
 @dataclass
 class FakeLab:
-    """All of one lab that is neither file nor process of ours: its network, its libvirt, its engine."""
+    """Everything of one lab that is neither a file nor a process of ours: its network, its libvirt, its engine."""
 
     script: Script
     pid: Callable[[], int]
@@ -126,7 +126,7 @@ class FakeLab:
             self.hypervisor.go_away()
 
     def vanish(self) -> None:
-        """Its network namespace is gone, and all that lived in it."""
+        """The lab's network namespace is gone, and everything that lived in it."""
         self.links.vanish()
         self.networks.vanish()
         self.stop_servers()
@@ -136,7 +136,7 @@ class FakeLab:
             self.hypervisor.guest_stops(name)
 
     def forget_lost(self) -> None:
-        """What was defined in a folder that is gone is not defined any more."""
+        """Servers and networks whose definitions were in a folder that is gone are not defined any more."""
         for name, server in list(self.hypervisor._defined.items()):
             if not server.console_log.parent.exists():
                 del self.hypervisor._defined[name], self.hypervisor._servers[name]
@@ -149,7 +149,7 @@ class FakeLab:
         return [name for name, state in self.hypervisor._servers.items() if state.power is Power.ON]
 
     def answers(self, who: str) -> bool:
-        """Whether the node of this name, or at this address, has had the time to boot what is on its disk."""
+        """Whether the node of this name or address has had the time to boot the system on its disk."""
         named = {
             str(r.address): r.name.partition(".")[0] for n in self.networks.defined.values() for r in n.reservations
         }
@@ -187,7 +187,7 @@ class FakeOpenMetal:
 @dataclass
 class FakeWorld:
     programs: Mapping[str, Callable[[FakeWorld], Program]]
-    """What can be run here, besides what the world itself knows: each is given the world, and is then a program."""
+    """The programs that can be run here besides the world's own, by name; each is made for this world."""
     seed: int = 0
     computer: FakeComputer = field(default_factory=FakeComputer)
     script: Script = field(init=False)
@@ -202,7 +202,7 @@ class FakeWorld:
     labs: dict[str, FakeLab] = field(default_factory=dict)
     pinned: set[str] = field(default_factory=set)
     stores: dict[str, Resources] = field(default_factory=dict)
-    """Records by the file that stands for them."""
+    """The records of each API, by the file that stands for its database."""
     _strangers: dict[tuple[int, str], int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -222,7 +222,7 @@ class FakeWorld:
         self.processes.programs |= {name: make(self) for name, make in self.programs.items()}
 
     def run(self, work: Coroutine[Any, Any, T], chance: random.Random | None = None) -> T:
-        """Live from here until the work is done; then everything stands still, as if the power went off."""
+        """Runs the world until the work is done; then everything stops, as if the power went off."""
         loop = VirtualLoop(chance)
         try:
             return loop.run_until_complete(work)
@@ -269,11 +269,11 @@ class FakeWorld:
         return self.lab(pin).links.guests if pin in self.pinned else None
 
     def here(self) -> FakeLab:
-        """The lab of the process that asks."""
+        """The lab of the process that calls."""
         return self.lab(str(self.processes._current().network))
 
     def store(self, place: Path) -> Resources:
-        """The records that this file stands for; new ones where there is no file."""
+        """The records whose database this file stands for; new ones when there is no such file."""
         if not place.exists() or str(place) not in self.stores:
             place.parent.mkdir(parents=True, exist_ok=True)
             place.touch()
@@ -296,7 +296,7 @@ class FakeWorld:
             path.rmdir() if path.is_dir() else path.unlink()
 
     def strangers_of(self, lab: FakeLab) -> dict[int, Callable[[], None]]:
-        """QEMU, a process for each server that is on."""
+        """The QEMU processes of a lab: one for each server that is on, with the call that ends it."""
         found: dict[int, Callable[[], None]] = {}
         for name in lab.running():
             pid = self._strangers.setdefault((id(lab), name), 1_000_000 + len(self._strangers))

@@ -33,7 +33,7 @@ def _plain(link: dict[str, Any]) -> bool:
 
 
 def address(network: dict[str, Any]) -> str:
-    """With its prefix, however the netmask is written."""
+    """The address with its prefix length, however the netmask is written."""
     given = str(network["ip_address"])
     if "/" in given:
         return str(ipaddress.ip_interface(given))
@@ -50,7 +50,7 @@ def _prefix(given: str, netmask: Any) -> int:
 
 
 def routes(network: dict[str, Any]) -> list[tuple[str, str]]:
-    """Where to, and by which gateway."""
+    """Pairs of destination and gateway."""
     found = []
     anywhere = "0.0.0.0/0" if network["type"] == "ipv4" else "::/0"
     if network.get("gateway"):
@@ -71,7 +71,7 @@ def name_servers(data: dict[str, Any]) -> list[str]:
 
 
 def commands(mac: str, networks: list[dict[str, Any]], interface: str, mtu: Any = None) -> list[list[str]]:
-    """For `ip`."""
+    """The arguments of each `ip` command to run."""
     found = [["link", "set", interface, "up", *(["mtu", str(mtu)] if mtu else [])]]
     for network in networks:
         found.append(["addr", "replace", address(network), "dev", interface])
@@ -82,7 +82,7 @@ def commands(mac: str, networks: list[dict[str, Any]], interface: str, mtu: Any 
 
 
 def units(data: dict[str, Any]) -> dict[str, str]:
-    """Files for systemd-networkd by name."""
+    """Files for systemd-networkd, by name."""
     mtus, servers, found = _mtus(data), name_servers(data), {}
     for number, (mac, networks) in enumerate(sorted(by_mac(data).items())):
         lines = ["[Match]", f"MACAddress={mac}", "", "[Link]", *([f"MTUBytes={mtus[mac]}"] if mtus.get(mac) else [])]
@@ -101,7 +101,7 @@ def _mtus(data: dict[str, Any]) -> dict[str, Any]:
 
 
 def interfaces(root: Path = Path("/sys/class/net")) -> dict[str, str]:
-    """By MAC."""
+    """The computer's interfaces, by MAC."""
     found = {}
     for path in sorted(root.iterdir()):
         if (path / "device").exists():
