@@ -1,5 +1,5 @@
-"""Hand-over without guests: a bootstrap and a node of the control plane as network namespaces, each with the real etcd, haproxy and
-keepalived, our API server, and what its config starts. In the place of systemd stands a file of what was asked of it.
+"""Hand-over without guests: a bootstrap and a node of the control plane as network namespaces, each with the real etcd and haproxy,
+our API server and VIP, and what its config starts. In the place of systemd stands a file of what was asked of it.
 """
 
 from __future__ import annotations
@@ -231,7 +231,7 @@ def _serve(new: Machine, old: Machine) -> None:
                 for unit in (new.root / "etc/systemd/system").glob("rackless-*.service")
             ]
             written: dict[str, object] = {"systemd": {"units": units}}
-            names = ("rackless-api", "rackless-machine-config")
+            names = ("rackless-api", "rackless-machine-config", "rackless-vip")
             own = {name: _ours(written, new.root, f"{name}.service") for name in names}
             new.start(service, _programs({"systemd": {"units": []}}, new.root, own=own)[service])
     for verb, service in old.hear():
