@@ -28,8 +28,11 @@ class Bench:
     announced: int = 0
     said: list[str] = field(default_factory=list)
 
-    def holder(self, name: str = "me") -> VipHolder:
-        return VipHolder(name, self, self, lambda: self.ready, lambda: self.time, self.said.append)
+    def holder(self) -> VipHolder:
+        """Of a machine that has known a ready API server for long."""
+        holder = VipHolder("me", self, self, lambda: self.ready, lambda: self.time, self.said.append)
+        holder._unready = self.time - holding.READY_SECONDS
+        return holder
 
     def read(self) -> Record:
         if not self.answers:
@@ -77,6 +80,25 @@ def test_one_that_was_stopped_between_the_answer_and_the_address_drops_it_again(
     holder = bench.holder()
     holder.step()
     assert bench.until is None and not holder.holds
+
+
+def test_a_balancer_that_has_just_started_is_not_believed_at_once() -> None:
+    """haproxy takes servers for ready until it has asked each of them."""
+    bench = Bench()
+    holder = bench.holder()
+    holder._unready = None
+    for _ in range(3):
+        holder.step()
+        assert not holder.holds
+        bench.time += holding.LOOK_SECONDS
+    bench.ready = False
+    holder.step()
+    bench.ready, bench.time = True, bench.time + holding.LOOK_SECONDS
+    holder.step()
+    assert not holder.holds
+    bench.time += holding.READY_SECONDS
+    holder.step()
+    assert holder.holds
 
 
 def test_another_ones_record_is_taken_only_after_it_has_not_changed_for_long() -> None:
@@ -149,7 +171,7 @@ def test_while_the_balancer_does_not_answer_it_is_not_renewed_and_not_taken() ->
     holder = bench.holder()
     holder.step()
     assert bench.record == Record("", 0)
-    bench.ready = True
+    bench.ready, bench.time = True, bench.time + holding.READY_SECONDS
     holder.step()
     bench.ready = None
     for _ in range(5):

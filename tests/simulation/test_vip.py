@@ -69,7 +69,7 @@ def test_the_vip_goes_from_one_to_another_and_never_to_two(said: bool, within: f
     rack = Rack()
 
     async def story() -> None:
-        first = await rack.await_holder(1)
+        first = await rack.await_holder(8)
         rack.stop(first, said=said)
         second = await rack.await_holder(within, but=first)
         assert second != first
@@ -87,7 +87,7 @@ def test_a_program_that_stands_still_loses_it_before_another_takes_it(seconds: f
     rack = Rack()
 
     async def story() -> None:
-        first = await rack.await_holder(1)
+        first = await rack.await_holder(8)
         await asyncio.sleep(7.3)
         keeper, _ = rack.running[first]
         keeper.stopped = True
@@ -103,7 +103,7 @@ def test_one_whose_etcd_does_not_answer_lets_it_go_and_nobody_has_it_without_a_q
     rack = Rack()
 
     async def story() -> None:
-        first = await rack.await_holder(1)
+        first = await rack.await_holder(8)
         rack.connected.discard(first)
         second = await rack.await_holder(20, but=first)
         rack.connected.clear()
@@ -122,7 +122,7 @@ def test_rules_that_let_others_take_it_too_early_show_two(monkeypatch: pytest.Mo
     rack = Rack()
 
     async def story() -> None:
-        first = await rack.await_holder(1)
+        first = await rack.await_holder(8)
         rack.running[first][0].stopped = True
         await asyncio.sleep(9)
 

@@ -23,6 +23,8 @@ TAKE_SECONDS = 12.0
 """After this long a record that nobody renews is anybody's. The kernel may be half a second late with taking an address away."""
 ANNOUNCE_SECONDS = 12.0
 """Between two words to the neighbours about where the address is: one that had slept may have told them otherwise."""
+READY_SECONDS = 5.0
+"""The balancer must have known an API server for so long: one that has just started takes all for ready until it has asked them."""
 STRANGER_SECONDS = 10.0
 """Before another try, where somebody else answered for the address."""
 
@@ -77,6 +79,8 @@ class VipHolder:
     _seen: Record | None = None
     _since: float = 0.0
     _not_before: float = 0.0
+    _unready: float | None = None
+    """When the balancer was last seen to know no API server."""
     _said: str = ""
 
     @property
@@ -86,6 +90,8 @@ class VipHolder:
     def step(self) -> None:
         """One look, and what follows from it; again after LOOK_SECONDS."""
         ready = self.ready()
+        if not ready or self._unready is None:
+            self._unready = self.now()
         try:
             if self._mine is not None:
                 self._keep(self._mine, ready)
@@ -112,6 +118,8 @@ class VipHolder:
         self._see(record)
         if not ready:
             self._tell("waits: no API server is ready" if ready is False else "waits: haproxy does not answer")
+        elif self._unready is not None and self.now() - self._unready < READY_SECONDS:
+            self._tell("waits: whether the API server stays ready")
         elif not self._is_free(record):
             self._tell(f"{record.holder} has it")
         elif self.now() >= self._not_before:
