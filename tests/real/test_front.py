@@ -41,6 +41,7 @@ pytestmark = pytest.mark.real
 PLAN = plan_lab(LabSpec.model_validate({"name": "front", "servers": {"ctrl": {"role": "control-plane", "count": 3}}}))
 PACKAGES = ("etcd-server", "haproxy", "base-passwd")
 API, VIP = "rackless-api", "rackless-vip"
+STOPPED_SECONDS = 30
 TAKEN_WITHIN = holding.TAKE_SECONDS + 2 * holding.LOOK_SECONDS
 ASK = """
 import asyncio, ipaddress, json, sys
@@ -280,8 +281,7 @@ def test_a_holder_that_others_do_not_hear_gives_the_vip_up_and_never_shares_it(s
     assert len(lines) > 250 and len(vip_watch.holders(lines)) == 2
 
 
-@pytest.mark.parametrize("seconds", [8, 40])
-def test_a_holder_that_was_stopped_does_not_share_the_vip_when_it_goes_on(site: Site, seconds: float) -> None:
+def test_a_holder_that_was_stopped_does_not_share_the_vip_when_it_goes_on(site: Site) -> None:
     """First its VIP program alone, then all of the machine, which nobody reaches meanwhile: its kernel stands still too."""
     for node in site.nodes.values():
         node.start()
@@ -290,15 +290,15 @@ def test_a_holder_that_was_stopped_does_not_share_the_vip_when_it_goes_on(site: 
     looks = site.watch()
     time.sleep(3)
     site.nodes[first].signal(signal.SIGSTOP, VIP)
-    time.sleep(seconds)
+    time.sleep(STOPPED_SECONDS)
     site.nodes[first].signal(signal.SIGCONT, VIP)
     second = site.await_holder(within=TAKEN_WITHIN)
-    assert second != first or seconds < holding.TAKE_SECONDS
+    assert second != first
     _await(site.answers, site.told)
     time.sleep(3)
     site.nodes[second].run("ip", "link", "set", front.INTERFACE, "down")
     site.nodes[second].signal(signal.SIGSTOP)
-    time.sleep(seconds)
+    time.sleep(STOPPED_SECONDS)
     site.nodes[second].run("ip", "link", "set", front.INTERFACE, "up")
     site.nodes[second].signal(signal.SIGCONT)
     site.await_holder(within=TAKEN_WITHIN + 10)
