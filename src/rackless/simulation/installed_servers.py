@@ -166,6 +166,7 @@ class InstalledServers:
             self._end(machine)
         self.all.clear()
         self.members.clear()
+        self.wire.begin_anew()
         with self.quiet():
             shutil.rmtree(self.person.folder / "machines", ignore_errors=True)
         self.person.lab.provisioner.disks.clear()

@@ -90,5 +90,9 @@ class Wire:
     record: Record = field(default_factory=lambda: Record("", 0))
     keepers: list[VipKeeper] = field(default_factory=list)
 
+    def begin_anew(self) -> None:
+        """Another etcd, in which nothing is written yet."""
+        self.record = Record("", 0)
+
     def holders(self) -> list[str]:
         return sorted(keeper.name for keeper in self.keepers if keeper.holds)
