@@ -61,7 +61,7 @@ def test_control_planes_are_members_of_one_etcd_with_tls_on_both_sides() -> None
         "etcd.service",
         "rackless-api.service",
         "haproxy.service",
-        "keepalived.service",
+        "rackless-vip.service",
         "rackless-node.service",
     ]
     assert all(unit["enabled"] for unit in node["systemd"]["units"])
@@ -78,7 +78,8 @@ def test_the_nic_of_the_vip_is_known_by_its_mac() -> None:
     server = PLAN.server("ctrl-0")
     assert server is not None
     assert f"MACAddress={server.mac}" in content(config("ctrl-0"), "/etc/systemd/network/10-cluster.link")
-    assert "interface cluster0" in content(config("ctrl-0"), "/etc/keepalived/keepalived.conf")
+    (vip,) = [each for each in config("ctrl-0")["systemd"]["units"] if each["name"] == "rackless-vip.service"]
+    assert f"vip.main {PLAN.api_vip} cluster0 " in vip["contents"]
 
 
 def test_private_keys_are_for_their_owner_only_and_never_in_a_repr() -> None:

@@ -119,7 +119,7 @@ async def test_a_node_is_configured_by_ignition_from_its_config_drive(cache: Pat
     )  # fmt: skip
 
     assert said("PROBE name=cp-0 hello=world ssh=active core=core sudo=0")
-    assert said("PROBE etcd=active haproxy=disabled keepalived=disabled")
+    assert said("PROBE etcd=active haproxy=disabled")
     assert said("PROBE gigabytes=8")
     assert said(f"PROBE rackless, version {__version__}")
     assert said("Ignition finished")
@@ -138,7 +138,7 @@ say() { echo "<4>PROBE $*" >/dev/kmsg; }
 unit() { systemctl $1 $2; }
 say name=$(hostname) hello=$(cat /etc/hello) ssh=$(unit is-active ssh) core=$(id -un core) \
     sudo=$(su core -c 'sudo -n id -u')
-say etcd=$(unit is-active etcd) haproxy=$(unit is-enabled haproxy) keepalived=$(unit is-enabled keepalived)
+say etcd=$(unit is-active etcd) haproxy=$(unit is-enabled haproxy)
 say $(rackless --version)
 say gigabytes=$(df --output=size -BG / | tail -n 1 | tr -dc 0-9)
 say end

@@ -1,5 +1,5 @@
-"""bootstrap.ign, read by the real Ignition's checker and followed without a guest: its etcd, haproxy and keepalived from packages,
-our API server, in a network namespace that stands for the bootstrap machine.
+"""bootstrap.ign, read by the real Ignition's checker and followed without a guest: its etcd and haproxy from packages, our
+API server and VIP, in a network namespace that stands for the bootstrap machine.
 
 Its address is one that the config does not know, as with DHCP.
 """
@@ -19,6 +19,7 @@ from pathlib import Path
 
 import pytest
 
+import rackless
 from rackless.events import Bus
 from rackless.installer.assets.ignition import front
 from rackless.operations.install import create
@@ -28,7 +29,7 @@ from tests.real.conftest import PretendHost
 
 pytestmark = pytest.mark.real
 
-PACKAGES = ("etcd-server", "keepalived", "haproxy", "busybox-static", "base-passwd", "ignition")
+PACKAGES = ("etcd-server", "haproxy", "base-passwd", "ignition")
 VIP = "192.168.111.5"
 
 
@@ -126,17 +127,14 @@ def _programs(config: dict[str, object], root: Path, own: dict[str, list[str]] |
     settings = re.findall(r'(\w+)="(.*)"', (root / "etc/default/etcd").read_text())
     (root / "var/lib/etcd").mkdir(parents=True, exist_ok=True)
     chroot = ["chroot", str(root)]
-    pids = ["--pid=/tmp/p", "--vrrp_pid=/tmp/v", "--checkers_pid=/tmp/c"]
     return {
         "etcd": ["env", *(f"{name}={value}" for name, value in settings), *chroot, "etcd"],
         **(own if own is not None else {
             "api": _ours(config, root, "rackless-api.service"),
             "machine-config": _ours(config, root, "rackless-machine-config.service"),
+            "rackless-vip": _ours(config, root, front.VIP_UNIT),
         }),
         "haproxy": [*chroot, "haproxy", "-db", "-f", "/etc/haproxy/haproxy.cfg"],
-        "keepalived": [
-            *chroot, "keepalived", "--dont-fork", "--log-console", "--vrrp", "--use-file=/etc/keepalived/keepalived.conf", *pids,
-        ],
     }  # fmt: skip
 
 
@@ -149,6 +147,8 @@ def _ours(config: dict[str, object], root: Path, name: str) -> list[str]:
     words = [
         re.sub(r"^/(etc/rackless|opt/openshift)", rf"{root}/\1", word) for word in line.replace("\\\n", " ").split()
     ]
+    if words[0] == "/usr/bin/python3":  # without the libraries that others of ours need
+        return ["env", f"PYTHONPATH={Path(rackless.__file__).parents[1]}", sys.executable, *words[1:]]
     return [sys.executable, "-P", "-m", "rackless", *words[1:]]
 
 

@@ -66,7 +66,7 @@ def await_status(host: PretendHost, wanted: Callable[[dict[str, Any]], bool], wi
 
 def assert_it_can_stand_still(host: PretendHost) -> None:
     """What an idle lab costs hangs on these having arrived where they count; `scripts/bench idle` says how much."""
-    asked = "systemctl show --value --property TimerSlackNSec etcd rackless-api haproxy keepalived rackless-node"
+    asked = "systemctl show --value --property TimerSlackNSec etcd rackless-api haproxy rackless-vip rackless-node"
     assert host.rackless("ssh", NAMES[0], "--", asked).stdout.split() == ["400000000", *["100000000"] * 4]
     servers = [command for _, command in host.inhabitants() if "guest=ctrl-" in command]
     assert len(servers) == len(NAMES) and all('"free-page-reporting":true' in command for command in servers)
@@ -144,8 +144,8 @@ def test_the_vip_moves_and_the_quorum_stands_when_a_control_plane_is_switched_of
     # it comes back: the quorum is whole again, and the VIP stays where it is
     host.rackless("power", first, "on")
     await_status(host, lambda seen: seen["etcd"]["complete"])
-    journal = "sudo journalctl -u keepalived | grep -m1 'Entering BACKUP STATE' || sleep 1"
-    await_status(host, lambda _: "BACKUP" in host.rackless("ssh", first, "--", journal, check=False).stdout)
+    journal = "sudo journalctl -u rackless-vip | grep -m1 ') has it' || sleep 1"
+    await_status(host, lambda _: "has it" in host.rackless("ssh", first, "--", journal, check=False).stdout)
     found = await_status(host, lambda seen: seen["vip"]["ready"])
     assert found["vip"]["holder"] != first
     assert ask(host, "/api/v1/namespaces/default/configmaps/note")["data"] == {"without": first}

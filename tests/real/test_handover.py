@@ -1,5 +1,5 @@
-"""Hand-over without guests: a bootstrap and a node of the control plane as network namespaces, each with the real etcd, haproxy and
-keepalived, our API server, and what its config starts. In the place of systemd stands a file of what was asked of it.
+"""Hand-over without guests: a bootstrap and a node of the control plane as network namespaces, each with the real etcd and haproxy,
+our API server and VIP, and what its config starts. In the place of systemd stands a file of what was asked of it.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -44,6 +45,7 @@ class Machine:
         self.asked.touch()
         self._heard = 0
         self.running: dict[str, subprocess.Popen[bytes]] = {}
+        self._started: dict[str, list[str]] = {}
         holder = subprocess.Popen(host.enter("unshare", "--net", "--", "sleep", "3600"))
         stack.callback(_end, holder)
         outside = os.readlink(f"/proc/{host.pid}/ns/net")
@@ -71,8 +73,13 @@ class Machine:
                 self.enter(*argv), stdout=log, stderr=log, env={**os.environ, "PATH": self._path}
             )
         self.stack.callback(_end, process)
-        self.running[name] = process
+        self.running[name], self._started[name] = process, argv
         return process
+
+    def kill(self, name: str) -> subprocess.Popen[bytes]:
+        """And start it again, as systemd does."""
+        _end(self.running[name])
+        return self.start(name, self._started[name])
 
     def log(self, name: str) -> str:
         return (self.host.folder / f"{self.name}-{name}.log").read_text()
@@ -107,65 +114,96 @@ def roots(host: PretendHost) -> Iterator[tuple[Path, Path]]:
         yield first, second
 
 
+class HandOver:
+    """A bootstrap with all of its manifests, and a node that has joined."""
+
+    def __init__(self, host: PretendHost, roots: tuple[Path, Path], folder: Path, stack: ExitStack) -> None:
+        self.host, self.folder, self.told = host, folder, _teller(host)
+        host.run("ip", "link", "add", "baremetal", "type", "bridge")
+        host.run("ip", "address", "add", "192.168.111.1/24", "dev", "baremetal")
+        host.run("ip", "link", "set", "baremetal", "up")
+        names = host.folder / "hosts"
+        names.write_text(f"127.0.0.1 localhost\n{BOOTSTRAP} {NAME}\n")  # in the place of the site's DNS
+        host.run("mount", "--bind", str(names), "/etc/hosts")
+        (folder / "install-config.yaml").write_text(install_config(1, 1))
+        create(folder, "ignition-configs", Bus())
+        self.config = json.loads((folder / "bootstrap.ign").read_text())
+        self.old = Machine(host, "bootstrap", BOOTSTRAP, front.INTERFACE, roots[0], stack)
+        self.new = Machine(host, "master-0", MASTER, "eth0", roots[1], stack)
+        _follow(self.config, self.old.root)
+        _give_what_a_node_has(self.new, self.old, folder)
+        for name, argv in _programs(self.config, self.old.root).items():
+            self.old.start(name, argv)
+            if name == "etcd":
+                _await(lambda: "client requests" in self.old.log("etcd"), self.told)
+        self.ca = str(self.old.root / "etc/rackless/pki/ca.crt")
+
+    def await_api(self) -> None:
+        ready = ["curl", "-sf", "--cacert", self.ca, "--max-time", "5", f"https://{VIP}:{front.API_PORT}/readyz"]
+        _await(lambda: self.host.run(*ready, check=False).stdout == "ok", self.told)
+
+    def apply_manifests(self) -> None:
+        argv = self.old.enter(*_ours(self.config, self.old.root, "rackless-manifests.service"))
+        done = subprocess.run(argv, timeout=300, check=False, capture_output=True)
+        assert done.returncode == 0, done.stderr
+
+    def begin(self) -> None:
+        """Both ends."""
+        _pretend_joined(self.host, self.old, self.folder)
+        self.old.start(
+            "hand-over",
+            [*_ours(self.config, self.old.root, "rackless-hand-over.service"), "--place", str(self.old.root)],
+        )
+        rendered = json.loads((self.old.root / "opt/openshift/machine-config/master.ign").read_text())
+        join = _ours(rendered, self.new.root, "rackless-control-plane.service")
+        self.new.start("join", [*join, "--place", str(self.new.root)])
+
+    def await_words(self, machine: Machine, name: str, words: str) -> None:
+        def told() -> bool:
+            _serve(self.new, self.old)
+            return words in machine.log(name)
+
+        _await(told, self.told, within=300)
+
+    def await_end(self) -> None:
+        def over() -> bool:
+            _serve(self.new, self.old)
+            return self.old.running["hand-over"].poll() is not None
+
+        _await(over, self.told, within=300)
+        assert self.old.running["hand-over"].returncode == 0, self.told()
+        assert '"phase": "complete"' in self.old.log("hand-over")
+        assert self.new.has_vip and not self.old.has_vip
+
+    def ask(self, path: str) -> dict[str, Any]:
+        found = self.host.run(*_asking(self.new, self.folder), f"https://{VIP}:6443{path}")
+        return dict(json.loads(found.stdout))
+
+
+HOSTS = "/apis/metal3.io/v1alpha1/baremetalhosts"
+COMPLETE = "/api/v1/namespaces/kube-system/configmaps/bootstrap"
+
+
 def test_the_control_plane_takes_over_etcd_the_api_and_its_address(
     host: PretendHost, roots: tuple[Path, Path], tmp_path: Path
 ) -> None:
-    host.run("ip", "link", "add", "baremetal", "type", "bridge")
-    host.run("ip", "address", "add", "192.168.111.1/24", "dev", "baremetal")
-    host.run("ip", "link", "set", "baremetal", "up")
-    names = host.folder / "hosts"
-    names.write_text(f"127.0.0.1 localhost\n{BOOTSTRAP} {NAME}\n")  # in the place of the site's DNS
-    host.run("mount", "--bind", str(names), "/etc/hosts")
-    (tmp_path / "install-config.yaml").write_text(install_config(1, 1))
-    create(tmp_path, "ignition-configs", Bus())
-    config = json.loads((tmp_path / "bootstrap.ign").read_text())
     with ExitStack() as stack:
-        old = Machine(host, "bootstrap", BOOTSTRAP, front.INTERFACE, roots[0], stack)
-        new = Machine(host, "master-0", MASTER, "eth0", roots[1], stack)
-        told = _teller(host)
-        _follow(config, old.root)
-        _give_what_a_node_has(new, old, tmp_path)
-
-        for name, argv in _programs(config, old.root).items():
-            old.start(name, argv)
-            if name == "etcd":
-                _await(lambda: "client requests" in old.log("etcd"), told)
-        ca = str(old.root / "etc/rackless/pki/ca.crt")
-        ready = ["curl", "-sf", "--cacert", ca, "--max-time", "5", f"https://{VIP}:{front.API_PORT}/readyz"]
-        _await(lambda: host.run(*ready, check=False).stdout == "ok", told)
-        done = subprocess.run(old.enter(*_ours(config, old.root, "rackless-manifests.service")), timeout=300, check=False,
-                              capture_output=True)  # fmt: skip
-        assert done.returncode == 0, done.stderr
-
-        _pretend_joined(host, old, tmp_path)
-        leaving = old.start(
-            "hand-over", [*_ours(config, old.root, "rackless-hand-over.service"), "--place", str(old.root)]
-        )
-        rendered = json.loads((old.root / "opt/openshift/machine-config/master.ign").read_text())
-        new.start("join", [*_ours(rendered, new.root, "rackless-control-plane.service"), "--place", str(new.root)])
-        seen = _watch_vip(host, ca, stack)
+        site = HandOver(host, roots, tmp_path, stack)
+        old, new, told = site.old, site.new, site.told
+        site.await_api()
+        site.apply_manifests()
+        site.begin()
+        seen = _watch_vip(host, site.ca, stack)
         _await(lambda: vip_watch.holders(seen()) != [], told)
-
-        def over() -> bool:
-            _serve(new, old)
-            return leaving.poll() is not None
-
-        _await(over, told, within=300)
-        assert leaving.returncode == 0, told()
-        assert new.has_vip and not old.has_vip
+        site.await_end()
         _await(lambda: new.mac in vip_watch.holders(seen()), told)
         assert vip_watch.holders(seen()) == [old.mac, new.mac]
         assert vip_watch.find_wrong(seen()) == []
         looks = [json.loads(line) for line in seen()]
         assert len({each["certificate"] for each in looks if each["certificate"]}) == 2  # each has its own
-        assert '"phase": "complete"' in old.log("hand-over")
         _await(lambda: old.running["etcd"].poll() is not None, told)  # a member that was removed ends
-        found = host.run(
-            *_asking(new, tmp_path), "https://192.168.111.5:6443/api/v1/namespaces/kube-system/configmaps/bootstrap"
-        )
-        assert json.loads(found.stdout)["data"] == {"status": "complete"}
-        kept = host.run(*_asking(new, tmp_path), f"https://{VIP}:6443/apis/metal3.io/v1alpha1/baremetalhosts")
-        hosts = {each["metadata"]["name"]: each["metadata"] for each in json.loads(kept.stdout)["items"]}
+        assert site.ask(COMPLETE)["data"] == {"status": "complete"}
+        hosts = {each["metadata"]["name"]: each["metadata"] for each in site.ask(HOSTS)["items"]}
         assert sorted(hosts) == ["master-0", "worker-0"]
         assert PAUSED not in hosts["worker-0"].get("annotations", {})  # it is the cluster's from now on
         root_ca = str(old.root / "opt/openshift/tls/root-ca.crt")
@@ -177,11 +215,36 @@ def test_the_control_plane_takes_over_etcd_the_api_and_its_address(
         )
 
 
+def test_a_hand_over_whose_programs_are_killed_comes_to_its_end_and_nobody_shares_the_vip(
+    host: PretendHost, roots: tuple[Path, Path], tmp_path: Path
+) -> None:
+    """On the bootstrap etcd, then the API; both ends of the hand-over; the VIP's holder; each is started again, as systemd does."""
+    with ExitStack() as stack:
+        site = HandOver(host, roots, tmp_path, stack)
+        old, new = site.old, site.new
+        site.await_api()
+        seen = _watch_vip(host, site.ca, stack)
+        old.kill("etcd")
+        site.apply_manifests()
+        site.begin()
+        site.await_words(new, "join", "joins etcd")
+        new.kill("join")
+        old.kill("api")
+        site.await_words(new, "join", "votes in etcd")
+        old.kill("rackless-vip")
+        site.await_words(old, "hand-over", "hands over")
+        old.kill("hand-over")
+        site.await_end()
+        assert site.ask(COMPLETE)["data"] == {"status": "complete"}
+        assert sorted(each["metadata"]["name"] for each in site.ask(HOSTS)["items"]) == ["master-0", "worker-0"]
+        assert [line for line in vip_watch.find_wrong(seen()) if "two hold it" in line] == []
+
+
 def _watch_vip(host: PretendHost, ca: str, stack: ExitStack) -> Callable[[], list[str]]:
     """From a neighbour of both; the lines that are whole."""
     log = host.folder / "vip.jsonl"
     with log.open("wb") as out:
-        argv = [sys.executable, vip_watch.__file__, "baremetal", "192.168.111.1", VIP, ca, "400"]
+        argv = [sys.executable, vip_watch.__file__, "baremetal", "192.168.111.1", VIP, ca, "900"]
         stack.callback(_end, subprocess.Popen(host.enter(*argv), stdout=out))
     return lambda: [line for line in log.read_text().splitlines(keepends=True) if line.endswith("\n")]
 
@@ -231,7 +294,7 @@ def _serve(new: Machine, old: Machine) -> None:
                 for unit in (new.root / "etc/systemd/system").glob("rackless-*.service")
             ]
             written: dict[str, object] = {"systemd": {"units": units}}
-            names = ("rackless-api", "rackless-machine-config")
+            names = ("rackless-api", "rackless-machine-config", "rackless-vip")
             own = {name: _ours(written, new.root, f"{name}.service") for name in names}
             new.start(service, _programs({"systemd": {"units": []}}, new.root, own=own)[service])
     for verb, service in old.hear():

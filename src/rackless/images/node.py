@@ -1,4 +1,4 @@
-"""The node image: Debian 12 with systemd, sshd, etcd, keepalived, haproxy, Python; configured at first boot by Ignition.
+"""The node image: Debian 12 with systemd, sshd, etcd, haproxy, Python; configured at first boot by Ignition.
 
 A whole disk: kernel and initrd on the EFI system partition, with systemd-boot for UEFI and syslinux for a BIOS; a place for
 the config drive, which saves the deploy agent half a dozen slow changes of the partition table; and a root that is grown
@@ -27,7 +27,7 @@ PACKAGES = (
     "libpam-runtime", "ncurses-bin", "systemd", "systemd-sysv", "libpam-systemd", "libnss-systemd",
     "systemd-resolved", "dbus", "udev", "kmod", "iproute2", "iputils-ping", "procps", "e2fsprogs", "dosfstools",
     "gdisk", "ca-certificates", "openssh-server", "busybox-static", "ignition", "etcd-server", "etcd-client",
-    "keepalived", "haproxy", "curl", "jq", "sudo", "python3", "less", PIP_PACKAGE,
+    "haproxy", "curl", "jq", "sudo", "python3", "less", PIP_PACKAGE,
 )  # fmt: skip
 
 QCOW2 = "node.qcow2"

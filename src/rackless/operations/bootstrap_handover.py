@@ -226,7 +226,7 @@ async def hand_over(root: Path, vip: Ip, tell: Tell, place: Place | None = None)
         masters = json.loads(memory.read_text())
         tell({"phase": "hands over", "to": masters})
         provisions = (place / f"/etc/systemd/system/{services.METAL3}").exists()
-        for service in (*([services.METAL3] if provisions else []), "keepalived.service"):
+        for service in (*([services.METAL3] if provisions else []), front.VIP_UNIT):
             await processes.run([*SYSTEMCTL, "disable", "--now", service])
         await _await_ready(f"https://{vip}:{front.API_PORT}", access, clock, f"the API at {vip}, elsewhere")
         await _leave(masters, tls, clock)
@@ -284,7 +284,6 @@ async def _offer_keys(root: Path, place: Place, access: Access, clock: Clock, te
     keys |= {f"{taking_over.NAMED_PREFIX}{path.name}": path.read_text() for path in (pki / NAMED).glob("*")}
     if (pki / CLIENTS).exists():
         keys[taking_over.CLIENT_AUTHORITIES] = (pki / CLIENTS).read_text()
-    keys[taking_over.MEMBERS] = " ".join(sorted(found))
     client = Client(access, clock, PATIENCE_SECONDS)
     try:
         things = [Manifest("", each) for each in taking_over.keys_objects(keys, found)]

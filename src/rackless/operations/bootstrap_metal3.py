@@ -181,7 +181,7 @@ def _config(address: Ip, payload: Path, *, keeps: bool, network_boot: bool = Fal
 
 
 async def _own_address(interface: str, processes: Processes, clock: SystemClock) -> IPv4Interface:
-    """The interface's own address. Not the VIP: keepalived adds and removes that, and its prefix is /32."""
+    """The interface's own address. Not the VIP: that comes and goes, and its prefix is /32."""
     found: list[IPv4Interface] = []
 
     async def look() -> tuple[bool, str]:

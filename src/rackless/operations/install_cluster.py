@@ -102,7 +102,7 @@ async def create_cluster(folder: Path, lab: str | None, roots: Roots, bus: Bus, 
 
 async def _create(folder: Path, paths: LabPaths, shown: Bus, own: OwnEvents, drivers: Drivers) -> None:
     bus, plan = own.bus, await _ready_plan(paths)
-    supplies = await _prepare(paths.roots, bus, drivers)
+    supplies = await prepare_install(paths.roots, bus, drivers)
     with bus.step("assets") as step:
         if not install.has_release(folder):
             write_secret(folder / RELEASE_FILE, render_release(supplies.release(plan)))
@@ -232,7 +232,8 @@ class _Supplies:
         return {what: ReleaseFile(f"{url}/{name}", sha256) for what, (name, _, sha256) in self.files.items()}
 
 
-async def _prepare(roots: Roots, bus: Bus, drivers: Drivers) -> _Supplies:
+async def prepare_install(roots: Roots, bus: Bus, drivers: Drivers) -> _Supplies:
+    """The images and the payload that an install pulls from the release server: the first time they are built of packages."""
     with bus.step("images"):
         boot = await ensure_deploy_image(roots.images, drivers.processes, bus)
         node = await ensure_node_image(roots.images, drivers.processes, bus)

@@ -28,7 +28,7 @@ from rackless.run.paths import LabPaths
 WITHIN = 20.0
 JOURNAL_MINUTES = 10
 _JOURNAL = (
-    f"sudo -n journalctl -b --no-pager -o cat --since=-{JOURNAL_MINUTES}min -u etcd -u keepalived -u rackless-api"
+    f"sudo -n journalctl -b --no-pager -o cat --since=-{JOURNAL_MINUTES}min -u etcd -u rackless-vip -u rackless-api"
 )
 _MOST_LINES = 2000
 

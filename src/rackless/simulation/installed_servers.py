@@ -34,6 +34,7 @@ from rackless.drivers.kubernetes.resources import KubernetesResources
 from rackless.errors import LabError, RacklessError
 from rackless.installer.assets.ignition import services
 from rackless.installer.assets.ignition.bootstrap_units import LOOPBACK_KUBECONFIG, ROOT
+from rackless.installer.assets.ignition.front import VIP_UNIT
 from rackless.lab.api_forward import host_url
 from rackless.operations import bootstrap_handover, bootstrap_leading, bootstrap_parts
 from rackless.ports.api import Access
@@ -41,10 +42,9 @@ from rackless.ports.resources import Conflict
 from rackless.simulation.api import SENDER, Durable, open_objects
 from rackless.simulation.cluster import ClusterStory
 from rackless.simulation.person import Person
-from rackless.simulation.vrrp import VirtualRouter, Wire, read_settings
+from rackless.simulation.vip import VipKeeper, Wire
 
 BOOTSTRAP = "bootstrap"
-KEEPALIVED = "keepalived.service"
 DISC = "-bootstrap.iso"
 LOOK_EVERY = 5.0
 STARTS_AGAIN = 5.0
@@ -66,8 +66,8 @@ class InstalledServer:
     api: bool = False
     engine: bool = False
     """Its Ironic answers."""
-    router: VirtualRouter | None = None
-    """Its keepalived, while that runs."""
+    keeper: VipKeeper | None = None
+    """Its `rackless-vip`, while that runs."""
 
     @property
     def place(self) -> bootstrap_handover.Place:
@@ -166,6 +166,7 @@ class InstalledServers:
             self._end(machine)
         self.all.clear()
         self.members.clear()
+        self.wire.begin_anew()
         with self.quiet():
             shutil.rmtree(self.person.folder / "machines", ignore_errors=True)
         self.person.lab.provisioner.disks.clear()
@@ -195,7 +196,7 @@ class InstalledServers:
 
     def _end(self, machine: InstalledServer) -> None:
         machine.on = machine.etcd = machine.api = False
-        self._stop_router(machine, said=False)
+        self._stop_keeper(machine, said=False)
         for process in machine.units.values():
             self.person.world.processes.kill(process)
         machine.units.clear()
@@ -243,7 +244,7 @@ class InstalledServers:
             await asyncio.sleep(20.0)
             await self._boot_bootstrap(machine)
         elif (machine.place / "/etc/rackless/control-plane.json").exists():
-            for name in ("etcd.service", "rackless-api.service", KEEPALIVED, services.METAL3):
+            for name in ("etcd.service", "rackless-api.service", VIP_UNIT, services.METAL3):
                 self._started(machine, name)
         else:
             await self._boot_new(machine)
@@ -257,7 +258,7 @@ class InstalledServers:
                 _unpack(config, machine.root)
         machine.etcd = machine.api = True
         if not (machine.root / "disabled").exists():
-            self._start_router(machine)
+            self._start_keeper(machine)
         root, place = machine.place / ROOT, machine.place
         kubeconfig = place / LOOPBACK_KUBECONFIG
 
@@ -312,8 +313,8 @@ class InstalledServers:
         if "disable" in words:
             with self.quiet():
                 _put(machine.root / "disabled", b"")
-            if KEEPALIVED in words:
-                self._stop_router(machine, said=True)
+            if VIP_UNIT in words:
+                self._stop_keeper(machine, said=True)
             if services.METAL3 in words and (running := machine.units.pop("metal3", None)) is not None:
                 self.person.world.processes.signal(running, 15)
 
@@ -326,27 +327,25 @@ class InstalledServers:
             ]
         elif name == "rackless-api.service":
             machine.api = True
-        elif name == KEEPALIVED:
-            self._start_router(machine)
+        elif name == VIP_UNIT:
+            self._start_keeper(machine)
         elif name == services.METAL3:
             self._metal3(machine, machine.place / METAL3_KUBECONFIG, whole=True)
 
     # the VIP
 
-    def _start_router(self, machine: InstalledServer) -> None:
-        self._stop_router(machine, said=True)
-        settings = read_settings((machine.place / "/etc/keepalived/keepalived.conf").read_text())
-        router = VirtualRouter(
-            machine.name, machine.address, settings, lambda: machine.api and self._quorum(), self.wire
+    def _start_keeper(self, machine: InstalledServer) -> None:
+        self._stop_keeper(machine, said=True)
+        keeper = machine.keeper = VipKeeper(
+            machine.name, lambda: machine.api and self._quorum(), lambda: self._votes(machine), self.wire
         )
-        machine.router = router
-        self._unit(machine, "keepalived", router.run)
+        self._unit(machine, "vip", keeper.run)
 
-    def _stop_router(self, machine: InstalledServer, *, said: bool) -> None:
-        if machine.router is not None:
-            machine.router.leave(said=said)
-            machine.router = None
-        if (running := machine.units.pop("keepalived", None)) is not None:
+    def _stop_keeper(self, machine: InstalledServer, *, said: bool) -> None:
+        if machine.keeper is not None:
+            machine.keeper.end(said=said)
+            machine.keeper = None
+        if (running := machine.units.pop("vip", None)) is not None:
             self.person.world.processes.kill(running)
 
     # etcd
@@ -355,6 +354,10 @@ class InstalledServers:
         voters = [each for each in self.members if not each.learner]
         up = [each for each in voters if any(one.etcd and _peer(one) == each.peer for one in self.all.values())]
         return len(up) > len(voters) // 2
+
+    def _votes(self, machine: InstalledServer) -> bool:
+        own = [each for each in self.members if each.peer == _peer(machine) and not each.learner]
+        return machine.etcd and bool(own) and self._quorum()
 
     def _member(self, machine: InstalledServer, *, learner: bool = False) -> EtcdPeer:
         self._ids += 1
@@ -387,7 +390,7 @@ class InstalledServers:
 
     def _holder(self) -> InstalledServer | None:
         """Of the VIP."""
-        return next((one for one in self.all.values() if one.router is not None and one.router.holds), None)
+        return next((one for one in self.all.values() if one.keeper is not None and one.keeper.holds), None)
 
     def _way(self, network: object, url: str) -> Objects | None:
         if network is None:  # the holder's door on the computer's own loopback

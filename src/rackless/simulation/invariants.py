@@ -14,7 +14,7 @@ from rackless.provisioning.baremetalhost import BY_HAND, State, read
 from rackless.run.ledger import Ledger
 from rackless.simulation.disaster import Disaster
 from rackless.simulation.person import Person
-from rackless.simulation.vrrp import Wire
+from rackless.simulation.vip import Wire
 
 Wrong = Iterator[str]
 

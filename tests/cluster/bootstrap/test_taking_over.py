@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-from dataclasses import replace
 from ipaddress import ip_address
 from typing import Any
 
@@ -13,6 +12,7 @@ from cryptography import x509
 
 from rackless.cluster.bootstrap import taking_over
 from rackless.cluster.bootstrap.taking_over import KEY_FILES, SERVER_FILES, NewControlPlane
+from rackless.installer.assets.ignition import front
 from rackless.installer.assets.signing import make_authority, make_token_key
 
 NEW = NewControlPlane(
@@ -57,22 +57,9 @@ def test_it_joins_the_etcd_that_is_there_under_its_own_address(keys: dict[str, s
     )
 
 
-def test_its_adverts_reach_a_bootstrap_whose_address_it_does_not_know(keys: dict[str, str]) -> None:
-    """Adverts from address to address would not, and both would hold the VIP."""
-    keepalived = contents(taking_over.files(NEW, keys, "bootstrap=https://b:2380"))["/etc/keepalived/keepalived.conf"]
-    assert "unicast" not in keepalived and "interface ens3" in keepalived and "192.168.111.5/32 dev ens3" in keepalived
-
-
-def test_control_planes_that_see_the_vip_let_go_do_not_all_take_it_at_once(keys: dict[str, str]) -> None:
-    """The higher the priority, the sooner; those of equal priority would hold it together until they hear each other."""
-    names = ["ctrl-0", "ctrl-1", "ctrl-2"]
-    given = {**keys, taking_over.MEMBERS: " ".join(names)}
-    found = [contents(taking_over.files(replace(NEW, name=name), given, "bootstrap=https://b:2380")) for name in names]
-    texts = [each["/etc/keepalived/keepalived.conf"] for each in found]
-    priorities = [int(text.partition(" priority ")[2].split()[0]) for text in texts]
-    assert priorities == [200, 125, 50]
-    alone = contents(taking_over.files(NEW, keys, "bootstrap=https://b:2380"))["/etc/keepalived/keepalived.conf"]
-    assert " priority 200\n" in alone
+def test_its_vip_is_on_the_nic_that_it_has(keys: dict[str, str]) -> None:
+    units = {each["name"]: each.get("contents", "") for each in taking_over.units(NEW, keys)}
+    assert "rackless.node.vip.main 192.168.111.5 ens3 " in units[front.VIP_UNIT]
 
 
 def test_keys_are_for_their_owners_only_and_its_nic_keeps_its_name(keys: dict[str, str]) -> None:

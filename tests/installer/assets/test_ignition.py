@@ -135,11 +135,11 @@ def test_the_bootstraps_keys_are_for_their_owners_only(made: Fetched) -> None:
 def test_the_bootstraps_units_start_programs_that_there_are_with_options_that_there_are(made: Fetched) -> None:
     units = {unit["name"]: unit for unit in json.loads(made.write["bootstrap.ign"])["systemd"]["units"]}
     assert list(units) == [
-        "etcd.service", "rackless-api.service", "haproxy.service", "keepalived.service", "rackless-manifests.service",
+        "etcd.service", "rackless-api.service", "haproxy.service", "rackless-vip.service", "rackless-manifests.service",
         "rackless-machine-config.service", "rackless-hand-over.service",
     ]  # fmt: skip
     for unit in units.values():
-        if not unit["name"].startswith("rackless-"):
+        if not unit["name"].startswith("rackless-") or unit["name"] == "rackless-vip.service":  # no verb of ours
             continue
         (line,) = re.findall(r"ExecStart=((?:.|\\\n)*?[^\\])\n", unit["contents"])
         program, group_name, verb, *words = line.replace("\\\n", " ").split()
@@ -186,10 +186,7 @@ def test_the_bootstraps_units_name_files_that_it_has(made: Fetched) -> None:
 def test_the_bootstraps_api_answers_on_loopback_and_has_the_vip_only_when_it_is_ready(made: Fetched) -> None:
     files = bootstrap_files(made.write["bootstrap.ign"])
     assert "server bootstrap 127.0.0.1:6444" in files["/etc/haproxy/haproxy.cfg"]
-    keepalived = files["/etc/keepalived/keepalived.conf"]
-    assert (
-        "192.168.111.5/32 dev cluster0" in keepalived and "track_script" in keepalived and "unicast" not in keepalived
-    )
+    assert "vip.main 192.168.111.5 cluster0 6445 /etc/rackless/etcd\n" in vip_unit(made)
     etcd = files["/etc/default/etcd"]
     assert (
         'ETCD_LISTEN_PEER_URLS="https://0.0.0.0:2380"' in etcd
@@ -238,9 +235,13 @@ def test_an_ipv6_vip_is_written_as_one() -> None:
     text = text.replace("  serviceNetwork", "  clusterNetwork: [{cidr: 'fd01::/48', hostPrefix: 64}]\n  serviceNetwork")
     made = make("ignition-configs", {"install-config.yaml": text})
     assert "https://[fd00:7::5]:22623/config/master" in made.write["master.ign"]
-    assert (
-        "fd00:7::5/128 dev cluster0" in bootstrap_files(made.write["bootstrap.ign"])["/etc/keepalived/keepalived.conf"]
-    )
+    assert "vip.main fd00:7::5 cluster0 " in vip_unit(made)
+
+
+def vip_unit(made: Fetched) -> str:
+    units = json.loads(made.write["bootstrap.ign"])["systemd"]["units"]
+    (found,) = [str(each["contents"]) for each in units if each["name"] == "rackless-vip.service"]
+    return found
 
 
 @pytest.mark.parametrize(

@@ -27,8 +27,6 @@ from rackless.trust.authority import BOTH_USES, Use
 NAMESPACE, KEYS = "kube-system", "control-plane-keys"
 KEY_FILES = ("etcd-ca.crt", "etcd-ca.key", "api-ca.crt", "api-ca.key", "service-account.key")
 SERVER_CERTIFICATE, SERVER_KEY = SERVER_FILES = ("machine-config-server.crt", "machine-config-server.key")
-MEMBERS = "control-planes"
-"""The names of all of them, with the keys: each takes the API VIP at a time of its own when nobody has it."""
 NAMED_PREFIX, CLIENT_AUTHORITIES = "named.", "api-clients.crt"
 """Of certificates that somebody else has signed for the API's names, and of CAs whose clients it takes; an install of our own has
 neither."""
@@ -91,9 +89,7 @@ def files(new: NewControlPlane, keys: Mapping[str, str], others: str) -> list[di
         store_certificate=client.certificate, store_key=client.key,
         api_ca=keys["api-ca.crt"], api_ca_key=keys["api-ca.key"], api_token_key=keys["service-account.key"],
     )  # fmt: skip
-    found = control_plane.files(
-        machine, cluster, secrets, joins=others, interface=new.interface, place=_place(new.name, keys)
-    )
+    found = control_plane.files(machine, cluster, secrets, joins=others)
     own = [each for each in found if each["path"] != _LINK]  # its NIC has a name already
     more = _metal3_files(new, keys) if _has_payload(keys) else ()
     return [*own, *_trust_files(keys), *_server_files(keys), *more]
@@ -108,12 +104,6 @@ def _trust_files(keys: Mapping[str, str]) -> list[dict[str, Any]]:
     return found
 
 
-def _place(name: str, keys: Mapping[str, str]) -> tuple[int, int]:
-    """Which of how many control planes it is."""
-    members = sorted({name, *keys.get(MEMBERS, "").split()})
-    return members.index(name), len(members)
-
-
 def units(new: NewControlPlane, keys: Mapping[str, str]) -> list[dict[str, Any]]:
     """In the order to start them."""
     server = services.machine_config_server(
@@ -121,7 +111,7 @@ def units(new: NewControlPlane, keys: Mapping[str, str]) -> list[dict[str, Any]]
     )
     metal3 = services.metal3(METAL3_KUBECONFIG, new.interface, whole=True)
     return [
-        *control_plane.units(*_described(new)),
+        *control_plane.units(*_described(new), interface=new.interface),
         server,
         *([*services.late_payload(RELEASE), metal3] if _has_payload(keys) else []),
     ]

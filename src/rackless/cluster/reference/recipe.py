@@ -329,7 +329,7 @@ class Cluster:
                 every=2.0,
                 clock=self.clock,
                 seen=step.progress,
-                hint="on a control plane: `journalctl -u rackless-api -u haproxy -u keepalived`",
+                hint="on a control plane: `journalctl -u rackless-api -u haproxy -u rackless-vip`",
             )
 
     async def await_joined(self) -> None:

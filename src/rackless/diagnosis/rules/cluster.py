@@ -20,8 +20,8 @@ def _vip_two(seen: LabEvidence) -> Iterator[RootCause]:
         yield RootCause(
             "vip/api", f"{vip.address} is held by {len(vip.holders)} machines at once: {', '.join(vip.holders)}",
             (Evidence("ARP", vip.detail),),
-            "control planes that do not hear each other's adverts each take it: look at keepalived on both "
-            "(`rackless ssh NAME journalctl -u keepalived`); a stranger's MAC is somebody else's machine with this address",
+            "a record in etcd says which control plane has it (`rackless ssh NAME journalctl -u rackless-vip`); a stranger's MAC "
+            "is somebody else's machine with this address",
         )  # fmt: skip
 
 
@@ -30,7 +30,7 @@ def _vip_nobody(seen: LabEvidence) -> Iterator[RootCause]:
     if vip is not None and not vip.holders and not _quorum_lost(seen) and not explains_cluster(seen):
         yield RootCause(
             "vip/api", f"nobody holds the API VIP {vip.address}", (Evidence("ARP", vip.detail),),
-            "keepalived takes it only where the API is ready: `rackless ssh NAME systemctl status keepalived haproxy`",
+            "a control plane takes it only where the API is ready: `rackless ssh NAME systemctl status rackless-vip haproxy`",
         )  # fmt: skip
 
 

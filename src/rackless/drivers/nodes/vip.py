@@ -1,7 +1,7 @@
 """Which server holds the API VIP, by ARP, and whether the API answers there.
 
-When keepalived's VRRP adverts do not arrive, two servers may hold the VIP at once, and a client reaches now one, now the other.
-So an ARP request is sent on the network, and all answers within a short time are collected.
+A stranger may have the address too, and a client then reaches now one, now the other. So an ARP request is sent on the network, and
+all answers within a short time are collected.
 """
 
 from __future__ import annotations

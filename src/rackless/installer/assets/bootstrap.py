@@ -1,7 +1,7 @@
 """The bootstrap machine's Ignition config: a control plane of one member, with all manifests, keys and rendered configs of the
 cluster.
 
-Its etcd and its API server answer on loopback, and haproxy and keepalived stand before them as on every control plane: so the
+Its etcd and its API server answer on loopback, and haproxy and the VIP stand before them as on every control plane: so the
 API has its VIP only while it is ready, and no address of the machine's own has to be known beforehand. Manifests, keys and
 rendered configs lie under /opt/openshift, where OpenShift's have them.
 """

@@ -1,4 +1,4 @@
-"""What makes a node a control plane: a member of etcd, an API server on it, haproxy and keepalived before it. Pure."""
+"""What makes a node a control plane: a member of etcd, an API server on it, haproxy and the VIP before it. Pure."""
 
 from __future__ import annotations
 
@@ -43,11 +43,8 @@ def files(
     secrets: ControlPlaneSecrets,
     *,
     joins: str = "",
-    interface: str = "",
-    place: tuple[int, int] | None = None,
 ) -> list[dict[str, Any]]:
-    """`joins` are the members of an etcd that is there, for one that comes later: it does not know where the other control planes
-    are, so its adverts go to all; `place` is which of how many it is. `interface` is its NIC, where that keeps the name it has."""
+    """`joins` are the members of an etcd that is there, for one that comes later."""
     return [
         file("/etc/default/etcd", etcd_environment(server, plan, joins)),
         file(f"{ETCD}/ca.crt", secrets.etcd_ca),
@@ -61,10 +58,6 @@ def files(
         file(f"{PKI}/sa.key", secrets.api_token_key, mode=0o600, user=API_USER),
         link(server.mac),
         file("/etc/haproxy/haproxy.cfg", front.haproxy_cfg(plan)),
-        file(
-            "/etc/keepalived/keepalived.conf",
-            front.keepalived_conf(server, plan, interface=interface, known=not joins, place=place),
-        ),
     ]
 
 
@@ -73,12 +66,13 @@ def folders() -> list[dict[str, Any]]:
     return [folder(PKI, user=API_USER)]
 
 
-def units(server: ConfiguredMachine, plan: ConfiguredCluster) -> list[dict[str, Any]]:
+def units(server: ConfiguredMachine, plan: ConfiguredCluster, *, interface: str = "") -> list[dict[str, Any]]:
+    """`interface` is its NIC, where that keeps the name it has."""
     return [
         unit("etcd.service", dropin=_ETCD),
         unit("rackless-api.service", api_unit(server, plan)),
         unit("haproxy.service", dropin=_HAPROXY),
-        unit("keepalived.service", dropin=_KEEPALIVED),
+        unit(front.VIP_UNIT, front.vip_unit(plan.api_vip, interface or front.INTERFACE, STORE, API_USER, _SLACK)),
     ]
 
 
@@ -103,14 +97,6 @@ RestartSec=2
 """
 _HAPROXY = f"""\
 [Service]
-{_SLACK}
-"""
-_KEEPALIVED = f"""\
-[Unit]
-StartLimitIntervalSec=0
-[Service]
-Restart=always
-RestartSec=2
 {_SLACK}
 """
 

@@ -1,0 +1,188 @@
+"""Who has the VIP: the rules. They know neither etcd nor the kernel, and read no clock of their own.
+
+Why there are never two: the holder puts the address on its NIC for at most HOLD_SECONDS from the moment that it *sent* the renewal
+that succeeded; the kernel takes it away then. Another control plane writes its name over the holder's only if the record has not
+changed for TAKE_SECONDS since it first *saw* it, which is later than it was written. Only the lengths of seconds are compared,
+never the clocks of two machines. A write is done only if the record still is what its writer saw (etcd compares), so of two that
+try at once one succeeds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+LOOK_SECONDS = 2.0
+"""Between two looks: at the balancer by all, at the record by those who do not have the VIP."""
+RENEW_SECONDS = 4.0
+"""Between two renewals. Each is a write of etcd."""
+HOLD_SECONDS = 10.0
+"""The holder has the address so long without a renewal. Longer than etcd takes to elect a leader, most times."""
+TAKE_SECONDS = 12.0
+"""After this long a record that nobody renews is anybody's. The kernel may be half a second late with taking an address away."""
+ANNOUNCE_SECONDS = 12.0
+"""Between two words to the neighbours about where the address is: one that had slept may have told them otherwise."""
+READY_SECONDS = 5.0
+"""The balancer must have known an API server for so long: one that has just started takes all for ready until it has asked them."""
+STRANGER_SECONDS = 10.0
+"""Before another try, where somebody else answered for the address."""
+
+
+class Unanswered(Exception):
+    """etcd did not answer, or cannot now: a write may have been done or not."""
+
+
+class Record(NamedTuple):
+    holder: str
+    """A control plane's name; empty where the last one let go."""
+    revision: int
+    """Of etcd, of the last write; 0 where there was none."""
+
+
+class Register(Protocol):
+    """The record. Both raise Unanswered."""
+
+    def read(self) -> Record: ...
+    def swap(self, seen: Record, holder: str) -> tuple[bool, Record]:
+        """Write it if it still is as it was seen; whether that was done, and how it is now."""
+        ...
+
+
+class Place(Protocol):
+    """The NIC."""
+
+    def hold(self, seconds: int) -> None:
+        """The kernel has the address, and forgets it after so long."""
+        ...
+
+    def drop(self) -> None: ...
+    def announce(self) -> None: ...
+    def others(self) -> Sequence[str]:
+        """The MACs of others who answer for the address."""
+        ...
+
+
+@dataclass
+class VipHolder:
+    name: str
+    register: Register
+    place: Place
+    ready: Callable[[], bool | None]
+    """Whether the balancer here knows an API server that is ready; None when it does not answer."""
+    now: Callable[[], float]
+    say: Callable[[str], None]
+    _mine: Record | None = None
+    _until: float = 0.0
+    _renew: float = 0.0
+    _announce: float = 0.0
+    _seen: Record | None = None
+    _since: float = 0.0
+    _not_before: float = 0.0
+    _unready: float | None = None
+    """When the balancer was last seen to know no API server."""
+    _said: str = ""
+
+    @property
+    def holds(self) -> bool:
+        return self._mine is not None
+
+    def step(self) -> None:
+        """One look, and what follows from it; again after LOOK_SECONDS."""
+        ready = self.ready()
+        if not ready or self._unready is None:
+            self._unready = self.now()
+        try:
+            if self._mine is not None:
+                self._keep(self._mine, ready)
+            else:
+                self._look(ready)
+        except Unanswered as error:
+            self._tell(f"etcd does not answer: {error}")
+        if self._mine is not None and self.now() >= self._until:
+            self._lose("the record was not renewed in time")
+
+    def leave(self) -> None:
+        """Asked to go: the next one need not wait."""
+        if self._mine is not None:
+            self._release(self._mine, "asked to")
+
+    def _keep(self, mine: Record, ready: bool | None) -> None:
+        if ready is False:
+            self._release(mine, "no API server is ready")
+        elif ready and self.now() >= self._renew:
+            self._write(mine)
+
+    def _look(self, ready: bool | None) -> None:
+        record = self.register.read()
+        self._see(record)
+        if not ready:
+            self._tell("waits: no API server is ready" if ready is False else "waits: haproxy does not answer")
+        elif self._unready is not None and self.now() - self._unready < READY_SECONDS:
+            self._tell("waits: whether the API server stays ready")
+        elif not self._is_free(record):
+            self._tell(f"{record.holder} has it")
+        elif self.now() >= self._not_before:
+            self._write(record)
+
+    def _see(self, record: Record) -> None:
+        if record != self._seen:
+            self._seen, self._since = record, self.now()
+
+    def _is_free(self, record: Record) -> bool:
+        """Its own name is of this machine's last life, or of a write whose answer was lost."""
+        return record.holder in ("", self.name) or self.now() - self._since >= TAKE_SECONDS
+
+    def _write(self, seen: Record) -> None:
+        sent = self.now()
+        done, record = self.register.swap(seen, self.name)
+        if not done and record.holder == self.name:  # an earlier write of ours, whose answer was lost
+            sent = self.now()
+            done, record = self.register.swap(record, self.name)
+        if not done:
+            self._see(record)
+            self._lose(f"{record.holder or 'nobody'} has it now")
+        elif self._mine is not None or self._is_alone(record):
+            self._hold(record, sent)
+
+    def _is_alone(self, record: Record) -> bool:
+        """Nobody answers for the address: a machine that is no control plane of this cluster knows nothing of the record."""
+        others = self.place.others()
+        if others:
+            self._tell(f"somebody else answers for it: {', '.join(others)}")
+            self._not_before = self.now() + STRANGER_SECONDS
+            self.register.swap(record, "")
+        return not others
+
+    def _hold(self, record: Record, sent: float) -> None:
+        self._until, self._renew = sent + HOLD_SECONDS, sent + RENEW_SECONDS
+        left = int(self._until - self.now())
+        if left > 0:
+            self.place.hold(left)
+        new, self._mine = self._mine is None, record
+        if self.now() >= self._until:  # this program was stopped in between: what it has just done is void
+            self._lose("the record was not renewed in time")
+            return
+        if new:
+            self._tell("has it")
+        if new or self.now() >= self._announce:
+            self._announce = self.now() + ANNOUNCE_SECONDS
+            self.place.announce()
+
+    def _lose(self, why: str) -> None:
+        if self._mine is not None:
+            self.place.drop()
+            self._mine = None
+            self._tell(f"lets it go: {why}")
+
+    def _release(self, mine: Record, why: str) -> None:
+        self._lose(why)
+        try:
+            self.register.swap(mine, "")
+        except Unanswered as error:
+            self._tell(f"the others find out in {TAKE_SECONDS:.0f} s that it is free: {error}")
+
+    def _tell(self, what: str) -> None:
+        if what != self._said:
+            self._said = what
+            self.say(what)

@@ -1,0 +1,67 @@
+"""The record in etcd: over its JSON gateway, of the member on this machine."""
+
+from __future__ import annotations
+
+import base64
+import json
+import ssl
+from pathlib import Path
+from typing import Any
+
+from rackless.node.http import AgentHttp, BadAnswer
+from rackless.node.vip.holding import Record, Unanswered
+
+PORT = 2379
+PATIENCE_SECONDS = 4.0
+LARGEST_ANSWER = 1 << 20
+_HEADERS = {"Content-Type": "application/json"}
+
+
+class EtcdRecord:
+    def __init__(self, host: str, key: str, tls: ssl.SSLContext) -> None:
+        self._http = AgentHttp(host, PORT, tls, patience=PATIENCE_SECONDS, most=LARGEST_ANSWER)
+        self._key = _encode(key)
+
+    def read(self) -> Record:
+        return _record(self._ask("range", {"key": self._key}))
+
+    def swap(self, seen: Record, holder: str) -> tuple[bool, Record]:
+        same = {"key": self._key, "target": "MOD", "result": "EQUAL", "mod_revision": str(seen.revision)}
+        put = {"request_put": {"key": self._key, "value": _encode(holder)}}
+        look = {"request_range": {"key": self._key}}
+        found = self._ask("txn", {"compare": [same], "success": [put], "failure": [look]})
+        try:
+            if found.get("succeeded"):
+                return True, Record(holder, int(found["header"]["revision"]))
+            return False, _record(found["responses"][0]["response_range"])
+        except (KeyError, IndexError) as error:
+            raise Unanswered(f"an answer without {error}") from error
+
+    def _ask(self, what: str, body: dict[str, Any]) -> dict[str, Any]:
+        try:
+            status, text = self._http.ask("POST", f"/v3/kv/{what}", _HEADERS, json.dumps(body).encode())
+            found = json.loads(text)
+        except (OSError, BadAnswer, ValueError) as error:
+            self._http.close()
+            raise Unanswered(f"{type(error).__name__}: {error}") from error
+        if status != 200 or not isinstance(found, dict):
+            raise Unanswered(text.decode(errors="replace")[:200])
+        return found
+
+
+def trust(ca: Path, certificate: Path, key: Path) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.load_verify_locations(ca)
+    context.load_cert_chain(certificate, key)
+    return context
+
+
+def _record(found: dict[str, Any]) -> Record:
+    """Numbers are strings in this JSON, and zeros are left out."""
+    for each in found.get("kvs", ()):
+        return Record(base64.b64decode(each.get("value", "")).decode(), int(each["mod_revision"]))
+    return Record("", 0)
+
+
+def _encode(text: str) -> str:
+    return base64.b64encode(text.encode()).decode()
