@@ -20,6 +20,16 @@ pytestmark = pytest.mark.real
 
 ME = (sys.executable, "-P", "-m", "rackless")
 OWNER = "65534"
+LOOK = """
+import json, sys, urllib.request as u
+browser, page = u.build_opener(u.HTTPCookieProcessor()), sys.argv[1].partition('/?')[0]
+print(browser.open(sys.argv[1]).read()[:15])
+print(browser.open(page + '/api/labs/lab/servers/box-0/screen').read()[:4])
+asked = json.dumps({'network': 'cluster', 'seconds': 2}).encode()
+headers = {'Content-Type': 'application/json', 'Origin': page}
+print(browser.open(u.Request(page + '/api/labs/lab/servers/box-0/capture', asked, headers)).read()[:4])
+"""
+"""A browser's way to the page, a screen and packets, without a browser."""
 
 
 def begin(host: PretendHost, *arguments: str) -> subprocess.Popen[str]:
@@ -116,8 +126,8 @@ def test_the_owner_works_with_a_lab_without_root(owned: Owned) -> None:
     try:
         assert web.stdout is not None
         page = json.loads(web.stdout.readline())["url"]
-        fetch = "import sys, urllib.request as u; o = u.build_opener(u.HTTPCookieProcessor()); print(o.open(sys.argv[1]).read())"
-        assert "<!doctype html>" in owned.host.run(sys.executable, "-c", fetch, page).stdout
+        shown, screen, packets = owned.host.run(sys.executable, "-c", LOOK, page).stdout.splitlines()
+        assert "<!doctype html>" in shown and "PNG" in screen and packets == r"b'\xa1\xb2\xc3\xd4'"
     finally:
         web.terminate()
         web.communicate(timeout=30)

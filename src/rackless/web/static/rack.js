@@ -258,7 +258,7 @@ export class Pictures {
         const mine = this.known.get(name);
         if (!mine?.on || !this.wanted) continue;
         const answer = await fetch(place("servers", name, "screen"));
-        if (answer.status === 403) { this.refused = true; return; } // only root sees screens
+        if (answer.status === 403) { this.refused = true; return; } // asked no more
         if (!answer.ok) continue;
         const url = URL.createObjectURL(await answer.blob());
         if (mine.url) URL.revokeObjectURL(mine.url);
