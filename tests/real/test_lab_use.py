@@ -120,6 +120,8 @@ def test_the_owner_works_with_a_lab_without_root(owned: Owned) -> None:
     console = json.loads(owned.rackless("console", "box-0", "--json").stdout)
     assert console["terminal"].startswith("/dev/pts/") and console["log"].endswith("/box-0.log")
     assert owned.rackless("why", check=False).returncode in (0, 10)
+    assert json.loads(owned.rackless("host", "list", "-o", "json").stdout) == [], "none is registered yet"
+    assert json.loads(owned.rackless("bmc", "boot", "box-0", "network", "--json").stdout)["boot"] == "network"
     assert "no node has a system yet" in owned.rackless("ssh", "box-0", check=False).stderr
     command = owned.host.enter(*owned.command("web", "--json"))
     web = subprocess.Popen(command, env=owned.host.environment, stdout=subprocess.PIPE, text=True)

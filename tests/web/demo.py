@@ -60,7 +60,7 @@ def dress(labd: FakeLabd) -> None:
     wish = say.FaultWish("wrong-password", "worker-2", "login")
     labd.status = replace(labd.status, faults=(fault(1, wish),))
     labd.status = replace(labd.status, metal=tuple(_metal()))
-    known = (*labd.status.servers, *labd.status.metal)
+    known: list[say.ServerStatus | say.MetalStatus] = [*labd.status.servers, *labd.status.metal]
     labd.hosts = tuple(host(one.name, one.host or "", one.error) for one in known)
     labd.objects = say.LabObjects(
         machines=tuple(
