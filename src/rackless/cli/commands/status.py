@@ -140,9 +140,10 @@ def render(found: LabStatus | AbsentLab, console: Console, *, wide: bool = False
             *([metal.machine or "-", "-", "-"] if wide else []),
         )
     console.print(table)
-    for one in (*found.servers, *found.metal):
-        if one.error:
-            console.print(Text.assemble((f"{one.name}: ", "bold red"), one.error))
+    errors = [(server.name, server.error) for server in found.servers] + [(one.name, one.error) for one in found.metal]
+    for name, error in errors:
+        if error:
+            console.print(Text.assemble((f"{name}: ", "bold red"), error))
     for fault in found.faults:
         console.print(Text.assemble((f"fault {fault.id}: ", "bold yellow"), fault.text))
     for part in found.parts:
