@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import importlib.util
+from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 
 import pytest
@@ -44,6 +46,18 @@ def test_what_is_there_is_told_from_what_is_not(computer: Computer) -> None:
     assert not computer.has_file(Path("/no/such/file")) and not computer.may_use(Path("/no/such/file"))
     assert computer.system().name and computer.system().architecture
     assert not computer.kvm_open() or computer.has_file(Path("/dev/kvm"))
+
+
+def test_libvirts_binding_for_another_python_is_none_for_this_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rackless.drivers.computer._SYSTEM_MODULES", str(tmp_path))
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)  # not in this environment
+    (tmp_path / "libvirt.py").touch()
+    (tmp_path / "libvirtmod.cpython-36m-x86_64-linux-gnu.so").touch()
+    assert not LinuxComputer().has_module("libvirt")
+    (tmp_path / f"libvirtmod{EXTENSION_SUFFIXES[0]}").touch()
+    assert LinuxComputer().has_module("libvirt")
 
 
 def _sleeps(clock: Clock) -> list[str]:

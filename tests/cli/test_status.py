@@ -49,3 +49,16 @@ def test_members_in_trouble_are_named_once() -> None:
     assert text.count("no answer in time") == 1 and "✗ API VIP: 192.0.2.5 is held by nobody" in text
     leaderless = {**ETCD, "leader": None, "detail": "0 of 2 members healthy (ctrl-1: no answer in time)"}
     assert told(reached="hosts", etcd=leaderless).count("no answer in time") == 1
+
+
+def test_metal_stands_below_the_servers_and_says_whether_the_lab_may_have_it() -> None:
+    metal = {"bmc": "redfish-virtualmedia://10.0.7.7/redfish/v1/Systems/1", "mac": "3c:ec:ef:00:00:07", "error": ""}
+    ours = {**metal, "name": "rack1-u7", "taken": True, "power": "on", "host": "inspecting", "error": "it is slow"}
+    theirs = {**metal, "name": "rack1-u8", "taken": False, "power": None, "host": "unmanaged"}
+    lines = told(reached="hosts", etcd=None, metal=[ours, theirs]).splitlines()
+    first, second = (
+        next(line.split() for line in lines if line.startswith(name)) for name in ("rack1-u7 ", "rack1-u8 ")
+    )
+    assert first == ["rack1-u7", "metal", "on", "inspecting", "-", "-", "10.0.7.7"]
+    assert second == ["rack1-u8", "metal", "unknown", "not", "taken", "-", "-", "10.0.7.7"]
+    assert "rack1-u7: it is slow" in lines

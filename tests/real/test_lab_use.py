@@ -20,6 +20,16 @@ pytestmark = pytest.mark.real
 
 ME = (sys.executable, "-P", "-m", "rackless")
 OWNER = "65534"
+LOOK = """
+import json, sys, urllib.request as u
+browser, page = u.build_opener(u.HTTPCookieProcessor()), sys.argv[1].partition('/?')[0]
+print(browser.open(sys.argv[1]).read()[:15])
+print(browser.open(page + '/api/labs/lab/servers/box-0/screen').read()[:4])
+asked = json.dumps({'network': 'cluster', 'seconds': 2}).encode()
+headers = {'Content-Type': 'application/json', 'Origin': page}
+print(browser.open(u.Request(page + '/api/labs/lab/servers/box-0/capture', asked, headers)).read()[:4])
+"""
+"""A browser's way to the page, a screen and packets, without a browser."""
 
 
 def begin(host: PretendHost, *arguments: str) -> subprocess.Popen[str]:
@@ -110,14 +120,16 @@ def test_the_owner_works_with_a_lab_without_root(owned: Owned) -> None:
     console = json.loads(owned.rackless("console", "box-0", "--json").stdout)
     assert console["terminal"].startswith("/dev/pts/") and console["log"].endswith("/box-0.log")
     assert owned.rackless("why", check=False).returncode in (0, 10)
+    assert json.loads(owned.rackless("host", "list", "-o", "json").stdout) == [], "none is registered yet"
+    assert json.loads(owned.rackless("bmc", "boot", "box-0", "network", "--json").stdout)["boot"] == "network"
     assert "no node has a system yet" in owned.rackless("ssh", "box-0", check=False).stderr
     command = owned.host.enter(*owned.command("web", "--json"))
     web = subprocess.Popen(command, env=owned.host.environment, stdout=subprocess.PIPE, text=True)
     try:
         assert web.stdout is not None
         page = json.loads(web.stdout.readline())["url"]
-        fetch = "import sys, urllib.request as u; o = u.build_opener(u.HTTPCookieProcessor()); print(o.open(sys.argv[1]).read())"
-        assert "<!doctype html>" in owned.host.run(sys.executable, "-c", fetch, page).stdout
+        shown, screen, packets = owned.host.run(sys.executable, "-c", LOOK, page).stdout.splitlines()
+        assert "<!doctype html>" in shown and "PNG" in screen and packets == r"b'\xa1\xb2\xc3\xd4'"
     finally:
         web.terminate()
         web.communicate(timeout=30)

@@ -135,6 +135,27 @@ async def test_the_rack_shows_what_servers_boot_from_their_media_machines_and_ne
     assert person.wrong == []
 
 
+async def test_metal_stands_in_the_rack_and_leads_to_its_record(page: Stage, labd: FakeLabd, browser: Browser) -> None:
+    person = await sit_down(browser)
+    await person.open(page.place.url)
+    tab = person.tab
+    await expect(tab.locator(".strip")).to_contain_text("1 of 2 taken")
+    ours, theirs = (tab.locator(".metal", has_text=name) for name in ("rack1-u7", "rack1-u8"))
+    await expect(ours.locator(".led")).to_have_class("led off")
+    await expect(ours).to_contain_text("available")
+    await expect(theirs.locator(".led")).to_have_class("led unknown")
+    await expect(theirs).to_contain_text("rackless host take rack1-u8")
+    failed = replace(labd.status.metal[0], power="on", host="inspecting", error="its BMC does not answer")
+    labd.status = replace(labd.status, metal=(failed, labd.status.metal[1]))
+    labd.bus.info("something happened")
+    await expect(ours.locator(".led")).to_have_class("led on")
+    await expect(ours.locator(".error")).to_have_text("its BMC does not answer")
+    await expect(tab.locator(".notes")).to_contain_text("rack1-u7: its BMC does not answer")
+    await theirs.locator("a").click()
+    await expect(tab.locator("pre.log")).to_contain_text("name: rack1-u8")
+    assert person.wrong == []
+
+
 async def test_screens_are_taken_again(labd: FakeLabd, browser: Browser) -> None:
     screens = Screens()
     async with stage(labd.paths.roots, fake_drivers(screens)) as page:
@@ -264,9 +285,10 @@ async def test_two_labs_are_one_choice_apart(page: Stage, labd: FakeLabd, browse
     async with running(make_labd(labd.paths.roots, "other", workers=5)):
         person = await sit_down(browser)
         await person.open(page.place.url)
-        await expect(person.tab.locator(".server")).to_have_count(6)
+        await expect(person.tab.locator(".server:not(.metal)")).to_have_count(6)
         await person.tab.get_by_label("Lab").select_option("other")
         await expect(person.tab.locator(".server")).to_have_count(8)
+        await expect(person.tab.locator(".metal")).to_have_count(0)
         await expect(person.tab.locator("#events li")).to_have_count(0)
         assert person.wrong == []
 

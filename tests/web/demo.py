@@ -43,6 +43,14 @@ def host(name: str, state: str, error: str = "") -> say.Record:
     }  # fmt: skip
 
 
+def _metal() -> Iterator[say.MetalStatus]:
+    """One that somebody let the lab have, and one that nobody has."""
+    for unit, taken in (("rack1-u7", True), ("rack1-u8", False)):
+        bmc, mac = f"redfish-virtualmedia://10.0.7.{unit[-1]}/redfish/v1/Systems/1", f"3c:ec:ef:00:00:0{unit[-1]}"
+        state = "available" if taken else "unmanaged"
+        yield say.MetalStatus(unit, bmc, mac, taken, "off" if taken else None, state, "")
+
+
 def dress(labd: FakeLabd) -> None:
     """Two workers on their way, one of them in trouble, a fault that somebody asked for."""
     states = {"worker-0": ("starting", "inspecting", ""), "worker-1": ("on", "provisioning", "")}
@@ -51,7 +59,9 @@ def dress(labd: FakeLabd) -> None:
         labd.set_server(name, power=power, host=state, error=error, node=None)
     wish = say.FaultWish("wrong-password", "worker-2", "login")
     labd.status = replace(labd.status, faults=(fault(1, wish),))
-    labd.hosts = tuple(host(one.name, one.host or "", one.error) for one in labd.status.servers)
+    labd.status = replace(labd.status, metal=tuple(_metal()))
+    known: list[say.ServerStatus | say.MetalStatus] = [*labd.status.servers, *labd.status.metal]
+    labd.hosts = tuple(host(one.name, one.host or "", one.error) for one in known)
     labd.objects = say.LabObjects(
         machines=tuple(
             {"kind": "Machine", "metadata": {"name": f"lab-master-{n}"}, "status": {"phase": "Running"}} for n in range(3)

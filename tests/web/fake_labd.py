@@ -13,6 +13,7 @@ from rackless import __version__
 from rackless.errors import InputError
 from rackless.events import Bus
 from rackless.plan.addressing import plan_lab
+from rackless.plan.stages import INSIDE, stages_of
 from rackless.ports.console import Heard, Write
 from rackless.protocol import messages as say
 from rackless.protocol.build import fingerprint
@@ -220,7 +221,7 @@ def make_labd(roots: Roots, name: str = "lab", workers: int = 1) -> FakeLabd:
     )  # fmt: skip
     status = say.LabStatus(
         name, plan.domain, "running", "hosts",
-        tuple(say.StageStatus(stage, stage != "cluster") for stage in ("lab", "bmc", "engine", "hosts", "cluster")),
+        tuple(say.StageStatus(stage, stage not in stages_of(["cluster"])) for stage in INSIDE),
         (), servers, say.ApiPlaces(f"https://{plan.gateway.ip}:6443", "https://127.0.0.1:40001"), (),
         (Part("ironic", True, 4242, 0, "", str(paths.logs / "ironic.log")),), (),
         say.EtcdStatus(

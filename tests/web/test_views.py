@@ -6,11 +6,13 @@ import asyncio
 import json
 import re
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from rackless.diagnosis.estimates import Estimates, save
 from rackless.lab.capture import HEADER
+from rackless.plan.stages import stages_of
 from rackless.protocol import messages as say
 from rackless.run.ledger import Ledger
 from rackless.spec.load import parse
@@ -34,6 +36,40 @@ async def test_the_rack_has_servers_networks_and_who_holds_the_vip(page: Stage, 
     assert plugs["cluster"] == plugs["bmc"] == everybody and plugs["baremetal"] == []
     assert rack["networks"][0]["plugs"][0]["address"] == rack["servers"][0]["address"]
     assert (rack["servers"][0]["boot"], rack["servers"][0]["machine"]) == ("disk", "Running")
+
+
+async def test_what_was_reached_is_told_in_the_words_of_up(page: Stage, labd: FakeLabd) -> None:
+    def reached(goals: list[dict[str, object]]) -> dict[object, object]:
+        return {one["name"]: one["reached"] for one in goals}
+
+    _, rack = await page.get("/api/labs/lab/rack")
+    assert reached(rack["goals"]) == {"lab": True, "bmc": True, "engine": True, "hosts": True, "cluster": False}
+    # of a lab whose cluster installs itself, labd has no more stages than these
+    own = tuple(stage for stage in labd.status.stages if stage.name in stages_of(["lab", "bmc"]))
+    labd.status = replace(labd.status, stages=own)
+    _, install = await page.get("/api/labs/lab/install")
+    assert reached(install["goals"]) == {"lab": True, "bmc": True}
+
+
+async def test_only_what_answers_on_a_network_is_told_of_it(page: Stage, labd: FakeLabd) -> None:
+    cluster = "{attach: br0, cidr: 10.9.0.0/24, gateway: 10.9.0.7, api_vip: 10.9.0.5, ingress_vip: 10.9.0.4}"
+    spec = parse(f"name: lab\nnetworks: {{cluster: {cluster}}}\nservers: {{box: {{first: 200}}}}\n", "lab.yaml")
+    labd.paths.spec.write_text(spec.model_dump_json())
+    _, rack = await page.get("/api/labs/lab/rack")
+    assert rack["networks"][0]["services"] == ["DNS", "NTP", "a network of this computer"]
+
+
+async def test_metal_is_in_the_rack_also_while_the_daemon_is_away(page: Stage, labd: FakeLabd, tmp_path: Path) -> None:
+    labd.status = replace(labd.status, metal=(say.MetalStatus("u7", "redfish://b", "m", True, "on", "available", ""),))
+    _, rack = await page.get("/api/labs/lab/rack")
+    assert [(one["name"], one["taken"], one["power"]) for one in rack["metal"]] == [("u7", True, "on")]
+    await labd.stop()
+    (tmp_path / "password").write_text("secret")
+    host = f"{{bmc: 'redfish://192.0.2.7/redfish/v1/Systems/1', mac: '3c:ec:ef:00:00:07', password_file: {tmp_path}/password}}"
+    spec = parse(f"name: lab\nservers: {{}}\nhosts: {{u7: {host}}}\n", "lab.yaml")
+    labd.paths.spec.write_text(spec.model_dump_json())
+    _, rack = await page.get("/api/labs/lab/rack")
+    assert [(one["name"], one["taken"], one["power"]) for one in rack["metal"]] == [("u7", False, None)]
 
 
 async def test_a_lab_whose_daemon_is_away_is_shown_as_it_was_planned(page: Stage, labd: FakeLabd) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.machinery
 import importlib.util
 import os
 import platform
@@ -15,6 +16,8 @@ from rackless.ports.fabric import Impairment
 
 KVM = Path("/dev/kvm")
 _SYSTEM_MODULES = "/usr/lib/python3/dist-packages"
+_COMPILED = {"libvirt": ("libvirtmod",)}
+"""Modules that come with another one and are compiled for one version of Python."""
 _SYNCS = 40
 _LONGEST = 0.3
 """Seconds after which measuring fsync stops: a slow disk has shown itself by then."""
@@ -37,7 +40,11 @@ class LinuxComputer:
         return shutil.which(name) is not None
 
     def has_module(self, name: str) -> bool:
-        return importlib.util.find_spec(name) is not None or Path(_SYSTEM_MODULES, f"{name}.py").exists()
+        """In this environment, or in the system's folder and for this version of Python."""
+        if importlib.util.find_spec(name) is not None:
+            return True
+        parts = (name, *_COMPILED.get(name, ()))
+        return all(importlib.machinery.PathFinder.find_spec(part, [_SYSTEM_MODULES]) is not None for part in parts)
 
     def has_file(self, path: Path) -> bool:
         return path.exists()

@@ -10,8 +10,8 @@ from rackless.bmc.fleet import BmcState
 from rackless.plan.model import LabPlan
 from rackless.ports.nodes import Quorum, Vip
 from rackless.ports.resources import Record
-from rackless.protocol.messages import BmcSeen, BootTarget, EtcdMember, EtcdStatus, ServerStatus, VipStatus
-from rackless.provisioning.baremetalhost import read
+from rackless.protocol.messages import BmcSeen, BootTarget, EtcdMember, EtcdStatus, MetalStatus, ServerStatus, VipStatus
+from rackless.provisioning.baremetalhost import NOT_TAKEN, PAUSED, read
 
 
 class BootFields(TypedDict):
@@ -47,6 +47,32 @@ def describe_servers(
         )
         for server in plan.servers
     )
+
+
+def describe_metal(
+    plan: LabPlan, hosts: Sequence[Record], nodes: Mapping[str, bool], machines: Mapping[str, str]
+) -> tuple[MetalStatus, ...]:
+    """Of metal the lab knows what the records of its hosts say."""
+    records = {record["metadata"]["name"]: record for record in hosts}
+    found = []
+    for name, metal in plan.metal.items():
+        record = records.get(name)
+        host = read(record) if record is not None else None
+        taken = host is not None and host.annotations.get(PAUSED) != NOT_TAKEN
+        found.append(
+            MetalStatus(
+                name=name,
+                bmc=metal.bmc,
+                mac=metal.mac,
+                taken=taken,
+                power=("on" if host.status.powered_on else "off") if host is not None and taken else None,
+                host=host.status.state.value if host is not None else None,
+                error=host.status.error_message if host is not None else "",
+                node="up" if nodes.get(name) else None,
+                machine=machines.get(_holder(record)) if record is not None else None,
+            )
+        )
+    return tuple(found)
 
 
 def _holder(record: Record) -> str:

@@ -38,7 +38,7 @@ from rackless.labd.migration import migrate_records
 from rackless.labd.power import LabPower
 from rackless.labd.remedies import LabRemedies
 from rackless.labd.repairs import LabRepairs
-from rackless.labd.report import describe_quorum, describe_servers, describe_vip
+from rackless.labd.report import describe_metal, describe_quorum, describe_servers, describe_vip
 from rackless.labd.showing import LabShowing
 from rackless.plan.actions import Action, Observed
 from rackless.plan.addressing import plan_lab
@@ -431,6 +431,7 @@ class RunningLab:
             warnings=(*self.disk_watch.warnings, *self._rooted()),
             etcd=describe_quorum(quorum),
             vip=describe_vip(vip),
+            metal=describe_metal(self.plan, hosts, nodes, machines),
         )
 
     def _kvm(self) -> bool:

@@ -74,7 +74,8 @@ def _python(computer: Computer) -> Check:
     version = ".".join(map(str, sys.version_info[:3]))
     if computer.has_module("libvirt"):
         return Check("python", "ok", f"{version}, with libvirt's binding")
-    return Check("python", "warning", f"{version}, without libvirt's binding", "apt-get install python3-libvirt")
+    fix = "apt-get install python3-libvirt, which is for the system's own Python"
+    return Check("python", "warning", f"{version}, without libvirt's binding", fix)
 
 
 async def _packages(drivers: Drivers) -> Check:

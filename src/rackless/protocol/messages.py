@@ -68,6 +68,24 @@ class ServerStatus:
 
 
 @dataclass(frozen=True, slots=True)
+class MetalStatus:
+    """A server of `hosts` in lab.yaml, which the lab did not make."""
+
+    name: str
+    bmc: str
+    mac: str
+    taken: bool
+    """Whether somebody said that the lab may have it; until then nothing is asked of it."""
+    power: str | None
+    """As its host's record has it; None where nothing was asked of it."""
+    host: str | None
+    error: str
+    node: str | None = None
+    machine: str | None = None
+    """As of a ServerStatus."""
+
+
+@dataclass(frozen=True, slots=True)
 class ApiPlaces:
     """Where the lab's Kubernetes API is reached."""
 
@@ -134,6 +152,7 @@ class LabStatus:
     warnings: tuple[str, ...]
     etcd: EtcdStatus | None
     vip: VipStatus | None
+    metal: tuple[MetalStatus, ...] = ()
 
 
 # hosts

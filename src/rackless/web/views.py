@@ -18,6 +18,7 @@ from rackless.operations.lab import AbsentLab, status
 from rackless.operations.lab_events import kept_events, lab_events
 from rackless.operations.why import why_lab
 from rackless.plan.model import LabPlan
+from rackless.plan.stages import STAGES
 from rackless.protocol import messages as say
 from rackless.protocol.client import ControlClient
 from rackless.protocol.event_stream import EventsWanted
@@ -57,7 +58,16 @@ async def rack_view(site: WebSite, lab: str) -> View:
         return _absent(lab, "not answering", plan, places) | {"trouble": encode(Failure.of(error))}
     if isinstance(found, AbsentLab):
         return _absent(lab, found.daemon, plan, places)
-    return {**places, **encode(found), "trouble": None}
+    return {**places, **encode(found), "goals": _goals(found.stages), "trouble": None}
+
+
+def _goals(stages: Iterable[say.StageStatus]) -> list[dict[str, Any]]:
+    """The words of `rackless up --until`, each with the stages that labd has for it."""
+    goal_of = {stage.name: stage.goal for stage in STAGES}
+    found: dict[str, list[say.StageStatus]] = {}
+    for stage in stages:
+        found.setdefault(goal_of.get(stage.name, stage.name), []).append(stage)
+    return [{"name": goal, "reached": all(stage.reached for stage in its)} for goal, its in found.items()]
 
 
 def _absent(lab: str, daemon: str, plan: LabPlan | None, places: View) -> dict[str, Any]:
@@ -69,15 +79,24 @@ def _absent(lab: str, daemon: str, plan: LabPlan | None, places: View) -> dict[s
         }
         for server in (plan.servers if plan is not None else ())
     ]  # fmt: skip
-    empty: dict[str, Any] = {name: [] for name in ("stages", "cut_off", "faults", "parts", "warnings")}
-    gone = {"lab": lab, "daemon": daemon, "reached": None, "servers": servers, "api": None, "etcd": None, "vip": None}
-    return {**empty, **places, **gone, "trouble": None}
+    metal = [
+        {
+            "name": name, "bmc": host.bmc, "mac": host.mac, "taken": False, "power": None, "host": None, "error": "",
+            "node": None, "machine": None,
+        }
+        for name, host in (plan.metal.items() if plan is not None else ())
+    ]  # fmt: skip
+    empty: dict[str, Any] = {name: [] for name in ("stages", "goals", "cut_off", "faults", "parts", "warnings")}
+    gone = {"lab": lab, "daemon": daemon, "reached": None, "servers": servers, "metal": metal}
+    return {**empty, **places, **gone, "api": None, "etcd": None, "vip": None, "trouble": None}
 
 
 def _places(plan: LabPlan) -> dict[str, Any]:
     """The networks as lines: what answers on them, and who is plugged in."""
     cluster = plan.cluster
-    services = ["DHCP", "DNS", *(["NTP"] if cluster.ntp else [])]
+    services = [*(["DHCP"] if cluster.dhcp else []), "DNS", *(["NTP"] if cluster.ntp else [])]
+    if plan.attached:
+        services.append("a network of this computer")
     if plan.uplink.value != "none":
         services.append(f"uplink {plan.uplink.value}")
     found = [_network("cluster", str(cluster.gateway.network), cluster.bridge, services)]
@@ -129,7 +148,8 @@ async def install_view(site: WebSite, lab: str) -> View:
     told = await kept_events(paths, ["*"])
     rack = await rack_view(site, lab)
     chart = await draw_chart(site, lab, told, [server["name"] for server in rack["servers"]])
-    return {"lab": lab, "daemon": rack["daemon"], "reached": rack["reached"], "stages": rack["stages"], **chart}
+    standing = {name: rack[name] for name in ("daemon", "reached", "stages", "goals")}
+    return {"lab": lab, **standing, **chart}
 
 
 async def draw_chart(site: WebSite, lab: str, told: list[Event], names: list[str]) -> View:

@@ -4,6 +4,7 @@ import pytest
 from click.testing import CliRunner
 
 from rackless.cli.commands.explain import explain as command
+from rackless.cli.commands.install_config import explain_field
 from rackless.errors import InputError
 from rackless.installer.install_config import explaining, schema
 
@@ -35,6 +36,14 @@ def test_the_command_prints_version_default_and_rules() -> None:
 
 def test_the_whole_file_is_listed() -> None:
     assert "pullSecret" in CliRunner().invoke(command, ["install-config"]).output
+
+
+def test_below_a_map_are_its_own_fields_or_all_of_them() -> None:
+    path = ["install-config.platform.baremetal"]
+    near, deep = (CliRunner().invoke(command, [*path, *more]).output for more in ([], ["--recursive"]))
+    assert "  hosts " in near and "hosts[].bmc.address" not in near
+    assert "  hosts " in deep and "  hosts[].bmc.address " in deep
+    assert CliRunner().invoke(explain_field, ["platform.baremetal", "--recursive"]).output == deep
 
 
 def test_the_reference_page_is_what_the_table_says() -> None:

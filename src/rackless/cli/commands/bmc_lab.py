@@ -64,13 +64,12 @@ def list_bmcs(file: Path | None, name: str | None, form: str) -> None:
 @lab_options
 @click.argument("server")
 @click.option("--password", "with_password", is_flag=True, help="Print its password, too.")
-@json_option()
-def show(file: Path | None, name: str | None, server: str, with_password: bool, as_json: bool) -> None:
+@listing_options
+def show(file: Path | None, name: str | None, server: str, with_password: bool, form: str) -> None:
     """Show where the BMC of SERVER answers, who may log in, where its password is, and how it stands."""
     found = asyncio.run(operations.bmc(lab_name(file, name), server, Roots.from_environment()))
     password = operations.read_password(found) if with_password else None
-    if as_json:
-        print_json({**encode(found), **({"password": password} if password is not None else {})})
+    if print_as(form, {**encode(found), **({"password": password} if password is not None else {})}):
         return
     for title, value in _facts(found, password):
         click.echo(f"{title:<14}{value}")

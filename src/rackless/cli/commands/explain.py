@@ -21,7 +21,7 @@ def explain(path: str, recursive: bool, as_json: bool) -> None:
     if subject == "install-config":
         from rackless.installer.install_config import explaining
 
-        text = explaining.explain(rest)
+        text = explaining.explain(rest, recursive=recursive)
         print_json({"path": rest, "text": text}) if as_json else click.echo(text)
     else:
         _explain_lab(rest if subject in ("lab", "lab-yaml") else path, recursive, as_json)

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import sys
 from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
 from typing import Any
 
 import click
-import yaml
-from rich.console import Console
 from rich.table import Table
 
 from rackless.cli import host_view
 from rackless.cli.groups import SuggestingGroup
-from rackless.cli.options import console_for, json_option, lab_name, lab_options, listing_options, print_as, print_json
+from rackless.cli.options import console_for, lab_name, lab_options, listing_options, print_as, print_json
 from rackless.cli.progress import shown
 from rackless.codec import encode
 from rackless.errors import InputError
@@ -103,18 +100,14 @@ def _more_cells(record: dict[str, Any]) -> Iterator[str]:
 @host.command()
 @lab_options
 @_host_argument
-@json_option("The record as JSON.")
-@click.option("--yaml", "as_yaml", is_flag=True, help="The record as YAML.")
-def show(file: Path | None, name: str | None, host_name: str, as_json: bool, as_yaml: bool) -> None:
+@listing_options
+@click.option("--yaml", "as_yaml", is_flag=True, help="The same as -o yaml.")
+def show(file: Path | None, name: str | None, host_name: str, form: str, as_yaml: bool) -> None:
     """Show what is known of HOST: its state and how it came there, its errors, its hardware."""
     for record in _records(file, name):
         if record["metadata"]["name"] == host_name:
-            if as_json:
-                click.echo(json.dumps(record))
-            elif as_yaml:
-                click.echo(yaml.safe_dump(record, sort_keys=False).rstrip())
-            else:
-                console = Console(highlight=False)
+            if not print_as("yaml" if as_yaml else form, record):
+                console = console_for(form)
                 for line in host_view.render(record):
                     console.print(line, soft_wrap=True)
             return

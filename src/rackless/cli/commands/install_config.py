@@ -118,12 +118,13 @@ def write_config(
 
 @install_config.command(name="explain")
 @click.argument("path", default="")
+@click.option("--recursive", is_flag=True, help="Everything below it, too, and not only the next fields.")
 @json_option()
-def explain_field(path: str, as_json: bool) -> None:
+def explain_field(path: str, recursive: bool, as_json: bool) -> None:
     """Explain a field, such as platform.baremetal.apiVIPs; without one, list the first."""
     from rackless.installer.install_config import explaining
 
-    text = explaining.explain(path)
+    text = explaining.explain(path, recursive=recursive)
     print_json({"path": path, "text": text}) if as_json else click.echo(text)
 
 

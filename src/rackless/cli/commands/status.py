@@ -7,6 +7,7 @@ import json
 import time
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import click
 from rich.console import Console
@@ -127,10 +128,22 @@ def render(found: LabStatus | AbsentLab, console: Console, *, wide: bool = False
             server.bmc.removeprefix("https://"),
             *([server.machine or "-", server.boot or "-", server.media or "-"] if wide else []),
         )
+    for metal in found.metal:
+        table.add_row(
+            Text(metal.name, "bold"),
+            "metal",
+            _power(metal.power),
+            Text((metal.host or "-") if metal.taken else "not taken", "red" if metal.error else ""),
+            Text(metal.node or "-", "green" if metal.node else "dim"),
+            "-",
+            urlsplit(metal.bmc).netloc or metal.bmc,
+            *([metal.machine or "-", "-", "-"] if wide else []),
+        )
     console.print(table)
-    for server in found.servers:
-        if server.error:
-            console.print(Text.assemble((f"{server.name}: ", "bold red"), server.error))
+    errors = [(server.name, server.error) for server in found.servers] + [(one.name, one.error) for one in found.metal]
+    for name, error in errors:
+        if error:
+            console.print(Text.assemble((f"{name}: ", "bold red"), error))
     for fault in found.faults:
         console.print(Text.assemble((f"fault {fault.id}: ", "bold yellow"), fault.text))
     for part in found.parts:

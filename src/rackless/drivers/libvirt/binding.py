@@ -58,7 +58,7 @@ def _load_from(place: str, name: str) -> None:
     if spec is None or spec.loader is None:
         raise HypervisorError(
             f"{place} has libvirt's binding, but not for Python {_VERSION}",
-            hint="use the system's Python for rackless's virtualenv: remove .venv and run ./rackless again",
+            hint="use the system's Python: remove .venv and run ./rackless again; pipx and uv take --python /usr/bin/python3",
         )
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module

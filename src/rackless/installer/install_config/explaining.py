@@ -17,16 +17,18 @@ _TYPES = {
 }  # fmt: skip
 
 
-def explain(path: str) -> str:
-    """`platform.baremetal.apiVIPs`, with or without `[]` and indexes, in any case; '' is the whole file."""
+def explain(path: str, *, recursive: bool = False) -> str:
+    """`platform.baremetal.apiVIPs`, with or without `[]` and indexes, in any case; '' is the whole file. Below a map are listed its
+    fields, or with `recursive` also theirs, and so on."""
     wanted = re.sub(r"\[\w*\]", "", path).strip(".").lower()
     if not wanted:
-        return "\n".join(["install-config.yaml: what the installer must be told", "", *_children(schema.ROOT)])
+        title = "install-config.yaml: what the installer must be told"
+        return "\n".join([title, "", *_children(schema.ROOT, recursive=recursive)])
     fields = {plain(name).lower(): (name, one) for name, one in schema.walk()}
     if wanted not in fields:
         raise InputError(f"an install-config has no field {path}", hint=_suggestion(wanted, list(fields)))
     name, one = fields[wanted]
-    return "\n".join(_lines(name, one))
+    return "\n".join(_lines(name, one, recursive=recursive))
 
 
 def plain(name: str) -> str:
@@ -43,7 +45,7 @@ def _suggestion(wanted: str, names: list[str]) -> str:
     return "`rackless explain install-config` lists the fields"
 
 
-def _lines(name: str, one: ConfigField) -> Iterator[str]:
+def _lines(name: str, one: ConfigField, *, recursive: bool) -> Iterator[str]:
     yield f"{name}: {type_words(one)}"
     yield ""
     yield one.meaning
@@ -58,13 +60,14 @@ def _lines(name: str, one: ConfigField) -> Iterator[str]:
     inner = one.type.of if isinstance(one.type, Items) else one.type
     if isinstance(inner, Struct) and inner.fields:
         yield ""
-        yield from _children(inner)
+        yield from _children(inner, recursive=recursive)
 
 
-def _children(struct: Struct) -> Iterator[str]:
-    for child in struct.fields:
+def _children(struct: Struct, *, recursive: bool) -> Iterator[str]:
+    found = schema.walk(struct) if recursive else ((child.name, child) for child in struct.fields)
+    for name, child in found:
         if child.meaning != "Not used.":
-            yield f"  {child.name:<30} {_first_sentence(child.meaning)}"
+            yield f"  {name:<30} {_first_sentence(child.meaning)}"
 
 
 def _first_sentence(text: str) -> str:

@@ -5,6 +5,7 @@ import { clock, seconds, svg } from "./dom.js";
 const ROW = 20;
 const GAP = 6;
 const TOP = 22;
+const LETTER = 6.8; // pixels, of the widest of the usual fonts
 
 // `pick` hears the subject of a lane that was chosen.
 export function chart({ lanes, began, ended }, now, width, pick = null) {
@@ -43,10 +44,10 @@ function drawn(bar, x, y, now) {
   const words = `${bar.phase}: ${bar.outcome}, ${seconds(took)}${bar.estimate ? ` of about ${seconds(bar.estimate)}` : ""}${bar.detail ? `, ${bar.detail}` : ""}`;
   const later = bar.ended === null && bar.estimate && bar.began + bar.estimate > now ? svg("rect", { class: "bar-estimate", x: to, y: y + 2, width: x(bar.began + bar.estimate) - to, height: ROW - 4, rx: 2 }) : null;
   const wide = later ? x(bar.began + bar.estimate) - from : width;
-  const room = Math.floor((wide - 6) / 6);
+  const room = Math.floor((wide - 6) / LETTER);
   const name = bar.ended === null && bar.estimate ? `${bar.phase} ${seconds(took)} of ~${seconds(bar.estimate)}` : bar.phase;
   return svg("g", {}, svg("title", {}, words), later, svg("rect", { class: `bar-${bar.outcome}`, x: from, y: y + 2, width, height: ROW - 4, rx: 2 }),
-    room > 2 ? svg("text", { x: from + 4, y: y + 14 }, short(name, room)) : null);
+    room > 3 ? svg("text", { x: from + 4, y: y + 14 }, short(name, room)) : null);
 }
 
 function axis(began, until, x, height) {

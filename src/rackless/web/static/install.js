@@ -42,7 +42,7 @@ export function installView(main) {
 
   function draw() {
     if (!found) return;
-    show(steps, stepper(found.stages));
+    show(steps, stepper(found.goals));
     if (!found.lanes.length) return show(drawing, h("p", { class: "quiet" }, "No step is in the lab's log."));
     const now = Date.now() / 1000;
     setText(left, found.ended !== null ? `took ${seconds(found.ended - found.began)}` : found.expected === null ? "" : found.expected > now ? `what goes on now ends in about ${seconds(found.expected - now)}` : `what goes on now takes longer than usual, by ${seconds(now - found.expected)}`);
@@ -76,7 +76,8 @@ export function installView(main) {
   async function list() {
     try {
       const { logs: known } = await get(place("logs"));
-      show(logs, known.map((one) => h("option", { value: one.name, selected: one.name === "labd" }, `${one.name} (${bytes(one.bytes)})`)));
+      const first = known.find((one) => one.name === "labd" && one.bytes) ?? known.find((one) => one.bytes) ?? known[0];
+      show(logs, known.map((one) => h("option", { value: one.name, selected: one === first }, `${one.name} (${bytes(one.bytes)})`)));
       await read(true);
     } catch (error) {
       complain(error);

@@ -1,7 +1,7 @@
 // The objects of the lab's APIs: hosts, Machines, Nodes, certificate requests, with their conditions, their Events and as YAML.
 
 import { complain } from "./ask.js";
-import { facts, h, section, show, table } from "./dom.js";
+import { day, facts, h, section, show, table } from "./dom.js";
 import { get, place, store } from "./store.js";
 
 const KINDS = [["hosts", "Hosts"], ["machines", "Machines"], ["nodes", "Nodes"], ["requests", "Certificate requests"]];
@@ -65,7 +65,7 @@ export function objectsView(main, kind, name) {
     const conditions = record.status?.conditions ?? [];
     show(detail, facts([["Kind", record.kind], ["Name", record.metadata.name], ["Namespace", record.metadata.namespace], ["State", word(kind, record)], ["Error", record.status?.errorMessage], ["Made", record.metadata.creationTimestamp]]),
       conditions.length ? [h("h3", { class: "kind" }, "Conditions"), table("Conditions", ["Condition", "", "Reason", "Message", "Since"], conditions.map((each) => [each.type,
-        h("td", { class: each.status === "True" ? "true" : each.status === "False" ? "false" : "" }, each.status), each.reason, each.message, each.lastTransitionTime]))] : null,
+        h("td", { class: each.status === "True" ? "true" : each.status === "False" ? "false" : "" }, each.status), each.reason, each.message, moment(each.lastTransitionTime)]))] : null,
       h("h3", { class: "kind" }, "Events"), happenings("Events", events, false),
       h("h3", { class: "kind" }, "YAML"), h("pre", { class: "log", tabindex: "0" }, yaml));
   }
@@ -80,8 +80,14 @@ export function objectsView(main, kind, name) {
 function happenings(label, events, whose) {
   if (!events.length) return h("p", { class: "quiet" }, "None is kept.");
   return table(label, ["Last", ...(whose ? ["Object"] : []), "Type", "Reason", "Message", "Times", "From"], events.map((one) => [
-    one.lastTimestamp ?? one.eventTime ?? one.metadata.creationTimestamp, ...(whose ? [`${one.involvedObject?.kind} ${one.involvedObject?.name}`] : []),
+    moment(one.lastTimestamp ?? one.eventTime ?? one.metadata.creationTimestamp), ...(whose ? [`${one.involvedObject?.kind} ${one.involvedObject?.name}`] : []),
     h("td", { class: one.type === "Warning" ? "false" : "" }, one.type), one.reason, one.message, one.count ?? 1, one.source?.component || one.reportingComponent]));
+}
+
+function moment(text) {
+  if (!text) return "";
+  const at = Date.parse(text);
+  return h("time", { datetime: text }, Number.isNaN(at) ? text : day(at / 1000));
 }
 
 function word(kind, one) {

@@ -10,17 +10,18 @@ const GOOD = new Set(["provisioned", "externally provisioned", "available", "rea
 
 export function rackView(main) {
   const parts = {
-    strip: h("div", { class: "strip" }), notes: h("ul", { class: "notes", "aria-label": "Warnings" }), groups: h("div", {}), networks: h("ul", { class: "networks" }),
+    strip: h("div", { class: "strip" }), notes: h("ul", { class: "notes", "aria-label": "Warnings" }), groups: h("div", {}), metal: h("div", {}), networks: h("ul", { class: "networks" }),
   };
   const cards = new Map();
   let taps = new Map();
   const pictures = new Pictures();
   const screens = h("input", { type: "checkbox", id: "screens", change: () => { localStorage.setItem("screens", screens.checked ? "on" : "off"); pictures.show(screens.checked); } });
   show(main, h("h1", { class: "hidden" }, `Rack of ${store.lab}`), parts.strip, parts.notes,
-    section("Servers", place("rack"), h("label", { class: "switch" }, screens, " screens"), parts.groups),
+    section("Servers", place("rack"), h("label", { class: "switch" }, screens, " screens"), parts.groups, parts.metal),
     section("Networks", place("rack"), parts.networks));
   let shape = "";
   let plugged = [];
+  let metal = null;
 
   function update(changed) {
     const rack = store.rack;
@@ -49,6 +50,10 @@ export function rackView(main) {
       for (const tap of taps.get(one.name) ?? []) setAttribute(tap, "class", `tap ${one.power ?? "unknown"}`);
     }
     holders(rack, cards);
+    if (rack.metal !== metal) {
+      metal = rack.metal;
+      show(parts.metal, metal.length ? metalGroup(metal) : null);
+    }
   }
 
   update(null);
@@ -56,13 +61,14 @@ export function rackView(main) {
 }
 
 function strip(element, rack) {
-  const reached = rack.stages.filter((one) => one.reached).length;
   const on = rack.servers.filter((one) => one.power === "on").length;
-  const wrong = rack.servers.filter((one) => one.error).length;
+  const wrong = [...rack.servers, ...rack.metal].filter((one) => one.error).length;
+  const taken = rack.metal.filter((one) => one.taken).length;
   show(element,
     figure("Lab", rack.daemon, rack.daemon === "running" ? "good" : "bad", rack.domain),
     figure("Servers", `${on} of ${rack.servers.length} on`, wrong ? "bad" : "", wrong ? `${wrong} with errors` : ""),
-    h("div", { class: "figure" }, h("span", { class: "label" }, "Reached"), stepper(rack.stages, reached)),
+    rack.metal.length ? figure("Metal", `${taken} of ${rack.metal.length} taken`, "", "") : null,
+    h("div", { class: "figure" }, h("span", { class: "label" }, "Reached"), stepper(rack.goals)),
     rack.vip ? figure("API VIP", rack.vip.holder ?? "nobody", rack.vip.ready ? "good" : "", rack.vip.address) : null,
     rack.etcd ? figure("etcd", `${rack.etcd.healthy} of ${rack.etcd.members.length}`, rack.etcd.complete ? "good" : "", rack.etcd.leader ? `${rack.etcd.leader} leads` : rack.etcd.detail) : null);
 }
@@ -71,16 +77,16 @@ function figure(label, value, kind, below) {
   return h("div", { class: `figure ${kind}` }, h("span", { class: "label" }, label), h("span", { class: "value" }, value), below ? h("span", { class: "below" }, below) : null);
 }
 
-export function stepper(stages) {
-  if (!stages.length) return h("span", { class: "value" }, "–");
-  return h("ol", { class: "stepper" }, stages.map((one) => h("li", { class: one.reached ? "done" : "" }, one.name, h("span", { class: "hidden" }, one.reached ? " reached" : " not reached"))));
+export function stepper(goals) {
+  if (!goals.length) return h("span", { class: "value" }, "–");
+  return h("ol", { class: "stepper" }, goals.map((one) => h("li", { class: one.reached ? "done" : "" }, one.name, h("span", { class: "hidden" }, one.reached ? " reached" : " not reached"))));
 }
 
 function notes(element, rack) {
   const found = [];
   if (rack.trouble) found.push(["bad", `${rack.trouble.what}${rack.trouble.why ? `: ${rack.trouble.why}` : ""}`]);
   if (rack.daemon !== "running") found.push(["bad", "The lab's daemon does not run: power and states are not known. `rackless up` starts it."]);
-  for (const one of rack.servers) if (one.error) found.push(["bad", `${one.name}: ${one.error}`]);
+  for (const one of [...rack.servers, ...rack.metal]) if (one.error) found.push(["bad", `${one.name}: ${one.error}`]);
   for (const one of rack.faults) found.push(["warn", `fault ${one.id}: ${one.text}`]);
   for (const one of rack.parts) {
     if (!one.running) found.push(["bad", `${one.name} is not running: ${one.reason}`]);
@@ -126,15 +132,40 @@ function card(one, cards, pictures) {
   return parts.item;
 }
 
+// Servers that the lab did not make: they have a BMC and a record, and neither screen nor console here.
+function metalGroup(metal) {
+  return h("div", { class: "group" }, h("h3", {}, "Metal", h("span", { class: "count" }, metal.length)), h("ul", { class: "servers" }, metal.map((one) => {
+    const power = one.power ?? "unknown";
+    return h("li", { class: "server metal" }, h("a", { href: `#/${encodeURIComponent(store.lab)}/objects/hosts/${encodeURIComponent(one.name)}`, class: "unit" }, h("span", { class: "words" },
+      h("span", { class: "row" }, h("span", { class: `led ${power}` }), h("span", { class: "name" }, one.name), h("span", { class: "hidden" }, `power ${power}`), h("span", { class: "grow" }), h("span", { class: stateClass(one) }, one.taken ? one.host ?? "" : "not taken")),
+      h("span", { class: "row small" }, h("span", {}, bmcOf(one.bmc)), h("span", { class: "grow" }), h("span", { class: "node" }, one.node ? `node ${one.node}` : "")),
+      h("span", { class: "row small" }, h("span", {}, one.mac), h("span", { class: "grow" }), h("span", { class: "node" }, machineWords(one))),
+      one.taken ? null : h("span", { class: "row small from" }, `rackless host take ${one.name}`),
+      h("span", { class: "error" }, one.error))));
+  })));
+}
+
+function bmcOf(url) {
+  return `BMC ${url.replace(/^[a-z0-9+-]+:\/\//, "").split("/")[0]}`;
+}
+
+function stateClass(one) {
+  return `state-word ${one.error ? "bad" : GOOD.has(one.host) ? "good" : one.host && one.taken !== false ? "busy" : ""}`;
+}
+
+function machineWords(one) {
+  return one.machine === null ? "" : `Machine ${one.machine || "new"}`;
+}
+
 function dress(parts, one, pictures) {
   if (!parts) return;
   const power = one.power ?? "unknown";
   setAttribute(parts.led, "class", `led ${power}`);
   setText(parts.power, `power ${power}`);
   setText(parts.host, one.host ?? "");
-  setAttribute(parts.host, "class", `state-word ${one.error ? "bad" : GOOD.has(one.host) ? "good" : one.host ? "busy" : ""}`);
+  setAttribute(parts.host, "class", stateClass(one));
   setText(parts.node, one.node ? `node ${one.node}` : "");
-  setText(parts.machine, one.machine === null ? "" : `Machine ${one.machine || "new"}`);
+  setText(parts.machine, machineWords(one));
   setText(parts.boot, bootWords(one));
   setAttribute(parts.boot, "class", `boot ${one.boot_once ? "once" : ""}`);
   setText(parts.media, one.media ? `CD ${fileOf(one.media)}` : "");
@@ -227,7 +258,7 @@ export class Pictures {
         const mine = this.known.get(name);
         if (!mine?.on || !this.wanted) continue;
         const answer = await fetch(place("servers", name, "screen"));
-        if (answer.status === 403) { this.refused = true; return; } // only root sees screens
+        if (answer.status === 403) { this.refused = true; return; } // asked no more
         if (!answer.ok) continue;
         const url = URL.createObjectURL(await answer.blob());
         if (mine.url) URL.revokeObjectURL(mine.url);
