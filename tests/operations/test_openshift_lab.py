@@ -21,6 +21,7 @@ from rackless.operations.access import cluster_kubeconfig
 from rackless.operations.openshift_lab import install_openshift
 from rackless.operations.why import why_lab
 from rackless.spec.load import parse
+from rackless.spec.remediation import Remediation
 from tests.operations.test_rehearse import BOOTSTRAP, GOES_WELL, INSTALLER, ITS_LINES, RELEASE, STAGE, Site
 from tests.simulation.conftest import person
 from tests.simulation.person import Person
@@ -54,6 +55,11 @@ class Lab(Site):
         self.cut_after = ""
         """A line after which the installer says nothing more, until it is killed."""
         self.released = 0
+        self.slow = 0.0
+        """Seconds that the installer takes for its last line."""
+        self.codes: list[int] = []
+        """How it ends, run by run; without any as `code` says."""
+        self.error = ""
         person.world.processes.programs[INSTALLER] = self._run_installer
 
         async def iso(*_: object) -> BootstrapIso:
@@ -101,6 +107,13 @@ class Lab(Site):
                 self.installs.set()
                 process.say(f'level=info msg="{line}"')
                 await asyncio.Event().wait()
+        if self.codes:
+            self.config = (folder / "install-config.yaml").read_text()
+            await asyncio.sleep(self.slow)
+            code = self.codes.pop(0)
+            if code:
+                process.say(f'level=error msg="{self.error}"')
+            return code
         return await self._install(process)
 
     async def _stage(self, process: FakeProcess) -> int:
@@ -120,7 +133,7 @@ def lab(person: Person, monkeypatch: pytest.MonkeyPatch) -> Lab:
 def test_a_quick_one_stands_there_and_is_known_and_is_not_run_again(lab: Lab) -> None:
     async def story() -> None:
         report = await lab.up()
-        assert report is not None and report.good, report.as_json()["failed"] + report.as_json()["notReached"]
+        assert report is not None and report.good, report
         assert "externalMACAddress" in lab.config and "rehearsal-libvirt.sock" in lab.config  # written of the lab
         assert lab.setting["remember"] is True
         status = await lab.person.status()
@@ -260,3 +273,89 @@ def test_the_stage_is_the_program_that_labd_runs() -> None:
     from rackless.labd import stand_in
 
     assert stand_in.PROGRAM == STAGE
+
+
+SECRET = json.dumps({"auths": {"nowhere.invalid": {"auth": "c2VjcmV0LXNlY3JldA=="}}})
+HELP = "rackless.operations.openshift_help"
+
+
+def _real(lab: Lab, remediation: str, more: str = "") -> None:
+    secret = lab.person.folder / "pull-secret"
+    secret.write_text(SECRET)
+    lab.describe("real", f", pull_secret: {secret}{more}")
+    spec = lab.person.spec
+    lab.person.spec = spec.model_copy(update={"remediation": Remediation(remediation)})
+
+
+def test_a_real_install_is_given_what_it_needs_and_pulls_for_itself(lab: Lab) -> None:
+    oc = lab.person.folder / "bin/oc"
+    oc.parent.mkdir()
+    oc.write_text("")
+    oc.chmod(0o755)
+
+    async def story() -> None:
+        _real(lab, "off", f", oc: {oc}, release_image: mirror.invalid/release@sha256:{'a' * 64}")
+        report = await lab.up()
+        assert report is not None and report.kind == "real"
+        ran = [one for one in lab.person.world.processes.all.values() if "create" in one.argv and one.name == INSTALLER]
+        process = ran[0]
+        assert process.env["OPENSHIFT_INSTALL_RELEASE_IMAGE_OVERRIDE"].startswith("mirror.invalid/release")
+        assert process.env["PATH"].startswith(f"{oc.parent}:")
+        assert process.env["TERRAFORM_LIBVIRT_TEST_DOMAIN_TYPE"] == "qemu"
+        assert "OPENSHIFT_INSTALL_OS_IMAGE_OVERRIDE" not in process.env and lab.setting["iso"] == ""
+        assert "c2VjcmV0" in lab.config and lab.setting["proxy"]
+        told = " | ".join(report.deviations)
+        assert "no KVM here" in told and "networks.uplink is none" in told and "OpenShift wants 16" in told
+        assert (await lab.install())["state"] == "complete"
+
+    lab.person.live(story)
+
+
+def test_a_real_install_without_a_pull_secret_is_refused_unless_it_is_okd(lab: Lab) -> None:
+    async def story() -> None:
+        lab.describe("real")
+        with pytest.raises(InputError, match="needs a pull secret"):
+            await lab.up()
+        assert lab.commands == []
+        lab.release = "4.22.0-okd-scos.1"
+        assert await lab.up() is not None
+
+    lab.person.live(story)
+
+
+@pytest.mark.parametrize(("remediation", "done"), [("auto", True), ("ask", False), ("off", False)])
+def test_a_real_install_is_helped_as_the_lab_may_and_what_was_done_is_written_down(
+    lab: Lab, remediation: str, *, done: bool
+) -> None:
+    looked: list[list[str]] = []
+
+    async def look(process: FakeProcess) -> int:
+        looked.append(list(process.argv))
+        slow = [{"server": "ctrl-1", "state": "inspecting", "why": "Timeout reached", "tries": 1}]
+        process.say(json.dumps({"slow": slow, "requests": [{"request": "csr-1", "server": "ctrl-0"}]}))
+        return 0
+
+    lab.person.world.processes.programs[HELP] = look
+
+    async def story() -> None:
+        _real(lab, remediation)
+        lab.slow, lab.codes = 40.0, [5, 0]
+        lab.error = "Bootstrap failed to complete: timed out waiting for the condition"
+        if done:
+            report = await lab.up()
+            assert report is not None and report.exit_code == 0
+            helped = " | ".join(one for one in report.deviations if one.startswith("helped: "))
+            assert "switch ctrl-1 off and on" in helped and "approve the certificate of ctrl-0" in helped
+            assert "let the installer wait again" in helped
+            assert lab.commands == ["create cluster", "wait-for install-complete"]
+        else:
+            with pytest.raises(CommandFailed, match="exited with 5"):
+                await lab.up()
+            assert lab.commands == ["create cluster"]
+        assert bool(looked) is (remediation != "off")
+        assert all(("--approve" in argv) is done for argv in looked)
+        events = [json.loads(line) for line in lab.person.paths.events.read_text().splitlines()]
+        applied = [one for one in events if "remedy-applied" in json.dumps(one)]
+        assert bool(applied) is done
+
+    lab.person.live(story)

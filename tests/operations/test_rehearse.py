@@ -76,6 +76,7 @@ class Site:
         self.installer.chmod(0o755)
         self.told: tuple[dict[str, Any], ...] = GOES_WELL
         self.code = 0
+        self.release = "4.22.3"
         self.stays = False
         """Whether the installer waits, after its lines, until it is interrupted."""
         self.installs = asyncio.Event()
@@ -118,7 +119,7 @@ class Site:
 
     async def _install(self, process: FakeProcess) -> int:
         if process.argv[-1] == "version":
-            process.say(f"{INSTALLER} 4.22.3")
+            process.say(f"{INSTALLER} {self.release}")
             return 0
         self.installs.set()
         interrupted = asyncio.Event()

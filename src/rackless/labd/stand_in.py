@@ -25,7 +25,7 @@ class StandIn:
     async def start(self) -> None:
         """Where the lab has one, and it does not run."""
         if self._kept is None and self._paths.stand_in.exists():
-            argv = [sys.executable, "-P", "-m", PROGRAM, "--stand-in", self._paths.stand_in]
+            argv = [sys.executable, "-P", "-m", PROGRAM, "--stand-in", str(self._paths.stand_in)]
             self._kept = Keeper(
                 NAME, argv, pidfile=self._paths.run / f"{NAME}.pid", log=self._paths.logs / f"{NAME}.log", bus=self._bus,
                 processes=self._drivers.processes,

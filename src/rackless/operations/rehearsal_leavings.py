@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import dataclass
-from ipaddress import IPv4Address
+from ipaddress import IPv4Address, IPv6Address
 from pathlib import Path
 
 from rackless.errors import RacklessError
@@ -28,7 +28,7 @@ class Leavings:
     paths: LabPaths
     servers: Collection[str]
     """The lab's own, which stay."""
-    api_vip: IPv4Address
+    api_vip: IPv4Address | IPv6Address
     drivers: Drivers
 
     async def find_machine(self) -> str:
