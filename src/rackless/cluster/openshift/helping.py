@@ -27,7 +27,7 @@ WAITS_AGAIN = 2
 
 
 @dataclass(frozen=True, slots=True)
-class SlowHost:
+class Overdue:
     """A host in error because something was not heard of in time."""
 
     server: str
@@ -37,13 +37,13 @@ class SlowHost:
     """Its errors so far: after the next one it may be restarted again."""
 
 
-def slow_hosts(hosts: Sequence[Record], servers: Collection[str]) -> Iterator[SlowHost]:
+def slow_hosts(hosts: Sequence[Record], servers: Collection[str]) -> Iterator[Overdue]:
     for host in hosts:
         name, status = str(host["metadata"]["name"]), host.get("status") or {}
         why = str(status.get("errorMessage") or "")
         if name in servers and status.get("operationalStatus") == "error" and _TIMEOUT.search(why):
             state = str((status.get("provisioning") or {}).get("state") or "unknown")
-            yield SlowHost(name, state, why, int(status.get("errorCount") or 0))
+            yield Overdue(name, state, why, int(status.get("errorCount") or 0))
 
 
 def of_a_server(request: Record, servers: Mapping[str, Collection[str]]) -> str:
