@@ -185,6 +185,17 @@ def test_a_good_site_is_proven_line_by_line_written_down_and_nothing_is_left(sit
     site.person.live(story)
 
 
+def test_a_site_with_bridges_of_its_own_names_has_a_twin_that_has_them(site: Site) -> None:
+    hosts = masters("redfish-virtualmedia://192.168.112.1{n}/redfish/v1/Systems/1")
+    site.source.write_text(config(hosts, externalBridge="br-ext", provisioningBridge="prov0"))
+
+    async def story() -> None:
+        report = await site.rehearse()
+        assert report.good and "externalBridge: br-ext" in site.config
+
+    site.person.live(story)
+
+
 def test_what_is_wrong_at_a_site_is_told_with_what_to_do_about_it(site: Site) -> None:
     """And a site that waits in vain is not waited for as long as the installer would."""
     refused = "it refuses the account user0 (401)"

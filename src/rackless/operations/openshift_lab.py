@@ -7,6 +7,7 @@ where labd runs what stands in for it. How far the installer came is in a file, 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from pathlib import Path
@@ -177,7 +178,7 @@ class LabInstall:
         text = lab_config(self.wanted, self.plan, self.paths)
         if run.full:
             refuse_full(text)
-        check_config(text, run.report)
+        check_config(text, run.report, self._bridges)
         self._note(state="running", phase="prepare", detail="", code=None)
         run.report.installer = f"{self.wanted.installer} {(release := await run.learn_release())}"
         real = run.payload is InstallPayload.REAL
@@ -240,6 +241,14 @@ class LabInstall:
             if self.wanted.payload is not InstallPayload.QUICK:
                 await self.leavings.switch_off(self.shown)
             await self.leavings.remove(self.paths.install, self.paths.rehearsal)
+
+    @property
+    def _bridges(self) -> Iterator[str]:
+        yield self.plan.baremetal.name
+        if self.plan.provisioning is not None:
+            yield self.plan.provisioning.name
+        if self.plan.provisioning_dhcp is not None:
+            yield self.plan.provisioning_dhcp.bridge
 
     @property
     def _control_planes(self) -> frozenset[str]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -20,6 +21,7 @@ from rackless.events import Bus
 from rackless.installer.install_config.checking import check
 from rackless.installer.install_config.findings import Severity
 from rackless.installer.install_config.release import NEWEST
+from rackless.installer.install_config.site import Site
 from rackless.installer.twin import rendering
 from rackless.installer.twin.reading import read_twin
 from rackless.installer.twin.site import Twin, Wishes
@@ -71,7 +73,7 @@ async def rehearse(wanted: Wanted, roots: Roots, bus: Bus, drivers: Drivers | No
         refuse_full(text, failing=wanted.fault is not None)
         report.not_proven, report.subjects = NOT_PROVEN_IN_FULL, FULL_SUBJECTS
         report.deviations += FULL_DEVIATIONS
-    check_config(text, report)
+    check_config(text, report, (twin.bridge, twin.provisioning.bridge))
     run = _TwinRun(wanted, twin, binary, report, roots, bus, drivers)
     with bus.step(f"rehearsal of {twin.domain}"):
         await run.all(text)
@@ -86,9 +88,9 @@ def read_source(source: Path) -> str:
         raise InputError(f"{source} cannot be read", why=str(error)) from error
 
 
-def check_config(text: str, report: Report) -> None:
-    """Raises InputError where the installer would refuse it."""
-    found = check(text, NEWEST)
+def check_config(text: str, report: Report, bridges: Iterable[str]) -> None:
+    """`bridges` are those that the installer will find in the lab. Raises InputError where it would refuse the config."""
+    found = check(text, NEWEST, Site(bridges=frozenset(bridges)))
     errors = [one for one in found.findings if one.severity is Severity.ERROR]
     if errors:
         why = "\n".join(f"line {one.line}: {one.path}: {one.message}" for one in errors[:10])
