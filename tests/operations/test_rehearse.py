@@ -16,6 +16,7 @@ from rackless.cluster.openshift.report import LineVerdict, Report
 from rackless.drivers.fake.processes import FakeProcess
 from rackless.errors import HypervisorError, InputError, Interrupted, LabError
 from rackless.images.catalogue import BootstrapIso
+from rackless.operations import rehearsal_run
 from rackless.operations import rehearse as rehearsing
 from rackless.operations.rehearse import Wanted, rehearse, write_report
 from rackless.plan.model import CLUSTER_BRIDGE
@@ -75,6 +76,7 @@ class Site:
         self.installer.chmod(0o755)
         self.told: tuple[dict[str, Any], ...] = GOES_WELL
         self.code = 0
+        self.release = "4.22.3"
         self.stays = False
         """Whether the installer waits, after its lines, until it is interrupted."""
         self.installs = asyncio.Event()
@@ -100,7 +102,7 @@ class Site:
 
         monkeypatch.setattr(rehearsing, "prepare_rehearsal", iso)
         monkeypatch.setattr(rehearsing, "offer_release", release)
-        monkeypatch.setattr(rehearsing, "_HIDDEN", ("/run",))  # where the test's own folder is, is not what is tried
+        monkeypatch.setattr(rehearsal_run, "_HIDDEN", ("/run",))  # where the test's own folder is, is not what is tried
 
     async def rehearse(self, **more: Any) -> Report:
         person = self.person
@@ -117,7 +119,7 @@ class Site:
 
     async def _install(self, process: FakeProcess) -> int:
         if process.argv[-1] == "version":
-            process.say(f"{INSTALLER} 4.22.3")
+            process.say(f"{INSTALLER} {self.release}")
             return 0
         self.installs.set()
         interrupted = asyncio.Event()
@@ -173,12 +175,23 @@ def test_a_good_site_is_proven_line_by_line_written_down_and_nothing_is_left(sit
         assert {one.verdict for one in report.findings} == {LineVerdict.PROVEN}
         assert list(report.phases)[:3] == ["lab", "live ISO", "installer"] and "complete" in report.phases
         assert report.installer.endswith("4.22.3") and any("emulated processor" in one for one in report.deviations)
-        assert f"socket={rehearsing.PROXY}" in site.config  # there is no KVM in this world
+        assert f"socket={rehearsal_run.PROXY}" in site.config  # there is no KVM in this world
 
         places = write_report(report, site.person.folder / "out")
         assert json.loads(places["json"].read_text())["good"] is True
         assert ElementTree.parse(places["junit"]).getroot().get("failures") == "0"
         assert site.leaves_nothing()
+
+    site.person.live(story)
+
+
+def test_a_site_with_bridges_of_its_own_names_has_a_twin_that_has_them(site: Site) -> None:
+    hosts = masters("redfish-virtualmedia://192.168.112.1{n}/redfish/v1/Systems/1")
+    site.source.write_text(config(hosts, externalBridge="br-ext", provisioningBridge="prov0"))
+
+    async def story() -> None:
+        report = await site.rehearse()
+        assert report.good and "externalBridge: br-ext" in site.config
 
     site.person.live(story)
 
@@ -212,7 +225,11 @@ def test_a_twin_that_is_kept_is_cleaned_of_what_the_installer_left_and_rehearsed
         assert (await site.rehearse(keep=True)).good
         twin = site.person.roots.state / "site"
         assert (twin / "rehearsal/cluster").is_dir() and not list(site.person.roots.state.glob("*.twin"))
-        site.left = {"domains": f"master-0\n{BOOTSTRAP}", "pools": f"default\n{BOOTSTRAP}", "volumes": "live-iso"}
+        site.left = {
+            "domains": f"master-0\n{BOOTSTRAP}",
+            "pools": f"default\n{BOOTSTRAP}",
+            "volumes": " live-iso   /x/live-iso",
+        }
         site.asked.clear()
 
         report = await site.rehearse(fault=InstallFault.INTERRUPTED, keep=True)
@@ -294,7 +311,7 @@ def test_what_cannot_be_rehearsed_is_refused_before_anything_is_made(
 
 
 def test_an_installer_that_a_lab_would_hide_is_refused(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rehearsing, "_HIDDEN", (str(site.person.folder),))
+    monkeypatch.setattr(rehearsal_run, "_HIDDEN", (str(site.person.folder),))
 
     async def story() -> None:
         with pytest.raises(InputError, match="cannot be seen from inside a lab"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -72,6 +73,70 @@ def test_a_twin_whose_bmcs_share_the_gateway_is_rehearsed(host: PretendHost) -> 
     assert len([one for one in report["proven"] if one["subject"] == "BMC access"]) == 5
     assert "testsuite" in (host.folder / "out/rehearsal.junit.xml").read_text()
     leaves_nothing(host, "ostest")
+
+
+LAB = """\
+name: lab
+servers: {ctrl: {role: control-plane, count: 3}}
+cluster: {method: openshift, openshift: {installer: %s, payload: %s}}
+"""
+
+
+def test_a_lab_whose_cluster_the_installer_makes_stands_there_and_is_known(host: PretendHost) -> None:
+    """By a quick rehearsal; the simulated cluster answers for as long as the lab is there, also after `down` and `up`."""
+    (host.folder / "lab.yaml").write_text(LAB % (openshift.installer(), "quick"))
+    host.rackless("up", "--no-install")
+    assert host.status()["install"]["state"] == "complete"
+    _ask_cluster(host)
+    assert "nothing is wrong" in host.rackless("why").stdout
+    host.rackless("down")
+    again = host.rackless("up", "--no-install")
+    assert "Install complete!" not in again.stdout
+    openshift.within(lambda: _asked(host).returncode == 0, 60)
+    _ask_cluster(host)
+    host.rackless("destroy", "--yes")
+    leaves_nothing(host, "lab")
+
+
+def _asked(host: PretendHost) -> subprocess.CompletedProcess[str]:
+    config = host.folder / "kubeconfig"
+    config.write_text(host.rackless("kubeconfig").stdout)
+    what = ("get", "clusterversion/version", "-o", "jsonpath={.status.conditions[0].status}")
+    return host.run("kubectl", f"--kubeconfig={config}", f"--cache-dir={host.folder / 'cache'}", *what, check=False)
+
+
+def _ask_cluster(host: PretendHost) -> None:
+    """From the hypervisor, by what `rackless kubeconfig` gives."""
+    if shutil.which("kubectl") is None:
+        pytest.skip("kubectl is not installed")
+    done = _asked(host)
+    assert done.stdout == "True", done.stderr
+
+
+def test_a_real_install_goes_as_far_as_its_first_pull_and_why_says_in_a_sentence_what_is_missing(
+    host: PretendHost,
+) -> None:
+    """Nothing leads out of this lab: the release cannot be asked, and the live ISO not be fetched."""
+    installer, oc = openshift.installer(), host.folder / "bin/oc"
+    oc.parent.mkdir()
+    oc.write_text(f'#!/bin/sh\necho "$@" >> {host.folder}/asked\necho "error: no route to the release" >&2\nexit 1\n')
+    oc.chmod(0o755)
+    (host.folder / "pull-secret").write_text(PULL_SECRET)
+    settings = f"real, oc: {oc}, pull_secret: {host.folder / 'pull-secret'}"
+    (host.folder / "lab.yaml").write_text(LAB % (installer, settings))
+    done = host.rackless("up", "--no-install", check=False)
+    assert done.returncode == 5, done.stdout + done.stderr
+    assert "openshift-install exited with 4" in done.stderr and "networks.uplink is none" in done.stdout + done.stderr
+    assert "adm release info" in (host.folder / "asked").read_text()  # it was seen from inside the lab
+    told = host.status()["install"]
+    assert (told["state"], told["code"], told["payload"]) == ("failed", 4, "real")
+    why = host.rackless("why", "--json", check=False)
+    (found,) = json.loads(why.stdout)["findings"]
+    assert found["rule"] == "installer/iso-not-fetched", found
+    again = host.rackless("up", "--no-install", check=False)  # what the installer left does not stand in its way
+    assert "openshift-install exited with 4" in again.stderr and "already exists" not in again.stderr
+    host.rackless("destroy", "--yes")
+    leaves_nothing(host, "lab")
 
 
 @pytest.mark.long("rehearsal")

@@ -21,7 +21,7 @@ def show(report: Report) -> None:
         click.echo(f"  {click.style(mark, fg=colour)} {finding.subject:<22} {finding.saw}")
         if finding.remedy and finding.verdict is not LineVerdict.PROVEN:
             click.echo(f"    {'':<22} do: {finding.remedy}")
-    click.echo(f"not proven by a {report.kind} rehearsal:" if report.installs else "not proven by asking:")
+    click.echo(f"not proven by {_run(report)}:" if report.installs else "not proven by asking:")
     for words in report.not_proven:
         click.echo(f"  · {words}")
     if report.deviations:
@@ -40,5 +40,9 @@ def _verdict(report: Report) -> str:
         as_expected = "as it does at a site" if report.good else f"where {report.expected} was expected"
         return f"{report.fault}: the installer ended with {report.exit_code} {took}, {as_expected}"
     if report.good:
-        return f"the installer came to its end {took}: all that a {report.kind} rehearsal can prove was proven"
+        return f"the installer came to its end {took}: all that {_run(report)} can prove was proven"
     return f"not ready, {took}: see above"
+
+
+def _run(report: Report) -> str:
+    return "a real install" if report.kind == "real" else f"a {report.kind} rehearsal"

@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from dataclasses import replace
 from ipaddress import ip_address
 
+from rackless.cluster.openshift.progress import describe_install
 from rackless.cluster.reference.keys import Keys
 from rackless.cluster.reference.recipe import Cluster
 from rackless.controllers.metrics import page
@@ -40,6 +41,7 @@ from rackless.labd.remedies import LabRemedies
 from rackless.labd.repairs import LabRepairs
 from rackless.labd.report import describe_metal, describe_quorum, describe_servers, describe_vip
 from rackless.labd.showing import LabShowing
+from rackless.labd.stand_in import StandIn
 from rackless.plan.actions import Action, Observed
 from rackless.plan.addressing import plan_lab
 from rackless.plan.model import LabPlan
@@ -130,6 +132,7 @@ class RunningLab:
         self.showing = LabShowing(paths, drivers.processes)
         self.release = FileServer(paths.release, str(self.plan.gateway.ip))
         self.release.ask_bmcs(self.bmcs.fetches, self.plan.metal_bmcs)
+        self.stand_in = StandIn(paths, drivers, bus)
         self.cluster = Cluster(
             self.plan, Keys(paths.cluster_keys), self.resources, self.clock, bus, drivers.open_nodes()
         )
@@ -167,6 +170,7 @@ class RunningLab:
                 self._settle()
             if self.paths.release.exists():
                 await self.release.start()
+            await self.stand_in.start()
 
     async def _begin(self) -> None:
         """After a reboot of the computer: servers that were on before are to be switched on again."""
@@ -207,6 +211,7 @@ class RunningLab:
         await asyncio.gather(*self._watching, return_exceptions=True)
         self._watching.clear()
         await self.release.stop()
+        await self.stand_in.stop()
         await self.runner.retire()
         await self.resources.close()
         await self.hosts.installed.close()
@@ -214,9 +219,15 @@ class RunningLab:
         await self.end_libvirtd()
 
     async def serve_release(self) -> None:
-        """Serve the install's node image and payload until the lab is destroyed: workers that are added later need them, too."""
+        """Serve the install's node image and payload until the lab is destroyed: workers that are added later need them, too. After
+        a quick rehearsal, run what stands in for the cluster; before the next one, stop it."""
         async with self._busy:
-            await self.release.start()
+            if self.paths.release.exists():
+                await self.release.start()
+            if self.paths.stand_in.exists():
+                await self.stand_in.start()
+            else:
+                await self.stand_in.stop()
 
     # lab
 
@@ -426,12 +437,14 @@ class RunningLab:
             parts=(
                 *(keeper.describe() for keeper in self.processes.kept),
                 *self.api.describe(),
+                *self.stand_in.describe(),
                 *self.network_watch.describe(),
             ),
             warnings=(*self.disk_watch.warnings, *self._rooted()),
             etcd=describe_quorum(quorum),
             vip=describe_vip(vip),
             metal=describe_metal(self.plan, hosts, nodes, machines),
+            install=describe_install(self.paths, self.drivers.processes),
         )
 
     def _kvm(self) -> bool:

@@ -101,7 +101,7 @@ async def create_cluster(folder: Path, lab: str | None, roots: Roots, bus: Bus, 
 
 
 async def _create(folder: Path, paths: LabPaths, shown: Bus, own: OwnEvents, drivers: Drivers) -> None:
-    bus, plan = own.bus, await _ready_plan(paths)
+    bus, plan = own.bus, await ready_plan(paths)
     supplies = await prepare_install(paths.roots, bus, drivers)
     with bus.step("assets") as step:
         if not install.has_release(folder):
@@ -243,7 +243,7 @@ async def prepare_install(roots: Roots, bus: Bus, drivers: Drivers) -> _Supplies
         )
 
 
-async def _ready_plan(paths: LabPaths) -> LabPlan:
+async def ready_plan(paths: LabPaths) -> LabPlan:
     """The lab's plan. Raises LabError when the lab has no BMCs yet, or has provisioned hosts itself."""
     spec = recorded_spec(paths)
     reached = Journal(paths.journal, paths.goal).read().reached

@@ -30,6 +30,10 @@ from rackless.run.supplies import Supplies, save_supplies
 LIST = "release.json"
 
 
+def list_url(plan: LabPlan) -> str:
+    return f"http://{plan.gateway.ip}:{PORT}/{LIST}"
+
+
 async def offer_release(plan: LabPlan, paths: LabPaths, bus: Bus, drivers: Drivers) -> str:
     """Have labd serve it until the lab is destroyed; the URL of the list. From here on the hosts are the installer's."""
     processes, images = drivers.processes, paths.roots.images
@@ -57,7 +61,7 @@ async def offer_release(plan: LabPlan, paths: LabPaths, bus: Bus, drivers: Drive
         }
         write(folder / LIST, render_release(listed))
         await ControlClient(paths.socket).work(say.SERVE_RELEASE, Nothing(), bus)
-    return f"{url}/{LIST}"
+    return list_url(plan)
 
 
 def _link(place: Path, target: Path) -> None:

@@ -1,8 +1,11 @@
 """The process beside the installer in a rehearsal: serves the live ISO, watches the bootstrap machine, and plays the cluster once
 the installer has destroyed that machine.
 
-A process of its own in the lab's namespaces, started by `operations/rehearse.py`, which reads what it says: one JSON object a line.
-It ends on SIGTERM, which it also gets when `rehearse` dies, and then deletes the API VIP that it added to the bridge.
+A process of its own in the lab's namespaces, started by `operations/rehearsal_run.py`, which reads what it says: one JSON object a
+line. It ends on SIGTERM, which it also gets when that dies, and then deletes the API VIP that it added to the bridge.
+
+Beside a real install it serves no ISO and plays nothing: it tells when the bootstrap machine is there and when it is gone. In a lab
+that stays after a quick rehearsal (`--stand-in`) labd runs it to answer as the cluster.
 """
 
 from __future__ import annotations
@@ -38,9 +41,12 @@ from rackless.errors import LabError, RacklessError
 from rackless.images.bootstrap_iso import NO_FAULT, NO_RELEASE
 from rackless.ports.process import Processes
 from rackless.run.connections import GuardedRunner
+from rackless.run.files import write_secret
 
 MARK = "REHEARSAL "
 ISO_NAME = "rehearsal.iso"
+CONFIG = "bootstrap.ign"
+"""The installer's config, where it is kept."""
 _LOOK_SECONDS = 0.5
 _LIBVIRT = "/run/libvirt/libvirt-sock"
 
@@ -48,6 +54,7 @@ _LIBVIRT = "/run/libvirt/libvirt-sock"
 @dataclass(frozen=True, slots=True)
 class StageSetting:
     iso: str
+    """The live ISO; empty where the installer gets its own."""
     ignition_offset: int
     ignition_bytes: int
     folder: str
@@ -63,6 +70,8 @@ class StageSetting:
     """The URL of the list of what a bootstrap installs with; with one the rehearsal is a full one."""
     consoles: str = "/var/log/libvirt/qemu"
     """The folder with the logs of serial consoles, inside the lab."""
+    remember: bool = False
+    """Whether the installer's config is kept in `folder`, for who stands in for the cluster later."""
 
     def dump(self) -> str:
         return json.dumps(asdict(self))
@@ -71,19 +80,23 @@ class StageSetting:
 def main() -> None:
     if sys.argv[1] == "--kubeconfig":
         sys.exit(asyncio.run(_ask_by_kubeconfig(Path(sys.argv[2]))))
-    setting = StageSetting(**json.loads(Path(sys.argv[1]).read_text()))
+    standing = sys.argv[1] == "--stand-in"
+    setting = StageSetting(**json.loads(Path(sys.argv[-1]).read_text()))
     try:
-        asyncio.run(_run_until_signalled(setting))
-    except RacklessError as error:
+        asyncio.run(_run_until_signalled(setting, standing=standing))
+    except (RacklessError, ignition.NoIgnition) as error:
+        if isinstance(error, ignition.NoIgnition):
+            error = LabError(str(error))
         tell({"failed": str(error)})
         sys.exit(error.exit_code)
 
 
-async def _run_until_signalled(setting: StageSetting) -> None:
+async def _run_until_signalled(setting: StageSetting, *, standing: bool) -> None:
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    await RehearsalStage(setting, LocalProcesses()).run(stop)
+    stage = RehearsalStage(setting, LocalProcesses())
+    await (stage.stand_in(stop) if standing else stage.run(stop))
 
 
 def tell(what: Mapping[str, Any]) -> None:
@@ -104,9 +117,10 @@ class RehearsalStage:
     async def run(self, stop: asyncio.Event) -> None:
         """Serve and play until `stop` is set; a failure is told, and then `stop` is waited for all the same."""
         async with AsyncExitStack() as served:
-            served.push_async_callback((await self._serve_iso()).cleanup)
+            if self._setting.iso:
+                served.push_async_callback((await self._serve_iso()).cleanup)
             if self._setting.proxy:
-                vcpus = VCPUS if self._setting.release else 1
+                vcpus = VCPUS if self._setting.release or not self._setting.iso else 1
                 served.callback((await libvirt_proxy.listen(self._setting.proxy, _LIBVIRT, vcpus)).close)
             self._tell({"phase": "stage ready"})
             work = asyncio.create_task(self._play())
@@ -117,6 +131,18 @@ class RehearsalStage:
             await ended
             work.cancel()
             await asyncio.gather(work, return_exceptions=True)
+
+    async def stand_in(self, stop: asyncio.Event) -> None:
+        """Answer as the cluster of a quick rehearsal that is over, until `stop` is set. Raises NoIgnition."""
+        known = site.read(ignition.read(await asyncio.to_thread((self._folder / CONFIG).read_bytes)))
+        work = asyncio.create_task(self._play_cluster(known))
+        ended = asyncio.create_task(stop.wait())
+        await asyncio.wait([work, ended], return_when=asyncio.FIRST_COMPLETED)
+        work.cancel()
+        (result,) = await asyncio.gather(work, return_exceptions=True)
+        ended.cancel()
+        if isinstance(result, Exception):
+            raise result
 
     # the ISO
 
@@ -148,6 +174,10 @@ class RehearsalStage:
 
     async def _play(self) -> None:
         machine = await self._await_machine()
+        if not self._setting.iso:
+            await self._await_gone(machine)
+            self._tell({"phase": "bootstrap machine gone"})
+            return
         known = await self._read_site(machine)
         heard = asyncio.create_task(self._listen(machine, known))
         try:
@@ -157,6 +187,9 @@ class RehearsalStage:
         self._tell({"phase": "bootstrap machine gone"})
         if self._setting.release:  # the cluster that stands there has the API and its VIP
             await asyncio.Event().wait()
+        await self._play_cluster(known)
+
+    async def _play_cluster(self, known: ClusterSite) -> None:
         vip = f"{known.api_vip}/32"
         await self._processes.run(["ip", "address", "replace", vip, "dev", self._setting.bridge])
         try:
@@ -192,6 +225,8 @@ class RehearsalStage:
             ignition.read_from_iso, Path(done.stdout.strip()), setting.ignition_offset, setting.ignition_bytes
         )
         found = site.read(ignition.read(text))
+        if setting.remember:
+            write_secret(self._folder / CONFIG, text.decode())
         self._tell(
             {
                 "phase": "ignition read",

@@ -62,7 +62,7 @@ async def why_lab(name: str, roots: Roots, drivers: Drivers, subject: str = "", 
     and sick nodes, which takes seconds: for those who look again and again."""
     paths = require_lab(name, roots)
     seen = await _look(name, paths, roots, drivers, inside=inside)
-    answer = _answer(f"lab {name}", seen, subject)
+    answer = _with_installer(_answer(f"lab {name}", seen, subject), paths, subject)
     if seen.stands or seen.status is None or (install := _install(name, paths)) is None:
         return answer
     found = sorted([*answer.findings, *explain(bootstrap.RULES, install, subject)], key=lambda one: one.depth)
@@ -148,6 +148,17 @@ def _why_bootstrap(archive: Path, files: Mapping[str, bytes], subject: str) -> W
     )
     about = f"the bootstrap machine of the archive {archive.name}"
     return WhyAnswer(about, explain(bootstrap.RULES, seen, subject), len(bootstrap.RULES), looked)
+
+
+def _with_installer(answer: WhyAnswer, paths: LabPaths, subject: str) -> WhyAnswer:
+    """With what stopped the openshift-install that makes the lab's cluster, where one was run and has not come to its end."""
+    try:
+        run = read_run(paths.install)
+    except InputError:  # none was run, or only root may look
+        return answer
+    found = [] if run.complete else explain(installer.RULES, run, subject)
+    merged = sorted([*answer.findings, *found], key=lambda one: one.depth)
+    return replace(answer, findings=merged, rules=answer.rules + len(installer.RULES))
 
 
 def _install(name: str, paths: LabPaths) -> BootstrapEvidence | None:

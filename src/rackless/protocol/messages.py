@@ -137,6 +137,23 @@ class FaultStatus:
     text: str
 
 
+InstallState = Literal["running", "complete", "failed", "cut off"]
+
+
+@dataclass(frozen=True, slots=True)
+class InstallStatus:
+    """How an installer stands that makes the lab's cluster (`method: openshift`)."""
+
+    payload: str
+    state: InstallState
+    phase: str
+    """The last that it said it came to."""
+    detail: str = ""
+    """Why it failed; empty while all is well."""
+    code: int | None = None
+    """Its exit code, once it has ended."""
+
+
 @dataclass(frozen=True, slots=True)
 class LabStatus:
     lab: str
@@ -153,6 +170,7 @@ class LabStatus:
     etcd: EtcdStatus | None
     vip: VipStatus | None
     metal: tuple[MetalStatus, ...] = ()
+    install: InstallStatus | None = None
 
 
 # hosts

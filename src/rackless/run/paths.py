@@ -118,6 +118,11 @@ class LabPaths:
         return self.run / "labd.pid"
 
     @property
+    def installer_pid(self) -> Path:
+        """The pid file of an openshift-install that runs in this lab."""
+        return self.run / "installer.pid"
+
+    @property
     def awake(self) -> Path:
         """Exists once `up` has switched on the servers that were on before the computer went down."""
         return self.run / "awake"
@@ -186,6 +191,21 @@ class LabPaths:
     @property
     def install_kubeconfig(self) -> Path:
         return self.install / "auth/kubeconfig"
+
+    @property
+    def rehearsal(self) -> Path:
+        """The folder of an installer's run in this lab: its logs, what it takes for its home. Secrets lie in it."""
+        return self.state / "rehearsal"
+
+    @property
+    def installer_state(self) -> Path:
+        """How far the installer of `method: openshift` came: `operations/openshift_lab.py`."""
+        return self.state / "openshift.json"
+
+    @property
+    def stand_in(self) -> Path:
+        """The setting of what stands in for the cluster after a quick rehearsal; while it exists, labd runs it."""
+        return self.state / "stand-in.json"
 
     @property
     def release(self) -> Path:

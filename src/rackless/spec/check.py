@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterator
 
 from rackless.errors import Problem
 from rackless.spec import network_rules as network
-from rackless.spec.cluster import Method
+from rackless.spec.cluster import InstallPayload, Method, OpenshiftSpec
 from rackless.spec.discover import Discover
 from rackless.spec.images import image_problems
 from rackless.spec.lab import LabSpec, Role
@@ -191,6 +191,48 @@ def _install(spec: LabSpec) -> Iterator[Found]:
             yield Problem(f"servers.{name}.bmc", words, hint=hint), needs
 
 
+def _openshift(spec: LabSpec) -> Iterator[Found]:
+    """What an installer of OpenShift needs, and, in a full rehearsal, what our bootstrap cannot install yet."""
+    needs, wanted = ("cluster", "servers", "networks.provisioning.mode"), spec.cluster.openshift
+    if spec.cluster.method is not Method.OPENSHIFT:
+        if wanted != OpenshiftSpec():
+            words = f"nobody runs an installer with cluster.method: {spec.cluster.method}"
+            yield Problem("cluster.openshift", words, hint=f"say method: {Method.OPENSHIFT}, or leave it out"), needs
+        return
+    path = "cluster.openshift"
+    if wanted.installer is None:
+        words = "which openshift-install is to be run?"
+        yield Problem(f"{path}.installer", words, hint="installer: ./openshift-install"), needs
+    if not any(group.role is Role.CONTROL_PLANE and group.names(name) for name, group in spec.servers.items()):
+        yield Problem("servers", "an install needs a control plane", hint="give a group the role control-plane"), needs
+    if spec.provisioner is not None:
+        yield Problem("provisioner", "an install brings its own Ironic", hint="leave it out"), needs
+    if wanted.payload is not InstallPayload.REAL:
+        for field in ("pull_secret", "release_image", "oc"):
+            if getattr(wanted, field):
+                words = f"nothing is pulled with payload: {wanted.payload}"
+                yield (
+                    Problem(f"{path}.{field}", words, hint=f"leave it out, or say payload: {InstallPayload.REAL}"),
+                    needs,
+                )
+    if wanted.payload is InstallPayload.FULL:
+        yield from ((problem, needs) for problem in _full_rehearsal(spec))
+
+
+def _full_rehearsal(spec: LabSpec) -> Iterator[Problem]:
+    quick = f"or say payload: {InstallPayload.QUICK}"
+    if spec.networks.provisioning.mode is not Provisioning.DISABLED:
+        words = "a full rehearsal installs by virtual media, without a provisioning network"
+        yield Problem("networks.provisioning.mode", words, hint=f"mode: {Provisioning.DISABLED}, {quick}")
+    for name, group in spec.servers.items():
+        if group.scheme is not BmcScheme.REDFISH_VIRTUALMEDIA:
+            words = f"a full rehearsal installs by virtual media, and {name} has {group.scheme}"
+            yield Problem(f"servers.{name}.bmc", words, hint=f"bmc: redfish and boot: media, {quick}")
+        elif group.firmware is not ServerFirmware.UEFI:
+            words = f"a full rehearsal installs by UEFI, and {name} boots by BIOS"
+            yield Problem(f"servers.{name}.firmware", words, hint=f"firmware: uefi, {quick}")
+
+
 def _bootstrap_on(spec: LabSpec) -> Iterator[Found]:
     """A server can be the bootstrap machine only if it boots from virtual media and has the memory to run without a disk."""
     on = spec.cluster.bootstrap.on
@@ -255,6 +297,6 @@ def _storage(spec: LabSpec) -> Iterator[Found]:
 _RULES = (
     network.overlaps, network.room, _places, network.addresses, network.dhcp_range, network.member_addresses,
     network.member_macs, network.doors, network.routes, network.extra, _groups,
-    _elastic, _firmware, _names, _network_boot, _discover, _install, _bootstrap_on, _images, _storage,
+    _elastic, _firmware, _names, _network_boot, _discover, _install, _openshift, _bootstrap_on, _images, _storage,
     network.uplink, network.attach, _metal,
 )  # fmt: skip

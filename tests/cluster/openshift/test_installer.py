@@ -80,8 +80,8 @@ def test_what_is_not_bare_metal_is_refused(text: str) -> None:
 
 
 def test_emulation_is_asked_for_only_where_there_is_no_kvm() -> None:
-    emulated = installer.environment("http://127.0.0.1:1/x.iso", Path("/f"), kvm=False)
-    native = installer.environment("http://127.0.0.1:1/x.iso", Path("/f"), kvm=True)
+    emulated = installer.environment(Path("/f"), kvm=False)
+    native = installer.environment(Path("/f"), kvm=True)
     assert set(emulated) - set(native) == {"TERRAFORM_LIBVIRT_TEST_DOMAIN_TYPE"}
 
 

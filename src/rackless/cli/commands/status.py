@@ -25,7 +25,7 @@ from rackless.operations.estimates import known_estimates
 from rackless.operations.lab import AbsentLab
 from rackless.operations.lab_events import host_timeline
 from rackless.operations.runs import choose, lab_runs
-from rackless.protocol.messages import LabStatus
+from rackless.protocol.messages import InstallStatus, LabStatus
 from rackless.run.paths import Roots
 
 
@@ -162,6 +162,9 @@ def render(found: LabStatus | AbsentLab, console: Console, *, wide: bool = False
 
 
 def _render_cluster(found: LabStatus, console: Console) -> None:
+    if found.install is not None:
+        _render_install(found.install, console)
+        return
     etcd, vip = found.etcd, found.vip
     there = (etcd and etcd.complete) or (vip and vip.holders)
     if (etcd or vip) and not there and found.reached not in ("hosts", "cluster"):
@@ -175,6 +178,19 @@ def _render_cluster(found: LabStatus, console: Console) -> None:
                     console.print(Text.assemble("    ", (member.name, "bold"), f": {member.problem}"))
     if vip is not None:
         console.print(Text.assemble(_mark(vip.ready), "API VIP: ", vip.detail))
+
+
+def _render_install(install: InstallStatus, console: Console) -> None:
+    where = f"openshift-install ({install.payload}): "
+    if install.state == "complete":
+        console.print(Text.assemble(_mark(True), where, "complete; `rackless kubeconfig` opens the cluster"))
+    elif install.state == "running":
+        console.print(Text.assemble(("▸ ", "cyan"), where, f"runs, at: {install.phase}"))
+    else:
+        how = f"ended with {install.code}" if install.state == "failed" else "was cut off"
+        why = f": {install.detail}" if install.detail else ""
+        console.print(Text.assemble(_mark(False), where, f"{how}, at: {install.phase}{why}"))
+        console.print(Text.assemble(("do: ", "bold cyan"), "`rackless why` says more; `rackless up` runs it again"))
 
 
 def _mark(good: bool) -> tuple[str, str]:

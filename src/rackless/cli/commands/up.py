@@ -8,9 +8,10 @@ from pathlib import Path
 import click
 from rich.console import Console
 
-from rackless.cli import timeline_view
+from rackless.cli import rehearsal_view, timeline_view
 from rackless.cli.options import lab_options, load_spec
 from rackless.cli.progress import interruptible, shown
+from rackless.cluster.openshift.report import Report
 from rackless.diagnosis.estimates import step_key
 from rackless.events import Bus
 from rackless.operations import lab as operations
@@ -19,6 +20,7 @@ from rackless.operations.lab_events import host_timeline
 from rackless.plan.stages import GOALS
 from rackless.run.paths import Roots
 from rackless.spec.cluster import Method
+from rackless.spec.lab import LabSpec
 
 
 @click.command()
@@ -54,8 +56,20 @@ def up(
             from rackless.operations.install_lab import install_lab
 
             asyncio.run(install_lab(spec, roots, bus))
+        report = _run_installer(spec, roots, bus) if goal == GOALS[-1] else None
     if as_json or quiet:
         return
     if spec.cluster.method is Method.DIRECT and GOALS.index(goal) >= GOALS.index("hosts"):
         Console(highlight=False).print(timeline_view.render(asyncio.run(host_timeline(spec.name, roots)), estimates))
+    if report is not None:
+        rehearsal_view.show(report)
     click.echo(f"watch it in a browser: `rackless web --name {spec.name}`")
+
+
+def _run_installer(spec: LabSpec, roots: Roots, bus: Bus) -> Report | None:
+    """The installer of OpenShift, where the lab's cluster comes by it."""
+    if spec.cluster.method is not Method.OPENSHIFT:
+        return None
+    from rackless.operations.openshift_lab import install_openshift
+
+    return asyncio.run(install_openshift(spec, roots, bus))

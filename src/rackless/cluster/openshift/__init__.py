@@ -8,6 +8,7 @@ rehearsal       what the stand-in of a bootstrap does, and what stands in for th
 translation     that config as one of ours, for a bootstrap that installs
 libvirt_proxy   between the installer and a libvirt that has no KVM
 installer       how the installer is called, and what its lines and exit codes mean
+progress        how far the installer of a lab came, for who asks
 faults          ways to fail on demand
 report          what was proven, what was not, how long it took
 """

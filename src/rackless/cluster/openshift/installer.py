@@ -55,25 +55,31 @@ class Line:
 
 OLDEST = (4, 22)
 """Since this release the bootstrap machine boots a live ISO."""
+_RELEASE = re.compile(r"v?(\d+)\.(\d+)(?:\.\S+)?")
+
+
+def read_release(said: str) -> str:
+    """The release that `openshift-install version` says it is of: the last word of its first line, behind the name it was called
+    by."""
+    word = said.splitlines()[0].split()[-1] if said.strip() else ""
+    found = _RELEASE.match(word)
+    return found[0] if found else word
 
 
 def refuse_release(said: str) -> str:
-    """What `openshift-install version` says is its release; raises InputError for one that a rehearsal is not possible with."""
-    word = said.splitlines()[0].split()[-1] if said.strip() else ""  # behind the name it was called by
-    found = re.match(r"v?(\d+)\.(\d+)(?:\.\S+)?", word)
-    if found is None:
-        return word
-    release = int(found[1]), int(found[2])
-    if release < (4, 16):
+    """The same; raises InputError for one that a rehearsal is not possible with."""
+    release = read_release(said)
+    found = _RELEASE.match(release)
+    if found is None or (number := (int(found[1]), int(found[2]))) >= OLDEST:
+        return release
+    if number < (4, 16):
         why = "up to 4.15 it drives an Ironic on the bootstrap itself, by terraform"
-    elif release < OLDEST:
+    else:
         why = (
             "up to 4.21 its bootstrap boots a disk image with its config from the firmware, which is not built here yet"
         )
-    else:
-        return found[0]
     raise InputError(
-        f"this installer is of {found[0]}, and a rehearsal needs {OLDEST[0]}.{OLDEST[1]} or later",
+        f"this installer is of {release}, and a rehearsal needs {OLDEST[0]}.{OLDEST[1]} or later",
         why=why,
         hint="`rackless check install-config --version` checks its config without running it",
     )
@@ -89,10 +95,15 @@ def read_line(text: str) -> Line:
     return Line(found[1], found[2].replace('\\"', '"')) if found else Line("info", text)
 
 
-def environment(iso: str, folder: Path, *, kvm: bool) -> dict[str, str]:
+def image(iso: str) -> dict[str, str]:
+    """Where it gets the live ISO of its bootstrap machine from."""
+    return {"OPENSHIFT_INSTALL_OS_IMAGE_OVERRIDE": iso}
+
+
+def environment(folder: Path, *, kvm: bool, release: str = NO_RELEASE) -> dict[str, str]:
+    """`release` is a release image in place of the installer's own; empty leaves it its own."""
     return {
-        "OPENSHIFT_INSTALL_OS_IMAGE_OVERRIDE": iso,
-        "OPENSHIFT_INSTALL_RELEASE_IMAGE_OVERRIDE": NO_RELEASE,
+        **({"OPENSHIFT_INSTALL_RELEASE_IMAGE_OVERRIDE": release} if release else {}),
         "XDG_CACHE_HOME": str(folder / "cache"),
         "HOME": str(folder),
         "TMPDIR": str(folder / "tmp"),
@@ -104,8 +115,14 @@ def command(installer: Path, folder: Path) -> list[str]:
     return [str(installer), "create", "cluster", "--dir", str(folder), "--log-level=debug"]
 
 
-def prepare_config(text: str, libvirt: str) -> tuple[str, list[str]]:
-    """The site's install-config as the installer is given it, and what was changed in it."""
+def wait_command(installer: Path, folder: Path) -> list[str]:
+    """Goes on where the bootstrap machine is gone already."""
+    return [str(installer), "wait-for", "install-complete", "--dir", str(folder), "--log-level=debug"]
+
+
+def prepare_config(text: str, libvirt: str, pull_secret: str = "") -> tuple[str, list[str]]:
+    """The site's install-config as the installer is given it, and what was changed in it. `pull_secret` takes the place of its
+    own."""
     tree = yaml.safe_load(text)
     if not isinstance(tree, dict) or not isinstance(tree.get("platform"), dict):
         raise InputError(
@@ -120,7 +137,9 @@ def prepare_config(text: str, libvirt: str) -> tuple[str, list[str]]:
         changes.append("libvirtURI leads to the lab's libvirt, through a proxy that asks for an emulated processor")
     elif not libvirt and metal.pop("libvirtURI", "qemu:///system") != "qemu:///system":
         changes.append("libvirtURI was left out: the lab's own libvirt is used")
-    if not tree.get("pullSecret"):
+    if pull_secret:
+        tree["pullSecret"] = pull_secret
+    elif not tree.get("pullSecret"):
         tree["pullSecret"] = _NO_PULL_SECRET
         changes.append("pullSecret is a made-up one: nothing is pulled")
     return yaml.safe_dump(tree, sort_keys=False), changes

@@ -62,6 +62,10 @@ SUBJECTS = (
 FULL_SUBJECTS = (*SUBJECTS, "hosts installed", "nodes")
 """Those of a full rehearsal."""
 
+REAL_SUBJECTS = ("install-config", "installer", "libvirt and bridges", "certificates", "hand-over", "exit code")
+"""Those of a real install: what the installer itself says."""
+NOT_PROVEN_BY_REAL = ("the site's servers, switches and BMCs: those of the lab were installed",)
+
 
 @dataclass(slots=True)
 class Report:
@@ -82,7 +86,7 @@ class Report:
 
     @property
     def kind(self) -> str:
-        return "full" if self.subjects is FULL_SUBJECTS else "quick"
+        return {FULL_SUBJECTS: "full", REAL_SUBJECTS: "real"}.get(tuple(self.subjects), "quick")
 
     def add(self, subject: str, good: bool, saw: str, remedy: str = "") -> None:
         self.findings.append(

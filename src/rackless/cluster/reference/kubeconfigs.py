@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+from urllib.parse import urlsplit
+
+import yaml
 
 from rackless.cluster.reference.keys import Keys
 from rackless.errors import LabError
@@ -41,8 +44,11 @@ def cluster_kubeconfig(paths: LabPaths) -> str:
     """For the API of the cluster on its nodes, which is at its VIP inside the lab."""
     url, keys = host_url(paths.cluster_port), Keys(paths.cluster_keys)
     if url is not None and (own := paths.install_kubeconfig).exists():
-        config = json.loads(own.read_text())
-        config["clusters"][0]["cluster"]["server"] = url
+        config = yaml.safe_load(own.read_text())
+        cluster = config["clusters"][0]["cluster"]
+        if paths.installer_state.exists():  # an openshift-install's
+            cluster["tls-server-name"] = urlsplit(cluster["server"]).hostname  # certificates have names only
+        cluster["server"] = url
         return json.dumps(config, indent=2) + "\n"
     if url is None or not keys.made:
         raise LabError(
