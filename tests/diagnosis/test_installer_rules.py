@@ -8,10 +8,12 @@ import pytest
 
 from rackless.diagnosis.installer_run import parse_run, read_run
 from rackless.diagnosis.rule import explain
-from rackless.diagnosis.rules.installer import RULES
+from rackless.diagnosis.rules.installer import EXIT_CODES, RULES
 from rackless.errors import InputError
+from tests.real import planting_installer
 
-RECORDINGS = Path(__file__).parents[3] / "shared" / "data" / "installer-recordings"
+_PLACES = [above / "shared/data/installer-recordings" for above in Path(__file__).parents[3:5]]
+RECORDINGS = next((place for place in _PLACES if place.is_dir()), _PLACES[0])
 
 RUNS = {
     "api-never-up-20min": ["installer/api-vip-nobody"],
@@ -43,6 +45,10 @@ RUNS = {
 """Exactly what is found in each recorded run: its own cause, and nothing of the others'."""
 
 
+STOPPED_BY_TIMEOUT = 124
+"""The exit code of a run that was ended by `timeout`."""
+
+
 def recorded(name: str) -> str:
     if not RECORDINGS.is_dir():
         pytest.skip("the recordings of the real installer are not here")
@@ -55,6 +61,10 @@ def test_a_recorded_run_has_its_own_cause_and_no_other(name: str) -> None:
     found = explain(RULES, parse_run("log", recorded(name)))
     assert [one.rule for one in found] == RUNS[name]
     assert all(one.cause.evidence and one.cause.remedy and "{" not in one.cause.message for one in found)
+    code = int((RECORDINGS / name / "rc").read_text())
+    if code != STOPPED_BY_TIMEOUT:
+        said = [one.cause.evidence[-1].text for one in found]
+        assert said == [f"{code}, {EXIT_CODES[code]}"] * len(found) and (code == 0 or found)
 
 
 def said(*messages: str, level: str = "error") -> str:
@@ -86,8 +96,17 @@ def no_api(why: str) -> str:
          "failed at its stage cb-bootstrap"),
         (said("The bootstrap machine failed to download the release image"), "installer/release-image", "cluster/release",
          "OPENSHIFT_INSTALL_RELEASE_IMAGE_OVERRIDE is not set"),
-        (said('no gather methods registered for \\"baremetal\\"'), "installer/no-gather", "installer/gather",
-         "by itself on baremetal"),
+        (said('no gather methods registered for \\"baremetal\\"', level="fatal"), "installer/no-gather", "installer/gather",
+         "cannot gather from the bootstrap machine by itself"),
+        (said("Failed to gather bootstrap logs: dial tcp 10.0.0.5:22: i/o timeout",
+              "failed to gather VM console and bootstrap logs", level="fatal"), "installer/no-gather", "installer/gather",
+         "10.0.0.5:22: i/o timeout"),
+        (said('failed to load asset \\"Install Config\\": invalid \\"install-config.yaml\\" file: a.b: Invalid value: 1'),
+         "installer/install-config", "installer/install-config", "refuses install-config.yaml: a.b: Invalid value: 1"),
+        (said('failed to generate asset \\"Platform Provisioning Check\\": no interfaces found', level="fatal"), "installer/site",
+         "installer/site", "not as install-config.yaml says: no interfaces found"),
+        (said("These cluster operators were not stable: [network, dns]"), "installer/operators-unstable", "operator/network",
+         "do not come to rest: network, dns"),
         (said("baremetalhost: m0: registration error: wrong password"), "installer/host-error", "host/m0",
          "registration error: wrong password"),
     ],
@@ -95,14 +114,17 @@ def no_api(why: str) -> str:
 def test_the_installers_words_lead_to_one_cause(text: str, rule: str, subject: str, words: str) -> None:
     (found,) = explain(RULES, parse_run("log", text))
     assert (found.rule, found.cause.subject) == (rule, subject) and words in found.cause.message
-    assert found.cause.evidence[-1].at.startswith("2026-01-01T00:00:0")
+    assert found.cause.evidence[-2].at.startswith("2026-01-01T00:00:0")
+    assert found.cause.evidence[-1].source == "exit code" and f"(exit code {found.cause.evidence[-1].text[0]})" in next(
+        one.symptom for one in RULES if one.name == rule
+    )
 
 
 @pytest.mark.parametrize("name", sorted({rule.name for rule in RULES}))
-def test_rules_have_names_of_one_family_and_are_run_by_a_test_or_say_why_not(name: str) -> None:
+def test_each_rule_was_seen_in_a_recorded_run_or_planted_before_the_real_installer_or_says_why_not(name: str) -> None:
     (rule,) = (rule for rule in RULES if rule.name == name)
     assert name.startswith("installer/") and rule.symptom
-    assert rule.untried or any(name in found for found in RUNS.values())
+    assert bool(rule.untried) is not (any(name in found for found in RUNS.values()) or name in planting_installer.CASES)
 
 
 def test_a_host_that_recovered_is_no_cause() -> None:
@@ -114,6 +136,15 @@ def test_only_the_last_run_of_a_log_counts() -> None:
     first = said("Running: ./openshift-install create cluster", "failed to create bootstrap: bad status: 404")
     second = said("Running: ./openshift-install create cluster", "Install complete!", level="info")
     assert explain(RULES, parse_run("log", f"{first}\n{second}")) == []
+
+
+def test_what_cannot_be_gathered_after_a_failure_does_not_hide_it() -> None:
+    failed = said("Running: ./openshift-install create cluster", "failed to create bootstrap: bad status: 404")
+    gathered = said(
+        "Running: ./openshift-install gather bootstrap", "failed to gather VM console and bootstrap logs", level="fatal"
+    )
+    found = [one.rule for one in explain(RULES, parse_run("log", f"{failed}\n{gathered}"))]
+    assert found == ["installer/iso-not-found", "installer/no-gather"]
 
 
 def test_cleaning_up_does_not_undo_a_failure() -> None:

@@ -87,11 +87,6 @@ def boot(**more: Any) -> str:
 
 
 QEMU_PERMISSION = (DATA / "qemu-permission.txt").read_text().strip()
-UNABLE = (
-    "Redfish connection failed for node x: Unable to connect to https://192.168.112.20/redfish/v1/. Error: "
-    "HTTPSConnectionPool(host='192.168.112.20', port=443): Max retries exceeded with url: /redfish/v1/ (Caused by {})"
-)
-"""Ironic's words and sushy's, around those of the system or of TLS."""
 
 
 def planted(name: str, mac: str) -> Answered:
@@ -109,6 +104,12 @@ def network_boot(name: str, offered: str | None = None) -> str:
     log = DATA / f"console-{name}.log"
     answered = Answered(asked=offered is not None, offered=offered, sent=())
     return boot(boot=answered, console=read_console(log), complaint=read_complaint(log))
+
+
+def from_disk(mode: str, **more: Any) -> str:
+    """A host whose firmware passed the CD by, recorded by `tests/real/planting.py`."""
+    log = DATA / f"console-boot-order-{mode}.log"
+    return boot(console=read_console(log), complaint=read_complaint(log), **more)
 
 
 def agent(name: str) -> str:
@@ -196,9 +197,7 @@ PLANTED: dict[str, LabEvidence] = {
     "host/bmc-silent": host_error(in_our_words("Redfish connection failed for node x"), "registration error"),
     "host/bmc-refused": host_error((DATA / "error-bmc-refused.txt").read_text(), "registration error"),
     "host/bmc-no-route": host_error((DATA / "error-bmc-no-route.txt").read_text(), "registration error"),
-    "host/bmc-certificate": host_error(
-        in_our_words(UNABLE.format("certificate verify failed: self-signed certificate")), "registration error"
-    ),
+    "host/bmc-certificate": host_error((DATA / "error-bmc-certificate.txt").read_text(), "registration error"),
     "host/bmc-ipmi": host_error(in_our_words("IPMI call failed: power status."), "power management error"),
     "host/media-refused": host_error(in_our_words("inserting virtual media: no")),
     "host/bmc-error": host_error(in_our_words("HTTP GET https://b/redfish/v1/Systems/1 returned code 503")),
@@ -212,11 +211,13 @@ PLANTED: dict[str, LabEvidence] = {
     "host/dhcp-nothing-to-offer": host_error(boot(boot=Answered(asked=True, offered=None, sent=()))),
     "host/dhcp-no-address": host_error(boot(boot=planted("pool-empty", "02:00:00:00:00:02"))),
     "host/dhcp-wrong-network": host_error(boot(boot=planted("wrong-network", "02:00:00:00:00:02"))),
+    "host/dhcp-reserved": host_error(boot(boot=planted("reserved", "02:00:00:00:00:01"))),
     "host/dhcp-leased-to-another": host_error(boot(boot=planted("leased-to-another", "02:00:00:00:00:02"))),
     "host/pxe-timeout": host_error(network_boot("tftp-silent-ipxe", offered="192.0.2.67")),
     "host/dhcp-silent": host_error(network_boot("dhcp-silent-ipxe")),
     "host/secure-boot": host_error(boot(console=firmware("secure-boot"))),
     "host/not-bootable": host_error(boot(console=firmware("uefi-bios-image"))),
+    "host/boot-order": host_error(from_disk("uefi")),
     "host/dhcp-not-asked": host_error(boot(boot=Answered(asked=False, offered=None, sent=()))),
     "host/no-kernel": host_error(boot()),
     "host/image-permission": host_error(
@@ -225,13 +226,8 @@ PLANTED: dict[str, LabEvidence] = {
     "host/image-confined": host_error(
         'audit: apparmor="DENIED" operation="open" profile="libvirt-1" comm="qemu-system-x86"'
     ),
-    "host/bmc-locked": host_error(
-        in_our_words("HTTP GET https://b/redfish/v1/Systems/1 returned code 401")
-        + "\n"
-        + BootChain("off", None, None, [], [], locked=True).describe(),
-        "registration error",
-    ),
-    "host/media-slow": host_error(in_our_words("Virtual media mount failed: http://x/boot.iso: it took too long")),
+    "host/bmc-locked": host_error((DATA / "error-bmc-locked.txt").read_text(), "registration error"),
+    "host/media-slow": host_error((DATA / "error-media-slow.txt").read_text()),
     "host/memory": host_error(
         boot(kernel=True, console=firmware("memory"), complaint=read_complaint(DATA / "console-memory.log"))
     ),
@@ -313,6 +309,9 @@ def test_the_journal_of_a_node_that_is_well_is_not_accused_for_anothers() -> Non
         ("network/two-dhcp", "on the network cluster: 192.0.2.99"),
         ("names/wrong", "api.lab.test leads to 192.0.2.77, and should lead to 192.0.2.5"),
         ("names/reverse", "192.0.2.20 is said to be other.lab.test, and is node-0.lab.test"),
+        ("host/dhcp-reserved", "asks for the address 192.0.2.20, which DHCP keeps for another MAC"),
+        ("host/bmc-certificate", "the certificate of the BMC of worker-0 is not believed"),
+        ("host/agent-token", "refuses the token of the agent on worker-0 (400)"),
         ("host/image-permission", "may not read /var/lib/rackless/lab/disks/disk.qcow2"),
     ],
 )  # fmt: skip
@@ -428,6 +427,18 @@ def test_the_other_firmware_says_it_in_other_words_and_a_dnsmasq_that_serves_say
     assert found.rule == "host/no-kernel", "what DHCP did well is not accused"
     others = planted("pool-empty", "02:00:00:00:00:01")
     assert others.offered == "192.0.2.50" and others.refused == "", "what was refused to another is not ours"
+
+
+@pytest.mark.parametrize(("mode", "device"), [("uefi", "UEFI QEMU HARDDISK"), ("bios", "Hard Disk")])
+def test_a_system_on_the_disk_that_starts_instead_of_the_agent_is_a_matter_of_the_boot_order(
+    mode: str, device: str
+) -> None:
+    for kernel in (False, True):
+        (found,) = explain(LAB_RULES, host_error(from_disk(mode, kernel=kernel)))
+        assert found.rule == "host/boot-order" and f"started from {device}" in found.cause.message
+    other = in_our_words("HTTP GET https://b/redfish/v1/Systems/1 returned code 503")
+    (found,) = explain(LAB_RULES, host_error(f"{other}\n{from_disk(mode).partition(chr(10))[2]}"))
+    assert found.rule == "host/bmc-error", "a server that runs from its disk, as it should, is not accused"
 
 
 def test_a_program_that_was_started_again_and_runs_is_no_finding_but_is_told() -> None:

@@ -73,9 +73,9 @@ class _Dnsmasq:
         self._client.send(_frame(1, mac))
         self.await_line(answer)
 
-    def request(self, mac: str, address: str) -> None:
+    def request(self, mac: str, address: str, answer: str = "DHCPACK") -> None:
         self._client.send(_frame(3, mac, address))
-        self.await_line("DHCPACK")
+        self.await_line(answer)
 
     def reserve(self, mac: str, address: str) -> None:
         self._hosts.write_text(f"{mac},{address},second\n")
@@ -122,6 +122,9 @@ def plant_dhcp(folder: Path) -> None:
         server.request(FIRST, ADDRESS)
         server.reserve(SECOND, ADDRESS)
         server.discover(SECOND, "is leased to")
+    reserved = f"dhcp-range=192.0.2.20,192.0.2.30,1h\ndhcp-host={SECOND},{ADDRESS}\n"
+    with _dnsmasq(reserved, folder / "dnsmasq-reserved.log") as server:  # another card asks for what it knows by heart
+        server.request(FIRST, ADDRESS, "address reserved")
     with _dnsmasq(
         f"dhcp-range=192.0.2.0,static,1h\ndhcp-host={SECOND},{ADDRESS}\n", folder / "dnsmasq-well.log"
     ) as server:
@@ -150,6 +153,19 @@ def plant_firmware(folder: Path) -> None:
         secure = ("-machine", "smm=on", "-global", "driver=cfi.pflash01,property=secure,value=on", *signed)
         _boot(scratch, uefi, folder / "console-secure-boot.log", secure, "No bootable option")
         _boot(scratch, uefi, folder / "console-bios-uefi-image.log", (), "No bootable device")
+
+
+def plant_boot_order(folder: Path) -> None:
+    """A CD in the drive, and firmware that starts from the disk all the same."""
+    with tempfile.TemporaryDirectory() as name:
+        scratch = Path(name)
+        for word, uefi in (("bios", False), ("uefi", True)):
+            cd = bootable.iso(scratch, f"cd-{word}", uefi=uefi)
+            disk = bootable.disk(scratch, f"disk-{word}", uefi=uefi)
+            target = folder / f"console-boot-order-{word}.log"
+            firmware = _ovmf(scratch, "OVMF_CODE_4M.fd", "OVMF_VARS_4M.fd") if uefi else ("-machine", "graphics=off")
+            first = ("-drive", f"file={disk},format=raw,if=none,id=first", "-device", "ide-hd,drive=first,bootindex=1")
+            _boot(scratch, cd, target, (*firmware, *first), f"disk-{word}")
 
 
 def plant_memory(folder: Path) -> None:
@@ -217,6 +233,7 @@ def record(folder: Path) -> None:
     inside = ["unshare", "--net", sys.executable, "-m", "tests.real.planting", "--dhcp", str(folder)]
     subprocess.run(inside, check=True, cwd=Path(__file__).parents[2])
     plant_firmware(folder)
+    plant_boot_order(folder)
     plant_memory(folder)
     plant_permission(folder)
 

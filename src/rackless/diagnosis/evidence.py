@@ -32,6 +32,9 @@ _NETWORK_BOOT = re.compile(
     r"|(?P<address>No configuration methods succeeded)"
 )
 """The words of firmware that boots over a network: UEFI's own, and iPXE's."""
+_STARTED = re.compile(r'BdsDxe: starting Boot\w+ "(?P<uefi>[^"]+)"|Booting from (?P<bios>[\w/ ]+?)\.\.\.')
+"""What firmware starts from: UEFI's words, and SeaBIOS'."""
+_DISK = re.compile(r"HARDDISK|Misc Device|Hard Disk|NVMe")
 _ADDRESSED = "Station IP address is"
 _COLUMNS = 80
 _MEMORY = re.compile(r"Initramfs unpacking failed: [^\r\n;]{1,80}|Out of memory: Killed process [^\r\n;]{1,80}")
@@ -59,8 +62,8 @@ class BootChain:
     agent: str | None = None
     """The last call of the agent to Ironic, if it ever called."""
     complaint: str = ""
-    """What firmware says of the network it boots over, the kernel of its memory, or the agent of its calls to Ironic, when they go
-    wrong; from the console."""
+    """What firmware says of the network it boots over or of the disk it starts from, the kernel of its memory, or the agent of its
+    calls to Ironic, when they go wrong; from the console."""
     locked: bool = False
     """Whether the server's BMC has locked the account that we use."""
 
@@ -125,8 +128,8 @@ def read_agent(log: Path, addresses: Collection[str]) -> str | None:
 
 
 def read_complaint(path: Path) -> str:
-    """Of the last start: what the firmware said of a file or an address that it did not get, the kernel of its memory, or the agent
-    of its calls to Ironic: at which address, and why not."""
+    """Of the last start: what the firmware said of a file or an address that it did not get, the kernel of its memory, the agent of
+    its calls to Ironic (at which address, and why not), or the firmware of the disk that it started from instead."""
     if network := _read_network_boot(_tail(path, _LONG_TAIL)):
         return f"the firmware says: {network}"
     text = _FIRMWARE.split(_tail(path, _LONG_TAIL))[-1]
@@ -135,7 +138,16 @@ def read_complaint(path: Path) -> str:
     for line in reversed(text.splitlines()):
         if found := _LOOKUP.search(line) or _NOT_IRONIC.search(line):
             return f"the agent says: no way to {found['url']}: {_plain(found['why'])}"
+    if disk := _started_from_disk(_tail(path, _LONG_TAIL)):
+        return f"the firmware says: it starts from {disk}"
     return ""
+
+
+def _started_from_disk(text: str) -> str:
+    """The disk that the firmware started from last; empty where it was something else, as it is where an agent is to boot."""
+    found = list(_STARTED.finditer(_ESCAPES.sub("", text)))
+    device = (found[-1]["uefi"] or found[-1]["bios"]).strip() if found else ""
+    return device if _DISK.search(device) else ""
 
 
 def _read_network_boot(text: str) -> str:

@@ -18,6 +18,7 @@ _PASSWORD = re.compile(r"(?i)password: *\S")
 _MOST_BYTES = 16 << 20
 _BEGINNING = "Running: "
 _INSTALLING = re.compile(r" (create cluster|wait-for)\b")
+_GATHERING = re.compile(r" (gather|analyze)\b")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +61,8 @@ def parse_run(source: str, text: str) -> InstallerRun:
         message = found["message"]
         if message.startswith('"') and message.endswith('"') and len(message) > 1:
             message = message[1:-1].replace('\\"', '"')
-        if message.startswith(_BEGINNING):
-            runs.append([])
+        if message.startswith(_BEGINNING) and not (runs[-1] and _GATHERING.search(message)):
+            runs.append([])  # what is gathered after a failure, or cannot be, belongs to it
         if not _PASSWORD.search(message):
             runs[-1].append(InstallerLine(found["at"] or "", found["level"], message.strip()))
     return InstallerRun(source, tuple(next((run for run in reversed(runs) if _tells(run)), ())))
@@ -72,7 +73,7 @@ def _tells(run: list[InstallerLine]) -> bool:
     if not run:
         return False
     called = run[0].message
-    return not called.startswith(_BEGINNING) or bool(_INSTALLING.search(called)) or run[-1].level == "fatal"
+    return not called.startswith(_BEGINNING) or bool(_INSTALLING.search(called)) or run[-1].level in ("error", "fatal")
 
 
 def read_run(folder: Path) -> InstallerRun:

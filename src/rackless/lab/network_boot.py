@@ -97,6 +97,7 @@ _DHCP = re.compile(r"DHCP(DISCOVER|OFFER|REQUEST|ACK)\(\S+\) (?:(\d[\d.]+) )?([0
 _REFUSED = re.compile(r"DHCPDISCOVER\(\S+\) ([0-9a-f:]{17}) (no address available)")
 _NO_RANGE = re.compile(r"no address range available for DHCP request via \S+")
 _LEASED = re.compile(r"not using configured address (\S+) because it is leased to ([0-9a-f:]{17})")
+_RESERVED = re.compile(r"DHCPNAK\(\S+\) (\S+) ([0-9a-f:]{17}) address reserved")
 _TFTP = re.compile(r"sent (\S+) to (\S+)")
 
 
@@ -109,6 +110,8 @@ def read_log(lines: Iterable[str], mac: str, address: str) -> Answered:
             asked, refused = True, refused or found[2]
         elif (found := _LEASED.search(line)) and found[1] == address:
             refused = f"its address {address} is leased to {found[2]}"
+        elif (found := _RESERVED.search(line)) and found[2] == mac:
+            asked, refused = True, f"the address {found[1]} that it asks for is reserved for another MAC"
         elif _NO_RANGE.search(line):  # the MAC is not told
             no_range = True
         elif (dhcp := _DHCP.search(line)) and dhcp[3] == mac:

@@ -128,7 +128,14 @@ class IronicStandIn:
     async def _history(self, request: web.Request) -> web.Response:
         if self.history is None:
             return web.json_response({"error_message": "none"}, status=404)
-        return web.json_response({"history": self.history})
+        whole = request.query.get("detail") == "true"
+        return web.json_response(
+            {
+                "history": [
+                    event if whole else {**event, "event": event["event"][:251] + "..."} for event in self.history
+                ]
+            }
+        )
 
     async def _bios(self, request: web.Request) -> web.Response:
         assert request.query["detail"] == "true"

@@ -13,22 +13,39 @@ import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
 
 from rackless.diagnosis import bootstrap_evidence
 from rackless.diagnosis.bootstrap_evidence import BootstrapEvidence
-from rackless.diagnosis.evidence import read_complaint, read_console
+from rackless.diagnosis.evidence import read_agent, read_complaint, read_console
+from rackless.diagnosis.installer_run import parse_run
+from rackless.diagnosis.lab_evidence import LabEvidence
 from rackless.diagnosis.remedy import read_tried
 from rackless.diagnosis.rule import explain
-from rackless.diagnosis.rules import bootstrap
+from rackless.diagnosis.rules import bootstrap, installer, provisioning
 from rackless.diagnosis.rules.logs import JOURNAL_PATTERNS
 from rackless.errors import FINDINGS
 from rackless.lab.network_boot import read_log
-from tests.real import planting, planting_agent, planting_bootstrap, planting_names, planting_node, planting_pxe
-from tests.real.conftest import PretendHost
+from rackless.run.supervise import HOPELESS
+from tests.real import (
+    openshift,
+    planting,
+    planting_agent,
+    planting_bootstrap,
+    planting_installer,
+    planting_ironic,
+    planting_names,
+    planting_node,
+    planting_pxe,
+)
+from tests.real.conftest import PretendHost, kill
 
 pytestmark = [pytest.mark.real, pytest.mark.long("why")]
 
@@ -47,12 +64,16 @@ UP = 900
 def test_dnsmasq_and_firmware_say_what_the_rules_know(tmp_path: Path) -> None:
     planting.record(tmp_path)
     said = {
-        name: read_log((tmp_path / f"dnsmasq-{name}.log").read_text().splitlines(), planting.SECOND, planting.ADDRESS)
-        for name in ("pool-empty", "wrong-network", "leased-to-another", "well")
+        name: read_log((tmp_path / f"dnsmasq-{name}.log").read_text().splitlines(), mac, planting.ADDRESS)
+        for name, mac in (
+            *((name, planting.SECOND) for name in ("pool-empty", "wrong-network", "leased-to-another", "well")),
+            ("reserved", planting.FIRST),
+        )
     }
     assert said["pool-empty"].refused == "no address available"
     assert said["wrong-network"].refused == "DHCP had no range for the network that it was asked on"
     assert said["leased-to-another"].refused == f"its address {planting.ADDRESS} is leased to {planting.FIRST}"
+    assert said["reserved"].refused == f"the address {planting.ADDRESS} that it asks for is reserved for another MAC"
     assert said["well"].refused == "" and said["well"].offered == planting.ADDRESS
     consoles = {
         name: "\n".join(read_console(tmp_path / f"console-{name}.log"))
@@ -60,6 +81,9 @@ def test_dnsmasq_and_firmware_say_what_the_rules_know(tmp_path: Path) -> None:
     }
     assert re.search("Access Denied|Security Violation", consoles["secure-boot"])
     assert "Shell>" in consoles["uefi-bios-image"] and "No bootable device" in consoles["bios-uefi-image"]
+    for mode, device in (("uefi", "UEFI QEMU HARDDISK"), ("bios", "Hard Disk")):
+        started = read_complaint(tmp_path / f"console-boot-order-{mode}.log")
+        assert started.startswith(f"the firmware says: it starts from {device}")
     assert "Permission denied" in (tmp_path / "qemu-permission.txt").read_text()
     assert read_complaint(tmp_path / "console-memory.log").startswith("the kernel says: ")
 
@@ -103,6 +127,33 @@ def test_the_agent_says_what_the_rules_know(tmp_path: Path) -> None:
         == f"the agent says: no way to {planting_agent.URL}: certificate verify failed: certificate is not yet valid"
     )
     assert said["not-ironic"] == f"the agent says: no way to {planting_agent.URL}: Error 404"
+
+
+def test_ironic_and_bmcs_say_what_the_rules_know(tmp_path: Path) -> None:
+    planting_ironic.record(tmp_path)
+    said = {
+        name: (tmp_path / f"error-{name}.txt").read_text() for name in ("bmc-certificate", "bmc-locked", "media-slow")
+    }
+    hosts = [
+        {"metadata": {"name": name}, "status": {"errorType": "registration error", "errorMessage": error}}
+        for name, error in said.items()
+    ]
+    found = explain(provisioning.RULES, LabEvidence("lab", "running", hosts=hosts))
+    assert {one.cause.subject: one.rule for one in found} == {f"host/{name}": f"host/{name}" for name in said}
+    called = read_agent(tmp_path / "ironic-token.log", [planting_ironic.AGENT])
+    assert called is not None and "and was refused with 4" in called
+
+
+def test_the_real_installer_says_what_the_rules_know(tmp_path: Path) -> None:
+    """In seconds; where it waits for 20 minutes and more before it says so, `tests/real/planting_installer.py` is run by hand."""
+    codes = planting_installer.record(openshift.installer(), tmp_path, planting_installer.SHORT)
+    for rule, code in codes.items():
+        folder = tmp_path / rule.partition("/")[2]
+        log = (folder / ".openshift_install.log").read_text() + (folder / planting_installer.SAID).read_text()
+        (found,) = explain(installer.RULES, parse_run("log", log))
+        assert found.rule == rule
+        if rule not in planting_installer.ANALYZED:
+            assert found.cause.evidence[-1].text.startswith(f"{code}, ")
 
 
 def test_a_look_at_the_surroundings_sees_what_was_planted(tmp_path: Path) -> None:
@@ -182,6 +233,61 @@ def test_a_program_that_cannot_start_is_found_and_started_when_its_cause_is_gone
     host.rackless("why", "--fix", "--yes", check=False)  # labd itself may have been faster
     await_rules(host)
     assert '"part-ended"' in host.rackless("events", "--json").stdout
+
+
+def test_a_program_that_ends_again_and_again_and_certificates_that_are_over(host: PretendHost) -> None:
+    begin(host)
+    written, ended = host.folder / "run/lab/ironic.pid", set[int]()
+    while len(ended) < HOPELESS:
+        pid = int(written.read_text().split()[0])
+        if pid not in ended:
+            kill(pid)
+            ended.add(pid)
+        time.sleep(0.05)
+    await_rules(host, "lab/part-dies-again")
+    await_rules(host)
+    over(host.folder / "state/lab/secrets/tls", "ironic")
+    await_rules(host, "lab/certificates-over")
+    (found,) = why(host)
+    assert [one["source"] for one in found["evidence"]] == ["secrets/tls/ironic.crt"]
+    host.rackless("down")
+    host.rackless("up", "--until", "engine", timeout=UP)
+    await_rules(host)
+
+
+def over(folder: Path, name: str) -> None:
+    """The certificate as it would be a long stop later: the same in all but its end, signed by the lab's own CA."""
+    old = x509.load_pem_x509_certificate((folder / f"{name}.crt").read_bytes())
+    ca = x509.load_pem_x509_certificate((folder / "ca.crt").read_bytes())
+    key = serialization.load_pem_private_key((folder / "ca.key").read_bytes(), None)
+    assert isinstance(key, EllipticCurvePrivateKey)
+    now = datetime.now(UTC)
+    made = (
+        x509.CertificateBuilder().subject_name(old.subject).issuer_name(ca.subject).public_key(old.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - timedelta(days=9)).not_valid_after(now - timedelta(days=1))
+    )  # fmt: skip
+    for extension in old.extensions:
+        made = made.add_extension(extension.value, extension.critical)
+    signed = made.sign(key, hashes.SHA256())
+    (folder / f"{name}.crt").write_bytes(signed.public_bytes(serialization.Encoding.PEM))
+
+
+def test_a_server_that_may_not_read_its_disk_is_told_by_its_bmc_and_tried_again_when_it_may(host: PretendHost) -> None:
+    begin(host)
+    disks = host.folder / "state/lab/disks"
+    mode = disks.stat().st_mode & 0o777
+    disks.chmod(0o700)
+    try:
+        done = host.rackless("up", "--until", "hosts", check=False, timeout=UP)
+        assert done.returncode == 6, done.stderr
+        await_rules(host, "host/image-permission")
+        (found,) = why(host, "node-0")
+        assert "node-0.qcow2" in found["message"] and found["fix"] == "retry-host"
+    finally:
+        disks.chmod(mode)
+    host.rackless("why", "--fix", "--yes", check=False)
+    await_rules(host)
 
 
 def test_a_daemon_and_its_keeper_that_were_killed_are_found_gone_and_started(host: PretendHost) -> None:

@@ -1,10 +1,13 @@
-"""How a run of the real installer ends, and what stopped it. The words are those of openshift-install 4.16 to 5.0."""
+"""How a run of the real installer ends, and what stopped it. The words are those of openshift-install 4.16 to 5.0.
+
+`tests/real/planting_installer.py` makes the real one say those that no run was recorded with.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 
 from rackless.diagnosis.installer_run import InstallerLine, InstallerRun
 from rackless.diagnosis.rule import CauseRule, Depth, Evidence, RootCause
@@ -14,6 +17,30 @@ _BOOTSTRAP = r"failed to create bootstrap: (?P<why>.*)"
 _HOST = re.compile(r"baremetalhost: (?P<host>\S+): (?P<state>[^:]+)(?:: (?P<why>.*))?")
 _WAIT_BOOTSTRAP = "`openshift-install wait-for bootstrap-complete --dir DIR` waits again"
 _WAIT_INSTALL = "`openshift-install wait-for install-complete --dir DIR` waits again"
+
+
+EXIT_CODES = {
+    0: "it counts as installed",
+    1: "any other error",
+    3: "install-config.yaml is refused",
+    4: "the bootstrap machine could not be made",
+    5: "bootstrapping failed",
+    6: "the cluster did not become available",
+    7: "operators did not come to rest",
+    8: "it was interrupted",
+}
+"""What the installer means by them."""
+
+
+def _ends(code: int, rule: CauseRule[InstallerRun]) -> CauseRule[InstallerRun]:
+    """With the exit code, which is all that a script that ran the installer may have kept."""
+    told = Evidence("exit code", f"{code}, {EXIT_CODES[code]}")
+
+    def find(run: InstallerRun) -> Iterator[RootCause]:
+        for cause in rule.find(run):
+            yield replace(cause, evidence=(*cause.evidence, told))
+
+    return replace(rule, symptom=f"{rule.symptom} (exit code {code})", find=find)
 
 
 def _said(run: InstallerRun, *lines: InstallerLine) -> tuple[Evidence, ...]:
@@ -32,14 +59,12 @@ class ApiFailure:
     sentence: str
     """`{name}` is the API's name, `{address}` its address."""
     remedy: str
-    untried: str = ""
 
 
 API_FAILURES: tuple[ApiFailure, ...] = (
     ApiFailure("installer/api-name-unknown", "the API's name does not resolve", Depth.NETWORK, "no such host",
         "the name {name} does not resolve on this computer",
-        "add an A record for {name} with the API VIP to the DNS server of this computer, then wait again",
-        "written from the words of Go's resolver"),
+        "add an A record for {name} with the API VIP to the DNS server of this computer, then wait again"),
     ApiFailure("installer/api-vip-nobody", "no route to the API VIP", Depth.NETWORK, "no route to host",
         "the API never came up: nobody answers for {address} on the network, so no bootstrap machine has taken the API VIP",
         "look at the bootstrap machine's console (`virsh console`): did it boot, get an address in the machine network, and start "
@@ -47,16 +72,14 @@ API_FAILURES: tuple[ApiFailure, ...] = (
     ApiFailure("installer/api-silent", "the API VIP does not answer", Depth.NETWORK,
         r"i/o timeout|deadline exceeded|Client\.Timeout",
         "the API never came up: {address} does not answer at all",
-        "a firewall between this computer and {address} drops port 6443, or a route leads elsewhere: `ip route get {address}`",
-        "written from the words of Go's dialler"),
+        "a firewall between this computer and {address} drops port 6443, or a route leads elsewhere: `ip route get {address}`"),
     ApiFailure("installer/api-refused", "the API's port is closed", Depth.CLUSTER, "connection refused",
         "the API never came up: {address} is held by a machine on which no API server listens",
         "on the bootstrap machine: `journalctl -b -u bootkube -u release-image`; a failed image pull is the usual cause. If it "
         "is not the bootstrap machine that holds {address}, another machine does: compare its MAC (`ip neigh show {address}`)"),
     ApiFailure("installer/api-certificate", "another certificate at the API VIP", Depth.NETWORK, "x509|certificate",
         "another server answers at {name}: its certificate is not this cluster's",
-        "the API VIP is in use by another cluster or machine, or clocks differ by more than the certificate's validity",
-        "written from the words of Go's TLS"),
+        "the API VIP is in use by another cluster or machine, or clocks differ by more than the certificate's validity"),
 )  # fmt: skip
 
 
@@ -70,7 +93,7 @@ def _api_rule(one: ApiFailure) -> CauseRule[InstallerRun]:
             lines = (*((waited[0],) if waited else ()), line)
             yield RootCause("cluster/api", one.sentence.format(**words), _said(run, *lines), one.remedy.format(**words))
 
-    return CauseRule(one.rule, one.symptom, one.depth, find, one.untried)
+    return _ends(5, CauseRule(one.rule, one.symptom, one.depth, find))
 
 
 def _hosts_in_error(run: InstallerRun) -> Iterator[RootCause]:
@@ -157,11 +180,37 @@ def _release_image(run: InstallerRun) -> Iterator[RootCause]:
 
 
 def _no_gather(run: InstallerRun) -> Iterator[RootCause]:
-    if ended := run.last(r"no gather methods registered for \\?\"(?P<platform>[^\"\\]+)", "error", "fatal"):
+    """By hand: what `create cluster` gathers after a failure, or cannot, is no cause of it."""
+    ended = run.last("failed to gather VM console and bootstrap logs|no gather methods registered for", "fatal")
+    if ended is None:
+        return
+    why = run.last("^Failed to gather bootstrap logs: (?P<why>.*)")
+    platform = run.last(r"no gather methods registered for \"(?P<platform>[^\"]+)")
+    before = [found[0] for found in (platform, why) if found is not None and found[0] is not ended[0]]
+    yield RootCause(
+        "installer/gather", f"nothing could be gathered from the bootstrap machine: {why[1]['why']}" if why else
+        "the installer cannot gather from the bootstrap machine by itself", _said(run, *before, ended[0]),
+        "without an address it asks the API VIP, which the bootstrap machine may not have: name the machines, "
+        "`openshift-install gather bootstrap --bootstrap ADDRESS --master ADDRESS` (the address is in the DHCP server's leases)",
+    )  # fmt: skip
+
+
+def _install_config(run: InstallerRun) -> Iterator[RootCause]:
+    if ended := run.last(r'invalid "install-config.yaml" file: (?P<why>.*)', "error", "fatal"):
         yield RootCause(
-            "installer/gather", f"the installer cannot gather from the bootstrap machine by itself on {ended[1]['platform']}",
-            _said(run, ended[0]),
-            "it must be told where the machines are: `openshift-install gather bootstrap --bootstrap ADDRESS --master ADDRESS`",
+            "installer/install-config", f"the installer refuses install-config.yaml: {ended[1]['why']}", _said(run, ended[0]),
+            "`rackless check install-config FILE` tells all that it will refuse at once, with lines, and `rackless explain "
+            "install-config.PATH` what is wanted there; keep a copy, the installer consumes the file",
+        )  # fmt: skip
+
+
+def _site(run: InstallerRun) -> Iterator[RootCause]:
+    if ended := run.last(r'failed to generate asset "Platform (?P<check>[\w ]+)": (?P<why>.*)', "error", "fatal"):
+        line, found = ended
+        yield RootCause(
+            "installer/site", f"this computer or site is not as install-config.yaml says: {found['why']}", _said(run, line),
+            "the installer asks this computer only now, and has consumed install-config.yaml: put its copy back, when "
+            "libvirt runs, its bridges are up, and images and DNS can be reached from here",
         )  # fmt: skip
 
 
@@ -181,6 +230,20 @@ def _operators(run: InstallerRun) -> Iterator[RootCause]:
     )
 
 
+def _unstable(run: InstallerRun) -> Iterator[RootCause]:
+    if ended := run.last(
+        r"^These cluster operators were not stable: \[(?P<names>[^\]]*)\]", "error", "warning", "info"
+    ):
+        names = ended[1]["names"]
+        first = re.split(r"[, ]+", names)[0]
+        yield RootCause(
+            f"operator/{first}", f"the cluster is available, but these operators do not come to rest: {names}",
+            _said(run, ended[0]),
+            f"`oc describe clusteroperator {first}`: Progressing says what it is at; the cluster can be used, and "
+            + _WAIT_INSTALL,
+        )  # fmt: skip
+
+
 @dataclass(frozen=True, slots=True)
 class BootstrapFailure:
     """Why the bootstrap machine could not be made: libvirt's words, or the download's."""
@@ -196,6 +259,8 @@ class BootstrapFailure:
     before: str = ""
     """A line of the log that belongs to it, where there is one."""
     untried: str = ""
+    code: int = 4
+    """What the installer exits with."""
 
 
 BOOTSTRAP_FAILURES: tuple[BootstrapFailure, ...] = (
@@ -221,7 +286,7 @@ BOOTSTRAP_FAILURES: tuple[BootstrapFailure, ...] = (
     BootstrapFailure("installer/bootstrap-gone", "`destroy bootstrap` finds nothing", Depth.PERSON,
         r"Domain not found: no domain with matching name '(?P<name>[^']+)'", "bootstrap/machine",
         "there is no bootstrap machine {name} to destroy: it was never made, or is gone already",
-        "nothing is left to do for it; a storage pool of the same name may remain: `virsh pool-list --all`"),
+        "nothing is left to do for it; a storage pool of the same name may remain: `virsh pool-list --all`", code=1),
     BootstrapFailure("installer/bootstrap-not-made", "libvirt refuses the bootstrap machine", Depth.HYPERVISOR,
         r".+", "bootstrap/machine",
         "the bootstrap machine could not be made: {found}",
@@ -243,7 +308,7 @@ def _bootstrap_rule(one: BootstrapFailure) -> CauseRule[InstallerRun]:
             lines = (*((before[0],) if before else ()), ended[0])
             yield RootCause(one.subject, one.sentence.format(**words), _said(run, *lines), one.remedy)
 
-    return CauseRule(one.rule, one.symptom, one.depth, find, one.untried)
+    return _ends(one.code, CauseRule(one.rule, one.symptom, one.depth, find, one.untried))
 
 
 def _empty_folder(run: InstallerRun) -> Iterator[RootCause]:
@@ -281,21 +346,28 @@ def _no_console(run: InstallerRun) -> Iterator[RootCause]:
         )
 
 
+_Find = Callable[[InstallerRun], Iterator[RootCause]]
+
+
+def _rule(code: int, name: str, symptom: str, depth: Depth, find: _Find) -> CauseRule[InstallerRun]:
+    return _ends(code, CauseRule(f"installer/{name}", symptom, depth, find))
+
+
 RULES: tuple[CauseRule[InstallerRun], ...] = (
+    _rule(3, "install-config", "install-config.yaml is refused", Depth.HYPERVISOR, _install_config),
+    _rule(1, "site", "libvirt, a bridge or an address is not as install-config.yaml says", Depth.HYPERVISOR, _site),
     *map(_bootstrap_rule, BOOTSTRAP_FAILURES),
     *map(_api_rule, API_FAILURES),
-    CauseRule("installer/host-error", "a control plane's host is in error", Depth.HOST, _hosts_in_error),
-    CauseRule("installer/hosts-slow", "the control plane takes longer than the installer waits", Depth.HOST, _hosts_too_slow,
-         untried="no run was recorded in which hosts were merely slow"),
-    CauseRule("installer/bootstrap-incomplete", "bootstrapping does not end", Depth.CLUSTER, _bootstrap_stuck),
-    CauseRule("installer/bootkube", "bootstrapping does not end; cluster-bootstrap must be cleaned before it is tried again",
-         Depth.CLUSTER, _bootkube, untried="the words are the installer's; no run was recorded in which bootkube failed"),
-    CauseRule("installer/release-image", "the release image's override is missing, or leads nowhere", Depth.NETWORK, _release_image,
-         untried="the words are the installer's; no registry is reached from here"),
-    CauseRule("installer/no-gather", "`gather bootstrap` ends at once", Depth.PERSON, _no_gather,
-         untried="the words are the installer's; no run was recorded"),
-    CauseRule("installer/operators", "operators are not available", Depth.CLUSTER, _operators),
-    CauseRule("installer/folder-empty", "a verb finds no cluster in its folder", Depth.PERSON, _empty_folder),
-    CauseRule("installer/no-console", "a warning at the end", Depth.PERSON, _no_console),
-    CauseRule("installer/interrupted", "the run was stopped", Depth.PERSON, _interrupted),
+    _rule(5, "host-error", "a control plane's host is in error", Depth.HOST, _hosts_in_error),
+    _rule(5, "hosts-slow", "the control plane takes longer than the installer waits", Depth.HOST, _hosts_too_slow),
+    _rule(5, "bootstrap-incomplete", "bootstrapping does not end", Depth.CLUSTER, _bootstrap_stuck),
+    _rule(5, "bootkube", "bootstrapping does not end; cluster-bootstrap must be cleaned before it is tried again",
+          Depth.CLUSTER, _bootkube),
+    _rule(5, "release-image", "the release image's override is missing, or leads nowhere", Depth.NETWORK, _release_image),
+    _rule(1, "no-gather", "`gather bootstrap` ends at once", Depth.PERSON, _no_gather),
+    _rule(6, "operators", "operators are not available", Depth.CLUSTER, _operators),
+    _rule(7, "operators-unstable", "operators do not come to rest", Depth.CLUSTER, _unstable),
+    _rule(1, "folder-empty", "a verb finds no cluster in its folder", Depth.PERSON, _empty_folder),
+    _rule(0, "no-console", "a warning at the end", Depth.PERSON, _no_console),
+    _rule(8, "interrupted", "the run was stopped", Depth.PERSON, _interrupted),
 )  # fmt: skip

@@ -142,7 +142,7 @@ class IronicClient:
 
     async def last_failure(self, node: str) -> str:
         """The newest error in the node's history; empty when there is none, or no history."""
-        found = await self._look(f"/v1/nodes/{node}/history") or {}
+        found = await self._look(f"/v1/nodes/{node}/history?detail=true") or {}  # without it, cut at 255 characters
         errors = [
             event for event in found.get("history", ()) if event.get("severity") == "ERROR" and event.get("event")
         ]
