@@ -40,6 +40,8 @@ from rackless.provisioning.baremetalhost import baremetalhost, secret
 CPU_AVAILABLE_S, CALLS_A_HOST, REST_CPU = 240.0, 40.0, 0.03
 """Processor seconds until all are available (two minutes of two cores), calls, and cores at rest."""
 IMAGE = {"url": "http://192.0.2.1/node.qcow2", "checksum": "ab" * 32}
+BIOS = {"ProcTurboMode": {"value": "Enabled", "allowable_values": ["Enabled", "Disabled"], "read_only": False}}
+"""What every host shows of its firmware: each gets a HostFirmwareSettings, as with Redfish."""
 AT_ONCE = 32
 _TICKS = os.sysconf("SC_CLK_TCK")
 
@@ -138,7 +140,7 @@ async def _with(site: _Site, hosts: int, rest: float) -> dict[str, Any]:
     await person.create(_set())
     runtime = Runtime(clock, Bus())
     controllers = (
-        host_controller(runtime, site.resources, FakeProvisioner(clock, dict.fromkeys(SECONDS, 0.0))),
+        host_controller(runtime, site.resources, FakeProvisioner(clock, dict.fromkeys(SECONDS, 0.0), bios=BIOS)),
         machine_controller(runtime, site.resources, site.resources),
         machineset_controller(runtime, site.resources, site.resources),
     )

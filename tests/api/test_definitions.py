@@ -62,6 +62,7 @@ def test_our_definition_agrees_with_the_reference_in_everything_but_prose(name: 
             [
                 {k: v for k, v in column.items() if k != "description"}
                 for column in each.get("additionalPrinterColumns", ())
+                if column["name"] != "Progress"  # ours alone: what is being done with a host, and how far that is
             ]
             for each in (mine, their)
         ]

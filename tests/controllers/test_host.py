@@ -5,11 +5,13 @@ import pytest
 
 from rackless.cli.words import message
 from rackless.controllers.host import YIELD_WITHIN
+from rackless.controllers.host_annotations import DETACHED
 from rackless.drivers.fake.provisioner import SECONDS, FakeProvisioner, Fault
 from rackless.errors import ProvisioningFailed
 from rackless.events import Note
 from rackless.ports.provisioner import ErrorKind, HostAccess, Result
-from rackless.provisioning.baremetalhost import KIND, State, secret
+from rackless.provisioning.baremetalhost import KIND, PAUSED, State, secret
+from rackless.provisioning.progress import worded
 from tests.provisioning.site import IMAGE, Site
 
 
@@ -597,3 +599,73 @@ async def test_a_host_of_another_architecture_is_told_so_and_nothing_is_tried_un
         assert site.work("arm") == [] and (await site.host("arm")).status.error_count == 1
         await site.change("arm", architecture="x86_64")
         await site.until_state("arm", state=State.AVAILABLE)
+
+
+async def test_what_is_being_done_with_a_host_and_how_far_that_is_stands_in_its_status() -> None:
+    site = Site()
+    await site.add("a")
+    site.provisioner.seconds = {**site.provisioner.seconds, "inspect": 60.0}
+    async with site.controlled():
+        host = await site.until("a", lambda host: bool(host.status.doing) and host.status.state is State.INSPECTING)
+        record = await site.resources.get(KIND, "a")
+        await site.until_state("a")
+        done = await site.resources.get(KIND, "a")
+    assert record is not None and done is not None
+    said = {each["type"]: each["message"] for each in record["status"]["conditions"]}
+    assert said["Progressing"] == host.status.doing and host.status.doing.startswith("inspect, since ")
+    assert {each["type"]: each["message"] for each in done["status"]["conditions"]}["Progressing"] == ""
+
+
+@pytest.mark.parametrize(
+    ("state", "doing", "said"),
+    [
+        (State.PROVISIONING, "write image", "37 %: write image, since 17:02:11Z"),
+        (State.INSPECTING, "starting inspection", "0 %: starting inspection, since 17:02:11Z"),
+        (State.PROVISIONING, "install coreos", "install coreos, since 17:02:11Z"),
+    ],
+)
+def test_progress_is_told_in_percent_where_the_way_is_known(state: State, doing: str, said: str) -> None:
+    assert worded(state, doing, "2026-11-18T17:02:11Z") == said
+
+
+async def test_what_is_being_done_costs_a_write_when_it_changes_and_not_each_time_it_is_looked_at() -> None:
+    site = Site()
+    await site.add("a")
+    site.provisioner.seconds = {**site.provisioner.seconds, "inspect": 600.0}
+    async with site.controlled():
+        await site.until("a", lambda host: bool(host.status.doing) and host.status.state is State.INSPECTING)
+        before = (await site.resources.get(KIND, "a") or {})["metadata"]["resourceVersion"]
+        await site.clock.run(site.clock.sleep(300))
+        assert (await site.resources.get(KIND, "a") or {})["metadata"]["resourceVersion"] == before
+
+
+@pytest.mark.parametrize("state", [State.INSPECTING, State.AVAILABLE, State.PROVISIONED])
+async def test_a_host_that_is_deleted_by_force_is_forgotten_by_the_engine(state: State) -> None:
+    """Somebody takes its finalizer away: nobody switches it, and another record can have its server."""
+    site = Site()
+    await site.add("a", **({"image": None} if state is State.AVAILABLE else {}))
+    async with site.controlled():
+        await site.until("a", lambda host: host.status.state is state)
+        await site.resources.patch(KIND, "a", {"metadata": {"finalizers": []}})
+        await site.resources.delete(KIND, "a")
+        await site.clock.run(site.clock.sleep(120))
+        assert await site.resources.get(KIND, "a") is None and "a" not in site.provisioner.hosts
+        assert await site.resources.get("HardwareData", "a") is None
+        await site.add("a")
+        await site.until_state("a")
+
+
+@pytest.mark.parametrize("annotation", [PAUSED, DETACHED])
+async def test_a_host_that_somebody_else_looks_after_is_not_collected(annotation: str) -> None:
+    site = Site()
+    await site.add("a")
+    async with site.controlled():
+        await site.until_state("a")
+        site.provisioner.hosts["another"] = site.provisioner.hosts["a"]
+        await site.annotate("a", {annotation: ""})
+        await site.clock.run(site.clock.sleep(120))
+        site.provisioner.hosts["a"] = site.provisioner.hosts["another"]  # as whoever has it now knows it
+        await site.resources.patch(KIND, "a", {"metadata": {"finalizers": []}})
+        await site.resources.delete(KIND, "a")
+        await site.clock.run(site.clock.sleep(120))
+        assert await site.resources.get(KIND, "a") is None and "a" in site.provisioner.hosts

@@ -142,7 +142,7 @@ async def test_a_deleted_machine_drains_gives_its_host_back_and_forgets_its_node
     host = await site.get("BareMetalHost", "worker-0")
     assert not {"image", "userData", "consumerRef"} & set(host["spec"]) and host["spec"]["online"] is False
     assert await site.nodes.get("Node", "worker-0") is None
-    assert {"Deleting", "DrainSucceeded", "Deprovisioning", "HostReleased", "Deleted"} <= reasons
+    assert {"Deleting", "DrainSucceeded", "Deprovisioning", "Deleted"} <= reasons
 
 
 async def test_a_machine_deleted_before_it_had_a_host_is_gone_at_once() -> None:

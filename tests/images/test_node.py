@@ -1,4 +1,5 @@
 import shutil
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -61,3 +62,26 @@ async def test_a_nodes_python_is_taken_out_of_its_file_system_with_all_it_needs(
     left -= {Path("etc/mke2fs.conf"), Path(python.SHARED, "libother.so.1")}
     assert {path.relative_to(taken) for path in taken.rglob("*") if path.is_file()} == left
     assert all((taken / name).read_bytes() == (root / name).read_bytes() for name in left)
+
+
+@needs_ext4
+async def test_files_are_written_into_a_file_system_with_the_folders_that_are_missing(tmp_path: Path) -> None:
+    root, image = tmp_path / "root", tmp_path / "image"
+    for folder in ("etc", "opt"):
+        (root / folder).mkdir(parents=True)
+    (root / "etc/mke2fs.conf").write_text(CONFIGURATION)
+    await node._build_file_system(LocalProcesses(), root, image)
+    wheel = tmp_path / "rackless.whl"
+    with zipfile.ZipFile(wheel, "w") as archive:
+        for name in ("rackless/__init__.pyc", "rackless/node/main.pyc", "rackless/node/main.py", "rackless/plan/a.pyc"):
+            archive.writestr(name, name)
+    agent = nodelayer.take_agent(wheel, tmp_path / "agent")
+    assert set(agent) == {"rackless/__init__.pyc", "rackless/node/main.pyc"}
+    files = {path: f"{nodelayer.AGENT}/{name}" for name, path in agent.items()}
+    await nodelayer.write_files(LocalProcesses(), str(image), files)
+    await LocalProcesses().run(["debugfs", "-R", f"rdump {nodelayer.AGENT} {tmp_path}", image])
+    assert {name: (tmp_path / "agent" / name).read_text() for name in agent} == {name: name for name in agent}
+
+    (tmp_path / "more").write_bytes(b"x" * (48 << 20))
+    with pytest.raises(OSError, match="did not write /opt/more"):  # there is no room for it
+        await nodelayer.write_files(LocalProcesses(), str(image), {tmp_path / "more": "/opt/more"})

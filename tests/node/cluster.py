@@ -138,7 +138,7 @@ class World:
     """What the node's own clock says; the cluster's is apart."""
     facts: Facts = field(default_factory=lambda: facts())
     said: list[str] = field(default_factory=list)
-    make_key: Any = keypair.write
+    make_key: Any = keypair.make
     agent: Agent = field(init=False)
 
     def __post_init__(self) -> None:

@@ -86,7 +86,7 @@ async def cluster(tmp_path: Path) -> AsyncIterator[Cluster]:
 @pytest.fixture
 def agent(cluster: Cluster) -> Agent:
     said: list[str] = []
-    return Agent(cluster.settings, cluster.folder / "node", lambda: facts(), said.append, make_key=keypair.write)
+    return Agent(cluster.settings, cluster.folder / "node", lambda: facts(), said.append, make_key=keypair.make)
 
 
 async def join(agent: Agent, cluster: Cluster) -> list[str]:
@@ -156,7 +156,7 @@ async def test_an_api_of_another_authority_is_not_spoken_to(agent: Agent, cluste
     other = (tmp_path / "other" / "ca.crt").read_text()
     told = settings.AgentSettings("worker-0", "127.0.0.1", cluster.settings.port, other, cluster.settings.token)
     said: list[str] = []
-    stranger = Agent(told, tmp_path / "pki2", lambda: facts(), said.append, make_key=keypair.write)
+    stranger = Agent(told, tmp_path / "pki2", lambda: facts(), said.append, make_key=keypair.make)
     assert await asyncio.to_thread(stranger.step) == 1.0
     assert "CERTIFICATE_VERIFY_FAILED" in said[0]
 

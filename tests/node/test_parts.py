@@ -1,8 +1,9 @@
-"""What the node agent is made of: keys by a child, addresses by netlink, dates out of certificates, facts of a system."""
+"""What the node agent is made of: keys by openssl, addresses by netlink, dates out of certificates, facts of a system."""
 
 from __future__ import annotations
 
 import base64
+import os
 import socket
 import ssl
 import subprocess
@@ -18,8 +19,7 @@ from rackless.node import addresses, der, keypair
 from rackless.node.addresses import Address, choose
 from rackless.node.facts import DiskRoom, look
 from rackless.node.health import respond
-from rackless.node.request import make_request
-from rackless.trust.keys import make_key
+from rackless.trust.keys import load_key
 from rackless.trust.requests import read_request
 from tests.node.cluster import facts
 
@@ -39,24 +39,42 @@ def test_the_agent_loads_the_standard_library_and_nothing_heavy() -> None:
     assert not (loaded - {name.partition(".")[0] for name in started_with}) & set(heavy)
 
 
-def test_a_key_is_made_by_a_child_and_is_for_its_owner_only(tmp_path: Path) -> None:
-    code = (
-        "import sys; from pathlib import Path; from rackless.node import keypair\n"
-        "keypair.make('system:node:n', [], [], Path(sys.argv[1]), Path(sys.argv[2]))\n"
-        "assert 'cryptography' not in sys.modules"
-    )
+def test_a_key_is_for_its_owner_only(tmp_path: Path) -> None:
     key, request = tmp_path / "key", tmp_path / "csr"
-    subprocess.run([sys.executable, "-c", code, key, request], check=True)
+    keypair.make("system:node:n", [], [], key, request)
     assert key.stat().st_mode & 0o777 == 0o600 and "BEGIN CERTIFICATE REQUEST" in request.read_text()
+    secret = load_key(key)
+    asked = x509.load_pem_x509_csr(request.read_bytes())
+    assert secret.curve.name == "secp256r1" and asked.public_key() == secret.public_key()
 
 
-def test_a_child_that_cannot_write_is_an_error_that_says_so(tmp_path: Path) -> None:
-    code = (
-        "import sys; from pathlib import Path; from rackless.node import keypair\n"
-        "keypair.make('system:node:n', [], [], Path(sys.argv[1]), Path(sys.argv[1]))"
-    )
-    made = subprocess.run([sys.executable, "-c", code, tmp_path / "no/key"], capture_output=True, text=True)
-    assert made.returncode == 1 and "no key could be made" in made.stderr and "No such file" in made.stderr
+def test_two_keys_are_two(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        keypair.make("system:node:n", [], [], tmp_path / name, tmp_path / f"{name}.csr")
+    assert (tmp_path / "a").read_bytes() != (tmp_path / "b").read_bytes()
+
+
+def test_a_key_that_cannot_be_written_is_an_error_that_says_so(tmp_path: Path) -> None:
+    with pytest.raises(OSError, match="No such file"):
+        keypair.make("system:node:n", [], [], tmp_path / "no/key", tmp_path / "csr")
+
+
+@pytest.mark.parametrize(
+    ("program", "why"),
+    [
+        ("/nonexistent/openssl", "No such file"),
+        ("/usr/bin/false", "ended with"),
+        ("/usr/bin/true", "answered without one"),
+    ],
+)
+def test_a_program_that_makes_no_key_is_an_error_that_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, program: str, why: str
+) -> None:
+    monkeypatch.setattr(keypair, "OPENSSL", program)
+    before = len(os.listdir("/proc/self/fd"))
+    with pytest.raises(OSError, match=f"no key could be made.*{why}"):
+        keypair.make("system:node:n", [], [], tmp_path / "key", tmp_path / "csr")
+    assert not list(tmp_path.iterdir()) and len(os.listdir("/proc/self/fd")) == before
 
 
 def test_a_file_that_could_not_be_written_leaves_the_old_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -170,10 +188,10 @@ def test_questions_are_answered_or_refused(question: bytes, code: int) -> None:
         (tuple(f"n{n}.example" for n in range(40)), ("192.0.2.1",)),
     ],
 )
-def test_a_request_is_read_as_it_was_meant(names: tuple[str, ...], hosts: tuple[str, ...]) -> None:
+def test_a_request_is_read_as_it_was_meant(tmp_path: Path, names: tuple[str, ...], hosts: tuple[str, ...]) -> None:
     """By the library that the API reads it with, which also checks the signature."""
-    text = make_request(make_key(), "system:node:wörker", ["system:nodes"], names, hosts)
-    asked = read_request(base64.b64encode(text).decode())
+    keypair.make("system:node:wörker", names, hosts, tmp_path / "key", tmp_path / "csr")
+    asked = read_request(base64.b64encode((tmp_path / "csr").read_bytes()).decode())
     assert (asked.name, asked.organizations) == ("system:node:wörker", ("system:nodes",))
     found = asked.alternatives
     told = [str(each.value) for each in found] if found is not None else []

@@ -3,8 +3,8 @@
 import pytest
 
 from rackless.ports.provisioner import ErrorKind
-from rackless.provisioning.baremetalhost import KIND, State
-from rackless.provisioning.states import DEADLINES, OTHERWISE
+from rackless.provisioning.baremetalhost import DEADLINES, KIND, State
+from rackless.provisioning.deadlines import BY_DEFAULT, OTHERWISE, BadDeadlines, read_deadlines
 
 from .site import Site
 
@@ -48,7 +48,7 @@ async def test_a_phase_that_does_not_end_fails_by_its_name_with_what_was_seen(
         await bring_into(site, work)
         failed = await site.until("a", lambda host: host.status.error_type is not None)
     assert (failed.status.state, failed.status.error_type) == (state, kind)
-    limit = DEADLINES.get(state, OTHERWISE)
+    limit = BY_DEFAULT.get(state, OTHERWISE)
     assert failed.status.error_message == (
         f"{limit / 60:.0f} minutes were not enough for the engine, which was last at: {work}\n{evidence('a')}"
     )
@@ -100,3 +100,42 @@ async def test_a_deleted_host_that_cannot_be_switched_off_is_let_go() -> None:
         await site.until("a", lambda host: host.status.state is State.AVAILABLE)
         await site.resources.delete(KIND, "a")
         await site.until_gone("a")
+
+
+@pytest.mark.parametrize(("text", "state", "seconds"), [
+    ("", State.INSPECTING, 1800.0),
+    ("inspecting=45m", State.INSPECTING, 2700.0),
+    ("inspecting=45m", State.PROVISIONING, 3600.0),
+    (" provisioning = 1h30m , inspecting=90s,", State.PROVISIONING, 5400.0),
+])  # fmt: skip
+def test_deadlines_as_people_write_them(text: str, state: State, seconds: float) -> None:
+    assert read_deadlines(text)[state] == seconds
+
+
+@pytest.mark.parametrize("text", ["sleeping=5m", "inspecting", "inspecting=", "inspecting=0s", "inspecting=5", "=5m"])
+def test_deadlines_that_make_no_sense_are_told(text: str) -> None:
+    with pytest.raises(BadDeadlines, match=r"is no (phase|time)"):
+        read_deadlines(text)
+
+
+async def test_a_host_may_say_how_long_its_phases_take() -> None:
+    site = Site()
+    await site.add("a")
+    await site.annotate("a", {DEADLINES: "inspecting=3m"})
+    site.provisioner.seconds = {**site.provisioner.seconds, "inspect": EVER}
+    async with site.controlled():
+        failed = await site.until("a", lambda host: host.status.error_type is not None)
+    assert failed.status.error_message.startswith("3 minutes were not enough") and site.clock.now() < 400
+
+
+async def test_a_host_whose_deadlines_cannot_be_read_has_those_of_all_others_and_says_so_once() -> None:
+    site = Site()
+    await site.add("a")
+    await site.annotate("a", {DEADLINES: "soon"})
+    async with site.controlled():
+        await site.until_state("a")
+        await site.clock.run(site.clock.sleep(1000))
+        told = [each for each in await site.resources.list("Event") if each["reason"] == "DeadlinesNotRead"]
+    assert [(each["type"], each["count"]) for each in told] == [("Warning", 1)] and "'soon' is no phase" in told[0][
+        "message"
+    ]

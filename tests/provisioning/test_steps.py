@@ -21,12 +21,11 @@ from rackless.ports.provisioner import (
     Result,
 )
 from rackless.provisioning.baremetalhost import CLEAN, INSPECT, REBOOT, Host, Spec, State, Status, secret
+from rackless.provisioning.deadlines import BY_DEFAULT, OTHERWISE
 from rackless.provisioning.states import (
-    DEADLINES,
     ESCAPE_AFTER,
     ESCAPES,
     MAX_PROVISIONING_FAILURES,
-    OTHERWISE,
     POWER_POLL,
     STEPS,
     Gone,
@@ -263,6 +262,6 @@ def test_only_a_deleted_host_that_failed_too_often_is_let_go() -> None:
 
 def test_deadlines_are_longer_than_a_boot_and_shorter_than_a_working_day() -> None:
     boot, afternoon = 300.0, 4 * 3600.0
-    assert all(boot < limit < afternoon for limit in (*DEADLINES.values(), OTHERWISE))
-    assert max(DEADLINES.values()) > DEADLINES[State.INSPECTING] > DEADLINES[State.REGISTERING]
-    assert POWER_POLL < min(DEADLINES.values()), "power is looked at more often than anything is waited for"
+    assert all(boot < limit < afternoon for limit in (*BY_DEFAULT.values(), OTHERWISE))
+    assert max(BY_DEFAULT.values()) > BY_DEFAULT[State.INSPECTING] > BY_DEFAULT[State.REGISTERING]
+    assert POWER_POLL < min(BY_DEFAULT.values()), "power is looked at more often than anything is waited for"

@@ -56,6 +56,7 @@ NOTES = {
     "part-ended": "{name} ended with {status}; starting it again in {pause_seconds:.1f} s (log: {log})",
     "payload-away": "the payload is not here yet: {why}",
     "power-pressed": "{server}: power {action}",
+    "host-collected": "{name}: its record was deleted by force; the engine has forgotten it",
     "record-unreadable": "{name}: its record cannot be read and is left alone: {why}",
     "redfish-failed": "{method} {path} at {bmc}: {why}",
     "redfish-receiver-silent": "a receiver of Redfish events does not answer: {destination}",

@@ -29,6 +29,7 @@ from rackless.ports.provisioner import NO_SETTINGS, Again, Done, ErrorKind, Fail
 from rackless.ports.resources import Conflict, Key, Record, Resources, key_of
 from rackless.provisioning.baremetalhost import (
     CLEAN,
+    DEADLINES,
     FINALIZER,
     HARDWARE_DATA,
     INSPECT,
@@ -49,12 +50,11 @@ from rackless.provisioning.baremetalhost import (
 from rackless.provisioning.credentials import Incomplete, host_access
 from rackless.provisioning.data_image import KIND as DATA_IMAGE
 from rackless.provisioning.data_image import holds_up
+from rackless.provisioning.deadlines import BY_DEFAULT, OTHERWISE, BadDeadlines, read_deadlines
 from rackless.provisioning.firmware import SETTINGS, to_give
-from rackless.provisioning.progress import Progress
+from rackless.provisioning.progress import Progress, worded
 from rackless.provisioning.settle import BackOff, camel, settle, stamped
 from rackless.provisioning.states import (
-    DEADLINES,
-    OTHERWISE,
     STEPS,
     UNREGISTERED,
     WHEN_DELETED,
@@ -83,6 +83,8 @@ INSTALLING = (State.NONE, State.REGISTERING, State.INSPECTING, State.PREPARING, 
 """States of a host that somebody waits for."""
 YIELD_POLL, YIELD_WITHIN = 10.0, 900.0
 """Seconds between two looks whether others are still being installed, and for how long they go first."""
+TOLD_EVERY = 5.0
+"""Seconds between two writes of a host's status that say only what is being done."""
 RESTING = (State.AVAILABLE, State.PROVISIONED)
 """States in which only the power is looked after, unless somebody wants something else."""
 
@@ -100,6 +102,13 @@ class _Known:
     """The wish for settings of its firmware that was last fulfilled, until its record says so itself."""
     yields_until: float | None = None
     """When it stops letting others go first."""
+    told: HostAccess | None = None
+    """With which access the provisioner was told of it; None when it is to know nothing of it, or somebody else looks after it."""
+    doing: tuple[State, str] = (State.NONE, "")
+    doing_at: float = float("-inf")
+    """What its status says that is being done, and when that was written."""
+    deadlines: tuple[str, Mapping[State, float]] = ("", BY_DEFAULT)
+    """What its annotation said, and what that means."""
 
 
 @dataclass
@@ -153,8 +162,7 @@ class HostController:
     async def reconcile(self, key: Key, record: Record | None) -> Result:
         """One look at one host, one step, and what comes of it."""
         if record is None:
-            self._forget(key)
-            return Result()
+            return await self._collect(key)
         known = self._hosts.setdefault(key, _Known(Progress(self.bus, key.name)))
         try:
             host = read(record)
@@ -162,6 +170,7 @@ class HostController:
             self.bus.tell("record-unreadable", subject=f"host/{key.name}", name=key.name, why=str(error))
             return Result(events=(Happened("Unreadable", str(error), "Warning"),))
         if PAUSED in host.annotations:
+            known.told = None
             return Result()
         if FINALIZER not in host.finalizers and not host.deleting:
             return Result(0.0, change={"metadata": {"finalizers": [*host.finalizers, FINALIZER]}})
@@ -175,6 +184,7 @@ class HostController:
             return _forgiven(host)
         outcome, version = await self._decide(host, key, known)
         if isinstance(outcome, Gone):
+            known.told = None
             await self._resources.delete(HARDWARE_DATA, host.name, namespace=key.namespace)
             kept = [name for name in host.finalizers if name != FINALIZER]
             return Result(
@@ -198,8 +208,22 @@ class HostController:
             after,
             status=status_record(status, host.spec.credentials_name) if status != host.status else None,
             change=_without(answered) if answered in host.annotations else None,
-            events=(*events, *_unused(host, outcome, known.access)),
+            events=(*events, *_unused(host, outcome, known.access), *_read_anew(host, known)),
         )
+
+    async def _collect(self, key: Key) -> Result:
+        """The record is gone. Where somebody took its finalizer away, the provisioner still knows the host, and forgets it now."""
+        known = self._hosts.get(key)
+        if known is not None and known.told is not None:
+            result = await self.provisioner.delete(known.told)
+            if isinstance(result, Again):
+                return Result(max(result.after, 1.0))
+            if isinstance(result, Failed):
+                raise RacklessError(f"the provisioner keeps host {key.name}, whose record is gone: {result.message}")
+            await self._resources.delete(HARDWARE_DATA, key.name, namespace=key.namespace)
+            self.bus.tell("host-collected", subject=f"host/{key.name}", name=key.name)
+        self._forget(key)
+        return Result()
 
     async def _decide(self, host: Host, key: Key, known: _Known) -> tuple[Outcome, str]:
         """One step, and what it means when it took too long, or keeps failing."""
@@ -211,7 +235,7 @@ class HostController:
 
     async def _apart(self, host: Host, known: _Known) -> Result:
         """A host that the provisioner does not look after, until the annotation is gone, or the host."""
-        known.access = None
+        known.access = known.told = None
         if wants_detached(host) and (not host.deleting or waits_with_its_end(host)):
             access, _ = await host_access(self._reader, host, self.bmc_ca)
             return await detach(host, access, self.provisioner, self.now())
@@ -261,7 +285,7 @@ class HostController:
             return Failed(outcome.waits, f"{why}, while {outcome.doing or 'it was waited for'}")
         if known.waiting is None or known.waiting[:2] != (state, outcome.waits):
             known.waiting = (state, outcome.waits, now)
-        limit = DEADLINES.get(state, OTHERWISE)
+        limit = known.deadlines[1].get(state, OTHERWISE)
         left = known.waiting[2] + limit - now
         if left > 0:
             return replace(outcome, after=min(outcome.after or 0.0, left))
@@ -279,6 +303,7 @@ class HostController:
             if host.status.error_message == str(incomplete):
                 return Stay(None, cleared=False), ""
             return incomplete.failed, ""
+        known.told = access[0]
         wish, settings = self._settings(key, known)
         turn = Turn(host, access[0], self.provisioner, self._reader, settings, self._held(key))
         if self._yields(host, known):
@@ -339,6 +364,8 @@ class HostController:
         self, host: Host, record: Record, outcome: Stay | Move | Failed, version: str, known: _Known
     ) -> tuple[Status, float | None]:
         before = replace(host.status, good_credentials=version or host.status.good_credentials)
+        if isinstance(outcome, Stay) and (said := self._worded(host, known, outcome)):
+            outcome = replace(outcome, changes={**outcome.changes, "doing": said})
         status, after = settle(before, outcome, self.now(), self.back_off, self.chance)
         # told before it is stored: whoever waits for the stored state has then already heard how it was reached
         if isinstance(outcome, Failed):
@@ -350,6 +377,17 @@ class HostController:
         if isinstance(outcome, Move) and status.hardware is not None and "hardware" in outcome.changes:
             await self._keep_hardware(host, record, status.hardware)
         return status, after
+
+    def _worded(self, host: Host, known: _Known, outcome: Stay) -> str:
+        """What the status is to say of what is being done; empty when it says so, or has said something else just now."""
+        state, now = host.status.state, self.clock.now()
+        new = known.doing != (state, outcome.doing) and (
+            known.doing[0] is not state or now - known.doing_at >= TOLD_EVERY
+        )
+        if state not in BY_DEFAULT or not outcome.doing or not new:
+            return ""
+        known.doing, known.doing_at = (state, outcome.doing), now
+        return worded(state, outcome.doing, self.now())
 
     async def _keep_hardware(self, host: Host, record: Record, hardware: Mapping[str, Any]) -> None:
         """What was found, beside the host; what an earlier inspection found is replaced."""
@@ -392,6 +430,19 @@ def _is_installed(record: Record) -> bool:
         return False
     left_alone = PAUSED in host.annotations or host.deleting or wants_detached(host) or not host.spec.online
     return host.status.state in INSTALLING and host.spec.managed and not left_alone and not host.status.error_type
+
+
+def _read_anew(host: Host, known: _Known) -> tuple[Happened, ...]:
+    """The annotation with its deadlines, when it says something else than before: from the next step on."""
+    text = host.annotations.get(DEADLINES, "")
+    if text == known.deadlines[0]:
+        return ()
+    try:
+        known.deadlines = text, read_deadlines(text)
+    except BadDeadlines as error:
+        known.deadlines = text, BY_DEFAULT
+        return (Happened("DeadlinesNotRead", f"annotation {DEADLINES}: {error}", "Warning"),)
+    return ()
 
 
 def _forgiven(host: Host) -> Result:

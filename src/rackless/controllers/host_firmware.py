@@ -48,6 +48,8 @@ class FirmwareController:
     wakes: Sequence[Wake] = field(init=False)
     _without: set[str] = field(default_factory=set)
     """UIDs of hosts whose BMC has no settings."""
+    _schemas: set[tuple[str, str]] = field(default_factory=set)
+    """Namespaces and names of the FirmwareSchemas that are there: a thousand hosts of one model share one."""
 
     def __post_init__(self) -> None:
         # an API without this kind has hosts all the same
@@ -105,15 +107,21 @@ class FirmwareController:
         schema = schema_record(found, host, key.namespace)
         await self._keep_schema(found, schema)
         status = settings_status(made, found, schema, self.now())
-        self.cache.put(await self.cache.resources.patch_status(SETTINGS, key.name, status, namespace=key.namespace))
+        version = made["metadata"]["resourceVersion"]
+        written = await self.cache.resources.patch_status(
+            SETTINGS, key.name, status, namespace=key.namespace, resource_version=version
+        )
+        self.cache.put(written)
 
     async def _keep_schema(self, found: Found, schema: Record) -> None:
-        if not found:
+        place = schema["metadata"]["namespace"], schema["metadata"]["name"]
+        if not found or place in self._schemas:
             return
         try:
             await self.cache.resources.create(schema)
         except Conflict:
             pass  # another host of the same model has it
+        self._schemas.add(place)
 
     def troubled(self, record: Record, error: Exception) -> Mapping[str, Any] | None:
         return None

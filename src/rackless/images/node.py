@@ -26,8 +26,8 @@ PACKAGES = (
     "libc-bin", "mawk", "sed", "tar", "gzip", "hostname", "util-linux", "mount", "login", "passwd", "libpam-modules",
     "libpam-runtime", "ncurses-bin", "systemd", "systemd-sysv", "libpam-systemd", "libnss-systemd",
     "systemd-resolved", "dbus", "udev", "kmod", "iproute2", "iputils-ping", "procps", "e2fsprogs", "dosfstools",
-    "gdisk", "ca-certificates", "openssh-server", "busybox-static", "ignition", "etcd-server", "etcd-client",
-    "haproxy", "curl", "jq", "sudo", "python3", "less", PIP_PACKAGE,
+    "gdisk", "ca-certificates", "openssl", "openssh-server", "busybox-static", "ignition", "etcd-server",
+    "etcd-client", "haproxy", "curl", "jq", "sudo", "python3", "less", PIP_PACKAGE,
 )  # fmt: skip
 
 QCOW2 = "node.qcow2"

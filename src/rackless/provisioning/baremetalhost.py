@@ -32,6 +32,8 @@ RETRY = "rackless.test/retry"
 """Annotation: retry a failed step at once, with its failures forgotten; removed when the step begins."""
 CLEAN = "rackless.test/clean"
 """Annotation: clean an available host once more; removed when cleaning begins."""
+DEADLINES = "rackless.test/deadlines"
+"""Annotation: how long phases may take, as `inspecting=45m,provisioning=2h`."""
 BY_HAND = "rackless.test/by-hand"
 """Annotation: a person chose this host's image; `up` does not change it."""
 
@@ -108,6 +110,9 @@ class Span:
     end: str | None = None
 
 
+PROGRESSING = "Progressing"
+
+
 @dataclass(frozen=True, slots=True)
 class Condition:
     """A condition of a host, as Metal3 has them, for `kubectl wait` and for programs."""
@@ -137,6 +142,8 @@ class Status:
     """The version of the credentials with which the BMC was last reached."""
     last_updated: str = ""
     conditions: tuple[Condition, ...] = ()
+    doing: str = ""
+    """What is being done in this state, how far that is and since when: the message of the condition Progressing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -328,6 +335,14 @@ def _read_status(status: Record) -> Status:
             )
             for each in status.get("conditions") or ()
         ),
+        doing=next(
+            (
+                each.get("message") or ""
+                for each in status.get("conditions") or ()
+                if (each.get("type"), each.get("status")) == (PROGRESSING, "True")
+            ),
+            "",
+        ),
     )
 
 
@@ -367,11 +382,12 @@ def status_record(status: Status, credentials_name: str = "") -> Record:
 
 
 def _condition_record(condition: Condition, status: Status) -> Record:
+    said = status.doing if condition.type == PROGRESSING else ""
     return {
         "type": condition.type,
         "status": "True" if condition.true else "False",
         "reason": condition.reason,
-        "message": "" if condition.true else status.error_message[:1024],
+        "message": said if condition.true else status.error_message[:1024],
         "lastTransitionTime": condition.since,
     }
 

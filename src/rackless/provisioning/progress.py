@@ -3,6 +3,7 @@ it."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 
 from rackless.events import Bus, Step
@@ -18,6 +19,26 @@ _PHASES = (
     State.DELETING,
 )
 """Provisioning states in which something is done; the others get no step."""
+
+_BOOT = "the server boots the agent"
+_STEPS: Mapping[State, Sequence[str]] = {
+    State.REGISTERING: ("registering", "checking access to the BMC"),
+    State.INSPECTING: ("starting inspection", _BOOT, "inspecting"),
+    State.PREPARING: ("giving the firmware its settings", "cleaning", _BOOT, "erase devices metadata"),
+    State.PROVISIONING: (
+        "starting to write the image", "deploy", _BOOT, "write image", "prepare instance boot", "tear down agent",
+        "switch to tenant network", "boot instance",
+    ),
+    State.DEPROVISIONING: ("taking the system off", "cleaning", _BOOT, "erase devices metadata"),
+}  # fmt: skip
+"""What the engine does in each state, in this order: how much of it is done is told in percent."""
+
+
+def worded(state: State, doing: str, since: str) -> str:
+    """For the status: what is being done, how much of its phase lies behind it, and since when (an RFC 3339 time)."""
+    steps = _STEPS.get(state, ())
+    part = f"{steps.index(doing) * 100 // len(steps)} %: " if doing in steps else ""
+    return f"{part}{doing}, since {since.partition('T')[2]}"
 
 
 class Progress:

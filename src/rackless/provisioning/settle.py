@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from rackless.ports.provisioner import ErrorKind, Failed
-from rackless.provisioning.baremetalhost import Condition, Operational, Span, State, Status
+from rackless.provisioning.baremetalhost import PROGRESSING, Condition, Operational, Span, State, Status
 from rackless.provisioning.states import Move, Stay
 
 OPERATIONS: Mapping[State, str] = {
@@ -44,6 +44,7 @@ def settle(
                 error_type=kind,
                 error_message=message,
                 error_count=status.error_count + 1,
+                doing="",
             )
             return _stamped(status, failed, now), back_off.after(failed.error_count, chance())
         case Stay(after=after, cleared=cleared, changes=changes):
@@ -55,6 +56,7 @@ def settle(
                 state=to,
                 error_count=0,
                 history=_history(status, to, now),
+                doing="",
                 **changes,
             )
             return _stamped(status, moved, now), 0.0
@@ -95,7 +97,7 @@ def conditions(status: Status, now: str) -> tuple[Condition, ...]:
     state, wrong = status.state, status.operational in (Operational.ERROR, Operational.DETACHED)
     said = {
         "Manageable": state in _KNOWN and status.error_type is not ErrorKind.REGISTRATION,
-        "Progressing": state in _WORKING and not wrong,
+        PROGRESSING: state in _WORKING and not wrong,
         "AvailableForProvisioning": state is State.AVAILABLE and not wrong,
         "Provisioned": state in _INSTALLED,
         "Ready": state in _INSTALLED and not wrong,

@@ -38,16 +38,6 @@ HELD_POLL = 5.0
 ESCAPE_AFTER = 3
 """How often deprovisioning a deleted host may fail before the host is deleted anyway."""
 MAX_PROVISIONING_FAILURES = 5
-DEADLINES: Mapping[State, float] = {
-    State.REGISTERING: 600.0,
-    State.INSPECTING: 1800.0,
-    State.PREPARING: 1800.0,
-    State.PROVISIONING: 3600.0,
-    State.DEPROVISIONING: 3600.0,
-}
-"""Seconds a phase may take before it counts as failed; longer than the engine's own, which know better why …"""
-OTHERWISE = 600.0
-"""… and for all else that is waited for: power, adoption, letting go."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Workers come and go by a number alone: a spare server, one that is made for it, and one without DHCP."""
+"""Workers come and go by a number: on a spare server, on a made one, without DHCP; firmware is set, a silent one is mended."""
 
 from __future__ import annotations
 
@@ -76,6 +76,7 @@ def test_a_worker_joins_on_a_spare_server_and_one_on_a_server_that_is_made_and_b
     until(lambda: phases(lab) == {"Running"}, lambda: objects(lab, "machine"))
     # how long each agent took is told by itself; under emulation and load it is a figure to read, not to judge
     took = [event for event in ask(lab, "/api/v1/namespaces/default/events")["items"] if event["reason"] == "NodeReady"]
+    print([event["message"] for event in took])  # noqa: T201
     assert {event["involvedObject"]["name"] for event in took} >= {"spare-0", "worker-0"}, took
     planned = json.loads(lab.rackless("plan", "--json").stdout)
     assert {action["verb"] for action in planned["actions"]} == {"keep"}
@@ -85,6 +86,27 @@ def test_a_worker_joins_on_a_spare_server_and_one_on_a_server_that_is_made_and_b
     assert {node["metadata"]["name"] for node in ask(lab, "/api/v1/nodes")["items"]} == {"ctrl-0"}
     assert "worker-0" not in lab.rackless("exec", "--", "virsh", "list", "--all").stdout
     assert not list((lab.folder / "state/lab/disks").glob("worker-0*"))
+
+
+def test_settings_of_a_firmware_are_given_while_an_available_host_is_prepared(lab: PretendHost) -> None:
+    """Ironic boots its agent on the server for it, and our BMC takes the settings at that start."""
+    assert objects(lab, "hostfirmwaresettings")["spare-0"]["status"]["settings"]["ProcTurboMode"] == "Enabled"
+    wish = json.dumps({"spec": {"settings": {"ProcTurboMode": "Disabled"}}})
+    lab.rackless("exec", "--", "kubectl", "patch", "hostfirmwaresettings", "spare-0", "--type", "merge", "-p", wish)
+
+    def given() -> bool:
+        status = objects(lab, "bmh")["spare-0"]["status"]
+        assert not status.get("errorMessage"), status
+        found = objects(lab, "hostfirmwaresettings")["spare-0"]["status"]
+        conditions = {each["type"]: each["status"] for each in found["conditions"]}
+        done = found["settings"]["ProcTurboMode"] == "Disabled" and conditions["ChangeDetected"] == "False"
+        return bool(done and status["provisioning"]["state"] == "available")
+
+    until(given, lambda: (objects(lab, "hostfirmwaresettings"), objects(lab, "bmh")["spare-0"]))
+    events = objects(lab, "events").values()
+    told = {(each["involvedObject"]["kind"], each["reason"]) for each in events}
+    wanted = {("HostFirmwareSettings", "ChangeDetected"), ("HostFirmwareSettings", "SettingsApplied")}
+    assert told >= {*wanted, ("BareMetalHost", "Preparing")}, told
 
 
 def test_a_host_that_nobody_answers_dhcp_is_inspected_and_installed_by_addresses_of_its_own(lab: PretendHost) -> None:
@@ -128,3 +150,48 @@ def test_a_host_that_nobody_answers_dhcp_is_inspected_and_installed_by_addresses
     until(lambda: "spare-0" in ready(lab), lambda: objects(lab, "bmh"))
     kept = lab.rackless("ssh", "spare-0", "--", "cat /etc/systemd/network/10-static-0.network").stdout
     assert f"Address={address}/24" in kept
+
+
+def test_an_agent_that_falls_silent_costs_its_server_a_power_cycle_and_its_node_comes_back(lab: PretendHost) -> None:
+    """`kubectl` asks for it: a MachineHealthCheck whose remedy is the power button."""
+    [machine] = [each for each in objects(lab, "machine").values() if _host_of(each) == "spare-0"]
+    selector = {"machine.openshift.io/cluster-api-machineset": "workers"}
+    assert selector.items() <= machine["metadata"]["labels"].items()
+    check = {
+        "apiVersion": "machine.openshift.io/v1beta1",
+        "kind": "MachineHealthCheck",
+        "metadata": {
+            "name": "workers",
+            "annotations": {"machine.openshift.io/remediation-strategy": "external-baremetal"},
+        },
+        "spec": {
+            "selector": {"matchLabels": selector},
+            "maxUnhealthy": 1,
+            "unhealthyConditions": [{"type": "Ready", "status": "Unknown", "timeout": "10s"}],
+        },
+    }
+    (lab.folder / "check.yaml").write_text(yaml.safe_dump(check))
+    lab.rackless("exec", "--", "kubectl", "apply", "-f", str(lab.folder / "check.yaml"))
+    cluster = ("--kubeconfig", str(lab.folder / "kubeconfig"))  # for who is on the hypervisor
+    lab.run("kubectl", *cluster, "label", "node", "spare-0", "site=berlin")
+    before = ask(lab, "/api/v1/nodes/spare-0")
+    lab.rackless("ssh", "spare-0", "--", "sudo systemctl stop rackless-node")
+
+    def back() -> bool:
+        found = {node["metadata"]["name"]: node for node in ask(lab, "/api/v1/nodes")["items"]}.get("spare-0")
+        if found is None or "spare-0" not in ready(lab):
+            return False
+        booted = found["status"]["nodeInfo"]["bootID"] != before["status"]["nodeInfo"]["bootID"]
+        return bool(booted and found["metadata"]["labels"].get("site") == "berlin")
+
+    until(back, lambda: (objects(lab, "machine"), objects(lab, "bmh")["spare-0"]))
+    assert ask(lab, "/api/v1/nodes/spare-0")["metadata"]["uid"] != before["metadata"]["uid"]
+    until(lambda: phases(lab) == {"Running"}, lambda: objects(lab, "machine"))
+    events = objects(lab, "events").values()
+    told = {each["reason"] for each in events if each["involvedObject"]["name"] == machine["metadata"]["name"]}
+    assert told >= {"Unhealthy", "RemediationStarted", "PoweredOff", "RemediationSucceeded"}, told
+
+
+def _host_of(machine: dict[str, Any]) -> str:
+    annotation = (machine["metadata"].get("annotations") or {}).get("metal3.io/BareMetalHost") or ""
+    return str(annotation).rpartition("/")[2]

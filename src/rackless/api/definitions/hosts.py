@@ -191,6 +191,7 @@ HOST = _metal3(
         column("BMC", ".spec.bmc.address", priority=1),
         column("Online", ".spec.online"),
         column("Error", ".status.errorType"),
+        column("Progress", ".status.conditions[?(@.type=='Progressing')].message"),
         AGE,
     ),
 )  # fmt: skip

@@ -70,7 +70,6 @@ def give_back(draft: Draft) -> bool:
     if wanted:
         draft.host, draft.host_change = host, {"spec": wanted}
     if not busy:
-        draft.tell("HostReleased", f"host {name} can be had by others")
         return True
     said = f"what is on host {name} is taken off"
     if status.get("errorMessage"):
@@ -81,10 +80,13 @@ def give_back(draft: Draft) -> bool:
 
 
 def let_go(draft: Draft) -> bool:
-    machine = draft.seen.machine
+    machine, host = draft.seen.machine, draft.seen.host
     draft.forget_node = draft.seen.node is not None
     draft.change.setdefault("metadata", {})["finalizers"] = [each for each in machine.finalizers if each != FINALIZER]
-    draft.tell("Deleted", "nothing of it is left")
+    said = "nothing of it is left"
+    if host is not None and consumer_of(host) == machine.key:
+        said += f", and host {host['metadata']['name']} can be had by others"
+    draft.tell("Deleted", said)
     return True
 
 

@@ -150,7 +150,10 @@ def _claimed(draft: Draft, host: Record, why: str) -> None:
         draft.condition("HostClaimed", "True", "HostChosen", why or f"{name}: it names this Machine as its consumer")
     if draft.status.get("errorReason") in ("InsufficientResources", "InvalidConfiguration"):
         draft.error()
-    draft.annotate(**{LINK: f"{host['metadata']['namespace']}/{name}", INSTANCE_STATE: state_of(host) or "new"})
+    state = state_of(host) or "new"
+    if state == "available":
+        state = "provisioning"  # what a claimed host does next: a write of the Machine less
+    draft.annotate(**{LINK: f"{host['metadata']['namespace']}/{name}", INSTANCE_STATE: state})
 
 
 def _wanted(machine: Machine, host: Record) -> dict[str, Any]:
