@@ -21,10 +21,14 @@ from rackless.controllers.machines.living import EXISTS
 from rackless.controllers.machines.records import Machine, consumer_of, state_of
 from rackless.controllers.runtime import loop as controllers
 from rackless.controllers.runtime.queue import Queue
-from rackless.errors import RacklessError
+from rackless.errors import LabError, RacklessError
 from rackless.installer.assets.ignition import front
-from rackless.operations import teardown
+from rackless.operations import daemon_life, teardown
+from rackless.ports.provisioner import Failed
 from rackless.ports.resources import Key, Record
+from rackless.provisioning import states
+from rackless.provisioning.baremetalhost import State
+from rackless.provisioning.states import Move, Outcome, Turn, available, provisioned
 from rackless.provisioning.wishes import HostWishes
 from rackless.run import files, runner, supervise
 from rackless.run.journal import Journal
@@ -166,6 +170,74 @@ def priority_that_all_have() -> Any:
     return patch.object(front, "_priority", lambda *_: 100)
 
 
+def system_that_is_lost_with_the_power() -> Any:
+    """A host that is off counts as one that has no system."""
+
+    async def hasty(turn: Turn) -> Outcome:
+        return await provisioned(turn) if turn.host.status.powered_on else Move(State.DEPROVISIONING)
+
+    return patch.dict(states.STEPS, {State.PROVISIONED: hasty})
+
+
+def work_before_it_is_written_down() -> Any:
+    """The engine is asked to install a host whose record does not say so yet."""
+
+    async def hasty(turn: Turn) -> Outcome:
+        outcome = await available(turn)
+        if isinstance(outcome, Move) and outcome.to is State.PROVISIONING and turn.host.spec.image is not None:
+            config = await states.config_drive(turn.resources, turn.host)
+            if not isinstance(config, Failed):
+                await turn.provisioner.provision(turn.access, turn.host.spec.image, config)
+        return outcome
+
+    return patch.dict(states.STEPS, {State.AVAILABLE: hasty})
+
+
+def program_that_is_started_twice() -> Any:
+    start = supervise.Keeper.start
+
+    async def twice(self: supervise.Keeper) -> None:
+        await start(self)
+        await self._spawn()
+
+    return patch.object(supervise.Keeper, "start", twice)
+
+
+def folder_that_is_struck_and_stays() -> Any:
+    async def nothing(_: LedgerEntry) -> None: ...
+
+    return patch.object(teardown, "_retire_folder", nothing)
+
+
+def error_that_loses_its_cause() -> Any:
+    carry_out = runner.Runner._carry_out
+
+    async def terse(self: runner.Runner, stage: Any, *, restoring: bool) -> None:
+        try:
+            await carry_out(self, stage, restoring=restoring)
+        except RacklessError as error:
+            raise LabError("a stage failed") from error
+
+    return patch.object(runner.Runner, "_carry_out", terse)
+
+
+def error_that_nobody_put_into_words() -> Any:
+    """What is taken away for the first time is looked up where it was never put."""
+    retire, known = teardown._retire_folder, dict[str, LedgerEntry]()
+
+    async def bare(entry: LedgerEntry) -> None:
+        if known.setdefault(entry.id, entry) is entry:
+            raise KeyError(entry.id)
+        await retire(entry)
+
+    return patch.object(teardown, "_retire_folder", bare)
+
+
+def daemon_that_is_never_the_right_one() -> Any:
+    """Every `up` starts labd anew."""
+    return patch.object(daemon_life, "outdated", lambda _: "another version runs")
+
+
 PLANTED: Mapping[str, Callable[[], Any]] = {
     plant.__name__: plant
     for plant in (
@@ -180,6 +252,13 @@ PLANTED: Mapping[str, Callable[[], Any]] = {
         lease_that_is_not_renewed,
         claim_that_is_made_again,
         priority_that_all_have,
+        system_that_is_lost_with_the_power,
+        work_before_it_is_written_down,
+        program_that_is_started_twice,
+        folder_that_is_struck_and_stays,
+        error_that_loses_its_cause,
+        error_that_nobody_put_into_words,
+        daemon_that_is_never_the_right_one,
     )
 }
 

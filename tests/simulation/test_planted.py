@@ -7,14 +7,18 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 from unittest.mock import patch
 
 import pytest
 
+from rackless.provisioning.baremetalhost import State
 from rackless.simulation import disk, story
 from rackless.simulation.__main__ import load_everything
 from rackless.simulation.campaign import side_by_side
 from rackless.simulation.faults import Mishap
+from rackless.simulation.invariants import a_lab_at_rest_is_whole, what_up_says_is_so
 from rackless.simulation.story import Scenario, live_through
 from tests.simulation.planted import PLANTED
 from tests.simulation.test_found import MIXED
@@ -43,6 +47,23 @@ SHOWN = {
     ),
     "lease_that_is_not_renewed": (Scenario(0, ONE, ("up", "controllers", "wait"), ()), "at_most_one_leads"),
     "priority_that_all_have": (Scenario(0, THREE_BY_IPI, ("up",), ()), "at_most_one_holds_the_vip"),
+    "swallowed_exception": (
+        Scenario(0, ONE, ("up",), (Mishap("work fails", "provisioner.*", 1, "provision worker-0", 7.0),)),
+        "every_wait_ends",
+    ),
+    "system_that_is_lost_with_the_power": (
+        Scenario(0, ONE, ("up", "power off", "wait", "power on"), ()),
+        "a_host_that_runs_is_never_wiped_unasked",
+    ),
+    "work_before_it_is_written_down": (Scenario(0, ONE, ("up",), ()), "nothing_is_provisioned_twice"),
+    "program_that_is_started_twice": (Scenario(0, ONE, ("up until bmc",), ()), "at_most_one_of_each_program_runs"),
+    "folder_that_is_struck_and_stays": (Scenario(0, ONE, (), ()), "nothing_is_left_after_destroy"),
+    "error_that_loses_its_cause": (
+        Scenario(0, ONE, ("up",), (Mishap("fail", "links.*", 3),)),
+        "every_error_names_a_planted_cause",
+    ),
+    "error_that_nobody_put_into_words": (Scenario(0, ONE, (), ()), "every_error_is_one_a_person_can_act_on"),
+    "daemon_that_is_never_the_right_one": (Scenario(0, ONE, (), ()), "a_second_up_changes_nothing"),
     "claim_that_is_made_again": (Scenario(0, SPARES, ("up", "scale up", "wait"), ()), "no_host_is_claimed_twice"),
 }
 """By the bug: a story that shows it, and the demand that is then not met."""
@@ -67,6 +88,22 @@ def test_a_planted_bug_is_found_by_a_story_that_comes_by(name: str, tmp_path: Pa
 
     found = next(side_by_side([live], 1))
     assert demand in {wrong.partition(":")[0] for wrong in found}, found
+
+
+def test_the_demands_of_a_lab_that_is_up_are_not_met_by_one_that_is_not() -> None:
+    """No planted bug was found yet that only these two see: `up` fails before."""
+    lab = SimpleNamespace(running=list, provisioner=SimpleNamespace(disks={}))
+    person = SimpleNamespace(servers=lambda: [("worker-0", False), ("spare-0", True)], lab=lab)
+    states = {"worker-0": State.PREPARING}
+    scene: Any = SimpleNamespace(
+        person=person, disaster=SimpleNamespace(fired=[]), by_hand=lambda: {"worker-1"}, state_of=states.get
+    )
+    assert list(what_up_says_is_so(scene)) == ["up is done, and worker-0 is preparing"]
+    assert list(a_lab_at_rest_is_whole(scene)) == [
+        "worker-0 should be on",
+        "worker-0 should have a system",
+        "worker-0 is preparing, and should be provisioned",
+    ]
 
 
 @pytest.mark.long("simulate")

@@ -38,6 +38,7 @@ from rackless.lab.network_boot import Loaders, NetworkBoot
 from rackless.ports.fabric import Network
 from rackless.ports.process import Processes
 from rackless.ports.resources import Resources
+from rackless.run.supervise import KeptProcesses
 from rackless.run.waiting import until
 from rackless.spec.address import Ip
 from rackless.trust.authority import Authority, Use
@@ -88,8 +89,9 @@ async def _serve(
     *,
     whole: bool,
 ) -> None:
-    processes, bus = LocalProcesses(), Bus()
+    bus = Bus()
     bus.subscribe(_SubjectTeller(tell))
+    processes = KeptProcesses(LocalProcesses(), STATE, bus)  # an Ironic that dies is started again: hosts wait for it
     files = FileServer(config.http_root, str(config.address))
     service = IronicService(config, payload / IRONIC, processes, log=STATE / "ironic.log")
     await files.start()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Sequence
 from ipaddress import ip_interface
 from uuid import UUID, uuid5
@@ -52,7 +52,19 @@ __all__ = ["API_VIP", "BOOTSTRAP", "FIRST_SERVER", "INGRESS_VIP", "LabPlan", "Pl
 _NAMESPACE = UUID("5d3b6f0a-3c1e-5a7e-9d55-7261636b6c73")
 
 
+_PLANNED: deque[tuple[LabSpec, LabPlan]] = deque(maxlen=4)
+"""Specs and their plans, both values: every stage of an `up` asks for the plan of the same spec."""
+
+
 def plan_lab(spec: LabSpec) -> LabPlan:
+    for known, plan in _PLANNED:
+        if known is spec:
+            return plan
+    _PLANNED.append((spec, _plan(spec)))
+    return _PLANNED[-1][1]
+
+
+def _plan(spec: LabSpec) -> LabPlan:
     domain = f"{spec.name}.{spec.domain}"
     wanted = spec.networks
     cluster = wanted.cluster.cidr

@@ -70,16 +70,22 @@ class EventLog:
             follower.set()
 
     def _write(self, line: bytes) -> None:
-        self._path.parent.mkdir(parents=True, exist_ok=True)
         with suppress(FileNotFoundError):
             if self._path.stat().st_size + len(line) > self._most_bytes:
                 self._path.replace(previous(self._path))
-        with self._path.open("a+b", buffering=0) as file:
+        with self._open() as file:
             if self._torn and file.seek(0, os.SEEK_END) and _last_byte(file) != b"\n":
                 line = b"\n" + line
             if file.write(line) != len(line):
                 raise OSError(errno.ENOSPC, "the line was cut short")
             self._torn = False
+
+    def _open(self) -> FileIO:
+        try:
+            return self._path.open("a+b", buffering=0)
+        except FileNotFoundError:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            return self._path.open("a+b", buffering=0)
 
     @contextmanager
     def following(self) -> Iterator[asyncio.Event]:

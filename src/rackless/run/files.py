@@ -17,7 +17,8 @@ def write(path: Path, content: str | bytes, *, mode: int = 0o644) -> bool:
             return False
     except FileNotFoundError:
         pass
-    path.parent.mkdir(parents=True, exist_ok=True)
+    if not path.parent.is_dir():
+        path.parent.mkdir(parents=True, exist_ok=True)
     scratch = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     handle = os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
     try:
@@ -35,7 +36,8 @@ def write(path: Path, content: str | bytes, *, mode: int = 0o644) -> bool:
 
 
 def write_secret(path: Path, content: str | bytes) -> bool:
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    if not path.parent.is_dir():
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     return write(path, content, mode=0o600)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import random
+import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from contextvars import Context
@@ -26,6 +27,7 @@ from rackless.provisioning.baremetalhost import INSPECT, KIND, REBOOT, RETRY
 from rackless.simulation.api import Strayed
 from rackless.simulation.disk import NO_ROOM, READ_ONLY, FaultyDisk
 from rackless.simulation.faults import PROGRAMS, Mishap
+from rackless.simulation.installed_servers import BOOTSTRAP, InstalledServers
 from rackless.simulation.person import Person
 from rackless.simulation.seeded import WallClock
 from rackless.simulation.trace import StoryTrace
@@ -52,6 +54,8 @@ class Disaster:
     trace: StoryTrace
     besides: Callable[[str], None]
     """Has the person run another command at the same time."""
+    machines: InstalledServers | None = None
+    """Of a cluster that installs itself."""
     fired: list[Mishap] = field(default_factory=list)
     restarted: int = 0
     labelled: dict[str, tuple[str, set[str]]] = field(default_factory=dict)
@@ -64,7 +68,7 @@ class Disaster:
 
     def plant(self, fault: Mishap) -> None:
         rule = Rule(fault.pattern, skip=fault.nth - 1)
-        act = getattr(self, f"_{fault.kind.lower().replace(' ', '_').replace('-', '_')}")
+        act = getattr(self, f"_{re.sub('[^a-z]', '_', fault.kind.lower())}")
 
         def happen() -> None:
             self.fired.append(fault)
@@ -97,6 +101,8 @@ class Disaster:
             lab.provisioner.lying.clear()
             lab.hypervisor.deaf.clear()
         self.silent.clear()
+        if self.machines is not None:
+            self.machines.release_away = False
         self.trace.note("STORY", "all faults are over", notable=True)
 
     # who dies
@@ -176,6 +182,34 @@ class Disaster:
 
     def _server_is_deaf(self, fault: Mishap, _: Rule) -> None:
         self.person.lab.hypervisor.deaf.add(fault.subject)
+
+    # an install
+
+    def _bootstrap_goes_off(self, _: Mishap, __: Rule) -> None:
+        if self.machines is not None:
+            self.machines.goes_off(self.machines.all.get(BOOTSTRAP))
+
+    def _bootstrap_reboots(self, _: Mishap, __: Rule) -> None:
+        if self.machines is not None:
+            self.machines.bootstrap_reboots()
+
+    def _bootstrap_s_program_dies(self, fault: Mishap, _: Rule) -> None:
+        if self.machines is not None:
+            self.machines.dies(fault.subject)
+
+    def _the_vip_s_holder_goes_off(self, _: Mishap, __: Rule) -> None:
+        if self.machines is not None:
+            self.machines.goes_off(self.machines.holder())
+
+    def _release_server_is_away(self, fault: Mishap, _: Rule) -> None:
+        """Neither the bootstrap nor the hosts' agents can fetch from it."""
+        machines = self.machines
+        if machines is not None:
+            machines.release_away = True
+            _later(fault.amount, lambda: setattr(machines, "release_away", False))
+            for host, _spare in self.person.servers():
+                told = "planted: the release server does not answer"
+                self.person.lab.provisioner.faults.append(fake.Fault("provision", host, told))
 
     # people
 

@@ -54,10 +54,9 @@ from rackless.protocol.messages import FaultWish
 from rackless.provisioning.baremetalhost import KIND, PAUSED, REBOOT
 from rackless.simulation.api import Durable, open_objects
 from rackless.simulation.cluster import ClusterStory
-from rackless.simulation.person import Person
+from rackless.simulation.person import Person, described
 from rackless.spec.images import ImageSpec
 from rackless.spec.lab import Role
-from rackless.spec.load import parse
 
 Work = Callable[["Errands"], Awaitable[object]]
 
@@ -108,7 +107,7 @@ class Errands:
     async def up(self, *edits: tuple[str, str], goal: str = "cluster", replace: bool = False) -> None:
         for pattern, new in edits:
             self.text = re.sub(pattern, new, self.text, count=1)
-        self.person.spec = parse(self.text, "lab.yaml")
+        self.person.spec = described(self.text)
         await self.person.up(goal, replace=replace or "*" in self.may_lose)
 
     async def look(self, name: str, work: Awaitable[object]) -> object:
@@ -514,7 +513,7 @@ async def _another_domain(on: Errands) -> None:
     """A mistake that is noticed: the next `up` is with the old description again."""
     spec = on.person.spec
     try:
-        on.person.spec = parse(f"{on.text}\ndomain: other.test", "lab.yaml")
+        on.person.spec = described(f"{on.text}\ndomain: other.test")
         await on.person.up()
     finally:
         on.person.spec = spec

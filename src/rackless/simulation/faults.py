@@ -90,6 +90,26 @@ PROVISIONING = ("provisioner.*", "provisioner.inspect *", "provisioner.provision
 """From then on hosts are written down."""
 WRITING = ("api.patch*", "api.replace*", "api.create*", "api.delete*", "api.*", "api.patch baremetalhosts *")
 
+PHASES: tuple[tuple[str, int], ...] = (
+    ("hypervisor.*", 60),
+    ("disk.*", 700),
+    ("release.*", 1),
+    ("api.create *", 100),
+    ("api.create baremetalhosts *", 2),
+    ("provisioner.register *", 5),
+    ("provisioner.inspect *", 15),
+    ("provisioner.provision *", 40),
+    ("etcd.*", 50),
+    ("etcd.add", 1),
+    ("etcd.promote", 1),
+    ("etcd.remove", 1),
+    ("api.ready *", 4),
+    ("api.create configmaps *", 4),
+)
+"""Calls in every phase of an install, and how many of each there are: a bootstrap is made, fetches, applies manifests, provisions,
+hands over, and goes."""
+INSTALLING = tuple(pattern for pattern, _ in PHASES)
+
 KINDS: Mapping[str, Kind] = {
     "kill": Kind(_one_of(*PROGRAMS, "labd", "labd", "holder"), weight=6),
     "kill dnsmasq": Kind(),
@@ -127,6 +147,14 @@ KINDS: Mapping[str, Kind] = {
     "Machine deleted": Kind(weight=1),
     "scaled": Kind(_amount(0, 1, 2), weight=2),
     "node falls silent": Kind(_server),
+    # only in installs
+    "bootstrap goes off": Kind(weight=0, only=INSTALLING),
+    "bootstrap reboots": Kind(weight=0, only=INSTALLING),
+    "bootstrap's program dies": Kind(
+        _one_of("ironic", "ironic", "api", "etcd", "metal3", "manifests", "hand-over"), weight=0, only=INSTALLING),
+    "the VIP's holder goes off": Kind(weight=0, only=INSTALLING),
+    "release server is away": Kind(_amount(5.0, 60.0, 600.0, 4000.0), weight=0, only=(
+        "api.create *", "provisioner.inspect *", "provisioner.provision *")),
 }  # fmt: skip
 
 
@@ -166,6 +194,11 @@ BLAMED: Mapping[str, str] = {
     "Machine deleted": r"is being deleted|gave up waiting",
     "scaled": r"gave up waiting",
     "node falls silent": r"gave up waiting for (its nodes|the workers) to join",
+    "bootstrap goes off": rf"bootstrap machine|{_AWAY}|were not enough",
+    "bootstrap reboots": rf"bootstrap machine|{_AWAY}|were not enough",
+    "bootstrap's program dies": rf"bootstrap machine cannot go on|{_AWAY}|were not enough",
+    "the VIP's holder goes off": rf"bootstrap machine|stayed off|{_AWAY}|were not enough",
+    "release server is away": rf"planted|{_AWAY}",
     "asked to move away": rf"were moved to|{_MOVING}|gave up waiting|were not enough|there is no host",
     "asked to scale down": r"is not to be provisioned any more",
     "asked to pause": r"gave up waiting|were not enough",
@@ -181,9 +214,10 @@ def explained(error: str, kinds: Collection[str]) -> bool:
     return any((words := BLAMED.get(kind, "")) and re.search(words, error) for kind in kinds)
 
 
-def draw(chance: random.Random, many: int, among: Collection[str] | None = None) -> list[Mishap]:
-    kinds = [kind for kind in KINDS if among is None or kind in among]
-    weights = [KINDS[kind].weight for kind in kinds]
+def draw(chance: random.Random, many: int, among: Mapping[str, int] | None = None) -> list[Mishap]:
+    """So many, of these kinds, each as often as its weight says; else of all."""
+    found = among or {kind: each.weight for kind, each in KINDS.items()}
+    kinds, weights = list(found), list(found.values())
     return [_draw_one(chance, kind) for kind in chance.choices(kinds, weights, k=many)]
 
 
@@ -191,7 +225,7 @@ def _draw_one(chance: random.Random, kind: str) -> Mishap:
     subject, amount = KINDS[kind].draw(chance)
     if only := KINDS[kind].only:
         pattern = chance.choice(only)
-        most = dict(WHEN).get(pattern, 40)
+        most = (dict(PHASES) if only is INSTALLING else dict(WHEN)).get(pattern, 40)
     else:
         pattern, most = chance.choice(WHEN)
     return Mishap(kind, pattern, chance.randint(1, most), subject, amount)

@@ -12,7 +12,7 @@ import json
 import os
 import shutil
 from collections.abc import Callable, Coroutine, Iterator, Mapping
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from contextvars import Context
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -23,10 +23,11 @@ from unittest.mock import patch
 from urllib.parse import urlsplit
 
 from rackless.api.objects.operations import Objects
+from rackless.cluster.bootstrap import pulling
 from rackless.cluster.bootstrap.membership import EtcdPeer, EtcdRefused
 from rackless.cluster.bootstrap.taking_over import MACHINE_CONFIGS, METAL3_KUBECONFIG
-from rackless.cluster.bootstrap.telling import render_line
-from rackless.drivers.fake.loop import PROCESS
+from rackless.cluster.bootstrap.telling import Tell, render_line
+from rackless.drivers.fake.loop import PROCESS, VirtualLoop
 from rackless.drivers.fake.processes import FakeProcess
 from rackless.drivers.fake.script import Call
 from rackless.drivers.fake.world import LoopClock
@@ -36,8 +37,10 @@ from rackless.installer.assets.ignition import services
 from rackless.installer.assets.ignition.bootstrap_units import LOOPBACK_KUBECONFIG, ROOT
 from rackless.installer.assets.ignition.front import VIP_UNIT
 from rackless.lab.api_forward import host_url
+from rackless.lab.files import PORT as FILES_PORT
 from rackless.operations import bootstrap_handover, bootstrap_leading, bootstrap_parts
 from rackless.ports.api import Access
+from rackless.ports.process import Child, Processes
 from rackless.ports.resources import Conflict
 from rackless.simulation.api import SENDER, Durable, open_objects
 from rackless.simulation.cluster import ClusterStory
@@ -45,6 +48,8 @@ from rackless.simulation.person import Person
 from rackless.simulation.vip import VipKeeper, Wire
 
 BOOTSTRAP = "bootstrap"
+IRONIC = "metal3-ironic"
+"""As a process: labd's own has another name."""
 DISC = "-bootstrap.iso"
 LOOK_EVERY = 5.0
 STARTS_AGAIN = 5.0
@@ -68,6 +73,8 @@ class InstalledServer:
     """Its Ironic answers."""
     keeper: VipKeeper | None = None
     """Its `rackless-vip`, while that runs."""
+    works: dict[str, Work] = field(default_factory=dict)
+    """What each unit runs."""
 
     @property
     def place(self) -> bootstrap_handover.Place:
@@ -85,6 +92,8 @@ class InstalledServers:
     objects: Objects | None = None
     wire: Wire = field(default_factory=Wire)
     """On which the VIP is."""
+    release_away: bool = False
+    """Nobody reaches what labd serves for an install."""
     _ids: int = 0
 
     # who is on
@@ -195,15 +204,18 @@ class InstalledServers:
             self._unit(machine, "boot", lambda: self._boot(machine))
 
     def _end(self, machine: InstalledServer) -> None:
+        self._halt(machine)
+        if machine.name == BOOTSTRAP:
+            with self.quiet():
+                for path in (*self._pid_file().parent.glob("*-bootstrap.pid"), self._pid_file()):
+                    path.unlink(missing_ok=True)
+
+    def _halt(self, machine: InstalledServer) -> None:
         machine.on = machine.etcd = machine.api = False
         self._stop_keeper(machine, said=False)
         for process in machine.units.values():
             self.person.world.processes.kill(process)
         machine.units.clear()
-        if machine.name == BOOTSTRAP:
-            with self.quiet():
-                for path in (*self._pid_file().parent.glob("*-bootstrap.pid"), self._pid_file()):
-                    path.unlink(missing_ok=True)
 
     def _pid_file(self) -> Path:
         name = self._server(self.all[BOOTSTRAP]) if BOOTSTRAP in self.all else None
@@ -219,13 +231,18 @@ class InstalledServers:
         processes = self.person.world.processes
         if (running := machine.units.get(name)) is not None:
             processes.kill(running)
+        machine.works[name] = work
 
         async def program(_: FakeProcess) -> int:
             while True:
                 try:
                     await work()
                     return 0
-                except (RacklessError, OSError, Conflict, SystemExit) as error:
+                except RacklessError as error:
+                    self._tell(
+                        machine, {"unit": name, "ended": str(error)[:300]} if name == "boot" else {"failed": str(error)}
+                    )
+                except (OSError, Conflict, SystemExit) as error:
                     self._tell(machine, {"unit": name, "ended": str(error)[:300]})
                 await asyncio.sleep(STARTS_AGAIN)
 
@@ -267,7 +284,7 @@ class InstalledServers:
 
         async def fetch() -> None:
             tell({"phase": "payload", "url": "http://lab"})
-            await asyncio.sleep(15.0)
+            await self._pull(machine, tell)
             tell({"phase": "payload mounted", "fetched": True, "bytes": 1})
             if not (machine.root / "disabled").exists():
                 self._metal3(machine, kubeconfig, whole=False)
@@ -277,6 +294,24 @@ class InstalledServers:
         vip = self.person.described.api_vip
         assert vip is not None
         self._unit(machine, "hand-over", lambda: bootstrap_handover.hand_over(root, vip, tell, place))
+
+    async def _pull(self, machine: InstalledServer, tell: Tell) -> None:
+        """The payload, in as much time as it takes."""
+        await asyncio.sleep(15.0)
+        image = machine.root / "var/lib/rackless/payload.img"
+        await pulling.pull("http://lab", "", image, LoopClock(), tell)
+
+    def _fetched(self, _: str, __: str, scratch: Path, ___: object) -> str:
+        """From the release server, which is labd."""
+        self.person.world.script.touch("release", "fetch", "payload")
+        place = (str(self.person.paths.netns), str(self.person.described.gateway.ip), FILES_PORT)
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, VirtualLoop)
+        if self.release_away or place not in loop.places:
+            return "OSError: nobody answers"
+        with self.quiet():
+            _put(scratch, b"payload")
+        return ""
 
     async def _boot_new(self, machine: InstalledServer) -> None:
         """Its config comes from a machine-config server."""
@@ -332,6 +367,46 @@ class InstalledServers:
         elif name == services.METAL3:
             self._metal3(machine, machine.place / METAL3_KUBECONFIG, whole=True)
 
+    # what happens to them
+
+    def bootstrap_reboots(self) -> None:
+        """Its disk stays, and its emulator; the next look finds it started."""
+        if BOOTSTRAP in self.all:
+            self._halt(self.all[BOOTSTRAP])
+
+    def goes_off(self, machine: InstalledServer | None) -> None:
+        server = self._server(machine) if machine is not None else None
+        if machine is not None and machine.on and server is not None:
+            self.person.lab.hypervisor.guest_stops(server)
+
+    def dies(self, program: str) -> None:
+        """A program of the bootstrap machine is killed; systemd, or whoever looks after it there, starts it again."""
+        machine = self.all.get(BOOTSTRAP)
+        if machine is None or not machine.on:
+            return
+        if program == "ironic":
+            for process in self.person.world.processes.named(IRONIC):
+                if self._machine_of(process) is machine:
+                    self.person.world.processes.kill(process)
+        elif program in ("etcd", "api"):
+            if getattr(machine, program):
+                setattr(machine, program, False)
+                if self.objects is not None:
+                    self.objects.hub.close()  # whoever watched is cut off
+                    self.objects = None
+                _later(STARTS_AGAIN, lambda: self._comes_back(machine, program))
+        elif (running := machine.units.get(program)) is not None and running.alive:
+            self.person.world.processes.kill(running)
+            _later(STARTS_AGAIN, lambda: self._restarts(machine, program, running))
+
+    def _comes_back(self, machine: InstalledServer, program: str) -> None:
+        if machine.on:
+            setattr(machine, program, True)
+
+    def _restarts(self, machine: InstalledServer, unit: str, dead: FakeProcess) -> None:
+        if machine.on and machine.units.get(unit) is dead:
+            self._unit(machine, unit, machine.works[unit])
+
     # the VIP
 
     def _start_keeper(self, machine: InstalledServer) -> None:
@@ -369,12 +444,16 @@ class InstalledServers:
 
     def here(self) -> InstalledServer:
         """The machine of whoever asks."""
-        process = PROCESS.get() or SENDER.get()
+        found = self._machine_of(PROCESS.get() or SENDER.get())
+        assert found is not None, "nobody on a machine asks"
+        return found
+
+    def _machine_of(self, process: object) -> InstalledServer | None:
         while isinstance(process, FakeProcess):
             if "MACHINE" in process.env:
                 return self.all[process.env["MACHINE"]]
             process = process.parent
-        raise AssertionError("nobody on a machine asks")
+        return None
 
     def at(self, url: str) -> InstalledServer | None:
         """The machine that this URL leads to."""
@@ -383,18 +462,18 @@ class InstalledServers:
         if host in ("127.0.0.1", "localhost"):
             return self.here()
         if host == str(plan.api_vip) or host.startswith(("api.", "api-int.")):
-            return self._holder()
+            return self.holder()
         if host.startswith("bootstrap."):
             return self.all.get(BOOTSTRAP)
         return next((one for one in self.all.values() if one.address == host), None)
 
-    def _holder(self) -> InstalledServer | None:
+    def holder(self) -> InstalledServer | None:
         """Of the VIP."""
         return next((one for one in self.all.values() if one.keeper is not None and one.keeper.holds), None)
 
     def _way(self, network: object, url: str) -> Objects | None:
         if network is None:  # the holder's door on the computer's own loopback
-            found = self._holder()
+            found = self.holder()
             if found is None or url != host_url(self.person.paths.cluster_port):
                 return None
             if not self.person.world.processes.named("rackless.holder.main"):
@@ -433,16 +512,37 @@ class InstalledServers:
                 swapped.enter_context(patch(f"{module}.Client", client))
             swapped.enter_context(patch(f"{handover}.EtcdMembership", lambda url, _: StoryEtcd(self, url)))
             swapped.enter_context(patch(f"{handover}._is_ready", self.ready))
-            swapped.enter_context(patch(f"{metal3}.IronicService", lambda config, *_, **__: StoryIronic(self, config)))
+            swapped.enter_context(patch("rackless.cluster.bootstrap.pulling._fetch", self._fetched))
+            swapped.enter_context(
+                patch(f"{metal3}.IronicService", lambda *given, **more: StoryIronic(self, *given, **more))
+            )
             swapped.enter_context(patch(f"{metal3}.IronicProvisioner", lambda *_, **__: self.person.lab.provisioner))
             swapped.enter_context(patch(f"{leading}.Leader", world.leader))
             swapped.enter_context(patch(f"{metal3}.STATE", state))
             swapped.enter_context(patch("os.uname", name))
-            world.processes.programs |= {"env": self._systemctl, "ip": self._ip}
+            world.processes.programs |= {"env": self._systemctl, "ip": self._ip, IRONIC: self._ironic}
             yield
 
     async def _systemctl(self, process: FakeProcess) -> int:
         self.control(self.here(), process.argv)
+        if "start" in process.argv and services.PAYLOAD in process.argv:  # waited for, and again when it fails
+            while True:
+                with suppress(RacklessError):
+                    await self._pull(self.here(), lambda _: None)
+                    return 0
+                await asyncio.sleep(STARTS_AGAIN)
+        return 0
+
+    async def _ironic(self, process: FakeProcess) -> int:
+        machine = self.here()
+
+        def ends() -> None:
+            machine.engine = False
+            self.person.lab.provisioner.running = any(one.engine for one in self.all.values())
+
+        process.at_end.append(ends)
+        machine.engine = self.person.lab.provisioner.running = True
+        await asyncio.get_running_loop().create_future()
         return 0
 
     async def _ip(self, process: FakeProcess) -> int:
@@ -523,24 +623,21 @@ class StoryIronic:
 
     machines: InstalledServers
     config: Any
+    environment: Path
+    processes: Processes
+    log: Path
+    _child: Child | None = None
 
     async def start(self, within: float) -> None:
-        machine, engine = self.machines.here(), self.machines.person.lab.provisioner
         await asyncio.sleep(3.0)
         if not (self.config.state / "ironic.sqlite").exists():
             _put(self.config.state / "ironic.sqlite", b"")
-            engine.forget()
-        process = PROCESS.get()
-        assert isinstance(process, FakeProcess)
-        process.at_end.append(lambda: self._ends(machine))
-        machine.engine = engine.running = True
+            self.machines.person.lab.provisioner.forget()
+        self._child = await self.processes.start([IRONIC], log=self.log)
 
     async def stop(self) -> None:
-        self._ends(self.machines.here())
-
-    def _ends(self, machine: InstalledServer) -> None:
-        machine.engine = False
-        self.machines.person.lab.provisioner.running = any(one.engine for one in self.machines.all.values())
+        if self._child is not None:
+            await self._child.stop(within=15.0)
 
 
 @lru_cache(64)
@@ -550,6 +647,11 @@ def _host(url: str) -> str:
 
 def _peer(machine: InstalledServer) -> str:
     return f"https://{ip_address(machine.address)}:2380"
+
+
+def _later(seconds: float, work: Callable[[], None]) -> None:
+    """Whoever ends meanwhile."""
+    asyncio.get_running_loop().call_later(seconds, work, context=Context())
 
 
 def _put(path: Path, data: bytes) -> None:

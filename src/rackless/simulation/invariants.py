@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from rackless.drivers.fake.script import Call
+from rackless.ports.resources import Record
 from rackless.provisioning.baremetalhost import BY_HAND, State, read
 from rackless.run.ledger import Ledger
 from rackless.simulation.disaster import Disaster
@@ -29,12 +30,19 @@ class Situation:
     """The one that was made just now."""
     installed: set[str] = field(default_factory=set)
     """Servers that have a system."""
+    _states: dict[str, tuple[Record, State]] = field(default_factory=dict)
+    """By host: the record that was read last, and what it says."""
     _ledger: tuple[object, set[str]] = field(default_factory=lambda: (None, set()))
 
     def state_of(self, host: str) -> State | None:
         """Where the record says that the host is."""
         record = self.person.records().get(host)
-        return read(record).status.state if record is not None else None
+        if record is None:
+            return None
+        known = self._states.get(host)
+        if known is None or known[0] is not record:
+            known = self._states[host] = (record, read(record).status.state)
+        return known[1]
 
     def by_hand(self) -> set[str]:
         """Hosts of which a person has said what they run or that they are off, and workers that were given back: `up` leaves
@@ -205,12 +213,12 @@ def nothing_acknowledged_is_lost(scene: Situation) -> Wrong:
 
 AFTER_THE_VIP_MOVED: tuple[Callable[[Situation], Wrong], ...] = (at_most_one_holds_the_vip,)
 AFTER_UP: tuple[Callable[[Situation], Wrong], ...] = (what_up_says_is_so,)
-BEFORE_EVERY_CALL: tuple[Callable[[Situation], Wrong], ...] = (
-    nothing_is_provisioned_twice,
-    no_host_is_claimed_twice,
-    at_most_one_leads,
-    nothing_acknowledged_is_lost,
-)
+BEFORE_EVERY_CALL: tuple[Callable[[Situation], Wrong], ...] = (at_most_one_leads, nothing_acknowledged_is_lost)
+BEFORE_CALLS_OF: Mapping[str, tuple[Callable[[Situation], Wrong], ...]] = {
+    "provisioner": (nothing_is_provisioned_twice, *BEFORE_EVERY_CALL),
+    "api": (no_host_is_claimed_twice, *BEFORE_EVERY_CALL),
+}
+"""By the port, where a call of it can show more than any call."""
 AFTER_EVERY_CHANGE: tuple[Callable[[Situation], Wrong], ...] = (
     the_ledger_covers_all_that_exists,
     a_host_that_runs_is_never_wiped_unasked,

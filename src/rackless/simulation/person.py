@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
@@ -56,7 +57,7 @@ class Person:
 
     @property
     def described(self) -> LabPlan:
-        return _plan(self.spec)
+        return plan_lab(self.spec)
 
     @property
     def lab(self) -> FakeLab:
@@ -71,8 +72,8 @@ class Person:
         """What is in the store of that API."""
         if self.installed is not None:
             return self.installed()
-        place = self.paths.api / "objects.db"
-        return self.world.files.get(str(place)) if place.exists() else None
+        place = _store(self.paths)
+        return self.world.files.get(place) if os.path.exists(place) else None
 
     def kubectl(self) -> ApiConnection:
         """Somebody else's way to the API that has the hosts."""
@@ -138,15 +139,16 @@ def _roots(folder: Path) -> Roots:
 
 
 @lru_cache(4)
+def _store(paths: LabPaths) -> str:
+    return str(paths.api / "objects.db")
+
+
+@lru_cache(4)
 def _paths(roots: Roots, name: str) -> LabPaths:
     return LabPaths(roots, name)
 
 
-_PLANS: list[tuple[LabSpec, LabPlan]] = []
-
-
-def _plan(spec: LabSpec) -> LabPlan:
-    """The same for the same description: stories ask for it all the time."""
-    if not _PLANS or _PLANS[0][0] is not spec:
-        _PLANS[:] = [(spec, plan_lab(spec))]
-    return _PLANS[0][1]
+@lru_cache(16)
+def described(text: str) -> LabSpec:
+    """What a lab.yaml says; read once for all who say the same."""
+    return parse(text, "lab.yaml")

@@ -3,16 +3,28 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Collection
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from rackless.simulation.faults import KINDS
 
 _NOT_IN_INSTALLS = frozenset({"object deleted", "Machine deleted", "scaled", "engine forgets", "another destroy"})
 """An install writes its objects once: whoever deletes one, or has its engine forget it half-way, has given that host up."""
-INSTALLS = tuple(kind for kind in KINDS if kind not in _NOT_IN_INSTALLS)
+_OF_INSTALLS = {
+    "bootstrap goes off": 5,
+    "bootstrap reboots": 5,
+    "bootstrap's program dies": 14,
+    "the VIP's holder goes off": 4,
+    "release server is away": 4,
+    "work fails": 6,
+}
+INSTALLS = {kind: each.weight for kind, each in KINDS.items() if kind not in _NOT_IN_INSTALLS} | _OF_INSTALLS
 _IPI = (
     "name: lab\nservers: {{ctrl: {{role: control-plane, count: {}}}, worker: {{count: {}}}}}\ncluster: {{method: ipi}}"
+)
+_ON_SERVER = (
+    "name: lab\nservers: {{ctrl: {{role: control-plane, count: {}}}, worker: {{count: {}, memory: 3GiB}}}}\n"
+    "cluster: {{method: ipi, bootstrap: {{on: worker-0}}}}"
 )
 _MOVED = (
     "name: lab\nservers: {ctrl: {role: control-plane, count: 1}, spare: {role: spare, count: 1}, worker: {count: 1}}"
@@ -31,8 +43,8 @@ _STRANGERS = (
 class Plot:
     lab: str
     verbs: tuple[str, ...]
-    kinds: Collection[str] | None = None
-    """Of faults; None for any."""
+    kinds: Mapping[str, int] | None = None
+    """Of faults, and how often each is drawn; None for any."""
     weight: int = 1
 
 
@@ -46,6 +58,8 @@ PLOTS: tuple[Plot, ...] = (
     Plot(_METAL, ("up", "take metal", "inspect metal", "put on metal"), weight=2),
     Plot(_METAL, ("up", "adopt metal", "hosts", "deprovision metal")),
     Plot(_STRANGERS, ("up", "strangers come", "wait", "hosts"), weight=2),
+    Plot(_ON_SERVER.format(1, 1), ("up",), INSTALLS, weight=2),
+    Plot(_ON_SERVER.format(3, 2), ("up", "status"), INSTALLS),
     Plot(_IPI.format(1, 0), ("up until bmc", "up", "destroy bootstrap", "status", "hosts"), INSTALLS),
 )
 

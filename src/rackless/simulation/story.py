@@ -21,6 +21,7 @@ from rackless.drivers.fake.script import Call
 from rackless.errors import RacklessError, known
 from rackless.ports.resources import Conflict
 from rackless.simulation import invariants
+from rackless.simulation.api import prepare_stores
 from rackless.simulation.cluster import ClusterStory
 from rackless.simulation.disaster import Disaster
 from rackless.simulation.disk import FaultyDisk
@@ -28,13 +29,12 @@ from rackless.simulation.errands import ERRANDS, Errands
 from rackless.simulation.faults import Mishap, draw, explained
 from rackless.simulation.installed_servers import InstalledServers
 from rackless.simulation.invariants import Situation, Wrong
-from rackless.simulation.person import Person
+from rackless.simulation.person import Person, described
 from rackless.simulation.plots import draw_plot
 from rackless.simulation.seeded import WallClock, seeded
 from rackless.simulation.trace import StoryTrace
 from rackless.simulation.world import at_this_computer, make_world
 from rackless.spec.cluster import Method
-from rackless.spec.load import parse
 
 SECRET, DISKS = "SECRET", "DISKS"
 """Places in the folder of a story, as descriptions name them."""
@@ -124,18 +124,19 @@ class _Broken(Exception):
 
 class _Story:
     def __init__(self, scenario: Scenario, kept: Sequence[int], folder: Path) -> None:
+        prepare_stores()
         chance = random.Random(f"story {scenario.seed}")
         self.outcome = Outcome(scenario, tuple(kept))
         (folder / "secret").write_text("a password\n")
         text = scenario.lab.replace(SECRET, str(folder / "secret")).replace(DISKS, str(folder / "disks"))
-        self.person = Person(folder, make_world(seed=scenario.seed, own_api=True), spec=parse(text, "lab.yaml"))
+        self.person = Person(folder, make_world(seed=scenario.seed, own_api=True), spec=described(text))
         self.trace = self.outcome.trace = StoryTrace(folder)
         self.wall = WallClock()
         self.disk = FaultyDisk(folder, self.person.roots.state)
         self.order, self.chance = random.Random(chance.random()), random.Random(chance.random())
         self.disaster = Disaster(self.person, self.disk, self.wall, self.chance, self.trace, self._besides)
         self.cluster = ClusterStory(self.person, silent=self.disaster.silent)
-        self.machines = InstalledServers(self.person, self.cluster, self.disk.unheard)
+        self.machines = self.disaster.machines = InstalledServers(self.person, self.cluster, self.disk.unheard)
         if self.person.spec.cluster.method is Method.IPI:
             self.person.installed = lambda: self.cluster.file
         self.errands = Errands(self.person, self.cluster, text, self.disaster.may_lose)
@@ -249,7 +250,10 @@ class _Story:
         who = process.name.removeprefix("rackless.").removesuffix(".main") if process else "-"
         self.trace.note(who, f"changed: {call}" if call.changed else str(call))
         self.scene.call = call
-        self._demand(invariants.AFTER_EVERY_CHANGE if call.changed else invariants.BEFORE_EVERY_CALL)
+        if call.changed:
+            self._demand(invariants.AFTER_EVERY_CHANGE)
+        else:
+            self._demand(invariants.BEFORE_CALLS_OF.get(call.port, invariants.BEFORE_EVERY_CALL))
 
     def _vip_moved(self) -> None:
         self.trace.note("VIP", f"held by {', '.join(self.machines.wire.holders())}")

@@ -7,10 +7,10 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 
-@dataclass(frozen=True, slots=True)
-class TraceLine:
+class TraceLine(NamedTuple):
     at: float
     who: str
     what: str
