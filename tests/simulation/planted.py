@@ -22,7 +22,7 @@ from rackless.controllers.machines.records import Machine, consumer_of, state_of
 from rackless.controllers.runtime import loop as controllers
 from rackless.controllers.runtime.queue import Queue
 from rackless.errors import LabError, RacklessError
-from rackless.installer.assets.ignition import front
+from rackless.node.vip.holding import VipHolder
 from rackless.operations import daemon_life, teardown
 from rackless.ports.provisioner import Failed
 from rackless.ports.resources import Key, Record
@@ -165,9 +165,9 @@ def claim_that_is_made_again() -> Any:
     return patch.object(MachineController, "_host", impatient)
 
 
-def priority_that_all_have() -> Any:
-    """Control planes that an install makes count to the same moment when the VIP is free."""
-    return patch.object(front, "_priority", lambda *_: 100)
+def vip_that_is_taken_from_its_holder() -> Any:
+    """A control plane takes the VIP as soon as it can, whoever has it."""
+    return patch.multiple(VipHolder, _is_free=lambda *_: True, _is_alone=lambda *_: True)
 
 
 def system_that_is_lost_with_the_power() -> Any:
@@ -251,7 +251,7 @@ PLANTED: Mapping[str, Callable[[], Any]] = {
         error_that_ends_the_loop,
         lease_that_is_not_renewed,
         claim_that_is_made_again,
-        priority_that_all_have,
+        vip_that_is_taken_from_its_holder,
         system_that_is_lost_with_the_power,
         work_before_it_is_written_down,
         program_that_is_started_twice,

@@ -46,7 +46,7 @@ SHOWN = {
         "every_wait_ends",
     ),
     "lease_that_is_not_renewed": (Scenario(0, ONE, ("up", "controllers", "wait"), ()), "at_most_one_leads"),
-    "priority_that_all_have": (Scenario(0, THREE_BY_IPI, ("up",), ()), "at_most_one_holds_the_vip"),
+    "vip_that_is_taken_from_its_holder": (Scenario(0, THREE_BY_IPI, ("up",), ()), "at_most_one_holds_the_vip"),
     "swallowed_exception": (
         Scenario(0, ONE, ("up",), (Mishap("work fails", "provisioner.*", 1, "provision worker-0", 7.0),)),
         "every_wait_ends",
