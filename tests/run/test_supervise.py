@@ -11,7 +11,7 @@ import pytest
 from rackless.drivers.process import LocalProcesses, RunningChild, identity
 from rackless.errors import LabError
 from rackless.events import Bus, Note
-from rackless.run import supervise
+from rackless.run import files, supervise
 from rackless.run.supervise import Keeper
 
 
@@ -149,13 +149,13 @@ async def test_a_program_whose_pid_cannot_be_written_down_does_not_run_unknown(
     monkeypatch.setattr(supervise, "FIRST_PAUSE", 0.01)
     kept = keeper(tmp_path, "sleep", "60")
     await kept.start()
-    first, real, started = kept.pid, supervise.write, []
+    first, started = kept.pid, []
 
     def full(path: Path, content: str) -> None:
         started.append(int(content.split()[0]))
         if len(started) < 3:
             raise OSError(errno.ENOSPC, "No space left on device")
-        real(path, content)
+        files.write(path, content)
 
     monkeypatch.setattr(supervise, "write", full)
     os.kill(first, signal.SIGKILL)

@@ -197,8 +197,13 @@ async def object_view(site: WebSite, lab: str, kind: str, name: str) -> View:
     record = find_record(found[kind], name) if kind in KINDS else None
     if record is None:
         raise InputError(f"there is no {name} among the {kind} of {lab}")
-    text = await asyncio.to_thread(yaml.safe_dump, record, sort_keys=False, allow_unicode=True)
+    text = await asyncio.to_thread(_yaml, record)  # a host with its hardware takes long enough to hold up other viewers
     return {"object": record, "yaml": text, **await _object_events(site, lab, KINDS[kind], name)}
+
+
+def _yaml(record: Any) -> str:
+    text: str = yaml.safe_dump(record, sort_keys=False, allow_unicode=True)
+    return text
 
 
 async def object_events_view(site: WebSite, lab: str) -> View:

@@ -11,6 +11,7 @@ import hmac
 from collections import OrderedDict, deque
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import count
 from typing import Protocol, TypeVar
 
 from rackless.bmc.ipmi import wire
@@ -331,8 +332,9 @@ class Endpoint:
         return rakp4
 
     def _free_handle(self) -> int:
+        """At most SESSION_LIMIT, since no more sessions are let in: one byte of an answer."""
         taken = {session.handle for session in self.sessions.values()}
-        return next(handle for handle in range(1, SESSION_LIMIT + 1) if handle not in taken)
+        return next(handle for handle in count(1) if handle not in taken)
 
     # closing
 
