@@ -41,7 +41,7 @@ SERVE = """
 mount -t tmpfs none /run && mkdir -m 755 /run/sshd
 (cat /etc/passwd; echo 'sshd:x:65533:65534::/run/sshd:/usr/sbin/nologin') >{folder}/passwd
 mount --bind {folder}/passwd /etc/passwd
-exec {program} -D -e -f {folder}/sshd.conf
+exec env LD_LIBRARY_PATH={libraries} {program} -D -e -f {folder}/sshd.conf
 """
 
 
@@ -49,7 +49,8 @@ exec {program} -D -e -f {folder}/sshd.conf
 def sshd(host: PretendHost, tmp_path: Path) -> Iterator[Path]:
     """On the pretend host; gives its folder, with what a client needs."""
     program = debian_program("openssh-server", "usr/sbin/sshd")
-    if program is None:
+    library = debian_program("libwrap0", "usr/lib/x86_64-linux-gnu/libwrap.so.0")  # which sshd is linked with
+    if program is None or library is None:
         pytest.skip("openssh-server cannot be had here")
     folder = tmp_path / "ssh"
     folder.mkdir()
@@ -57,7 +58,7 @@ def sshd(host: PretendHost, tmp_path: Path) -> Iterator[Path]:
         subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(folder / name)], check=True)
     (folder / "sshd.conf").write_text(SSHD.format(host=HOST, folder=folder))
     (folder / "client.conf").write_text(CLIENT.format(host=HOST, folder=folder))
-    script = SERVE.format(folder=folder, program=program)
+    script = SERVE.format(folder=folder, program=program, libraries=library.parent)
     serving = subprocess.Popen(host.enter("unshare", "--mount", "sh", "-e", "-c", script), stdin=subprocess.DEVNULL)
     yield folder
     serving.terminate()

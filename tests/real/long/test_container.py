@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import subprocess
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -31,11 +32,12 @@ TRUST = Path("/etc/ssl/certs/ca-certificates.crt")
 class Boxed:
     """The script, with an engine whose images and containers are the test's own."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, run: Path) -> None:
+        """`run` is for what podman keeps while it runs: it takes no path of more than 50 characters."""
         self.folder = folder
         self.labs = folder / "labs"
         self.labs.mkdir()
-        store = f"--root {folder}/store --runroot {folder}/run --cgroup-manager cgroupfs --runtime /usr/sbin/runc"
+        store = f"--root {folder}/store --runroot {run} --cgroup-manager cgroupfs --runtime /usr/sbin/runc"
         self.engine = f"podman {store} --storage-driver {'overlay' if _has_overlay() else 'vfs'}"
         (folder / "pip.conf").write_text("[global]\ncert = /ca.crt\n")  # whom this computer trusts
         mounts = f"--volume {TRUST}:/ca.crt:ro --volume {folder}/pip.conf:/etc/pip.conf:ro"
@@ -66,12 +68,14 @@ def boxed(tmp_path: Path) -> Iterator[Boxed]:
     for program in ("podman", "mmdebstrap"):
         if shutil.which(program) is None:
             pytest.skip(f"{program} is not installed here")
-    made = Boxed(tmp_path)
+    short = Path(tempfile.mkdtemp(prefix="box-"))
+    made = Boxed(tmp_path, short)
     try:
         yield made
     finally:
         made.podman("rm", "--all", "--force")
         made.podman("rmi", "--all", "--force")
+        shutil.rmtree(short)
         overlay = tmp_path / "store/overlay"  # which podman keeps mounted
         if overlay.is_mount():
             subprocess.run(["umount", str(overlay)], check=True)

@@ -40,7 +40,7 @@ def test_the_labs_own_ironic_is_worked_by_the_openstack_client(host: PretendHost
         return json.loads(baremetal(*words, "-f", "json"))
 
     assert shown("node", "list") == []
-    assert "redfish" in {one["Supported driver(s)"] for one in shown("driver", "list")}
+    assert "redfish" in baremetal("driver", "list")
     host.rackless("export", "ironic", "-o", "nodes.yaml")
     baremetal("create", "nodes.yaml")
     baremetal("node", "manage", "--wait", "120", "box-0")
