@@ -184,7 +184,7 @@ def make_agent(server: PlannedServer, keys: Keys, folder: Path, port: int) -> Ag
     told = settings.load(own / "kubeconfig", own / "node.json")
     told = told._replace(name=server.name, host=str(LOOPBACK), port=port)
     looks = facts(addresses=(str(server.address),))
-    return Agent(told, own / "state", lambda: looks, lambda _: None, make_key=keypair.write)
+    return Agent(told, own / "state", lambda: looks, lambda _: None, make_key=keypair.make)
 
 
 def fake_api(keys: Keys) -> ApiSite:

@@ -114,7 +114,7 @@ def agent(server: PlannedServer, keys: Keys, folder: Path, port: int, *, token: 
     def look() -> Facts:
         return facts(addresses=(str(server.address),))
 
-    return Agent(told, folder / server.name, look, lambda _: None, make_key=keypair.write)
+    return Agent(told, folder / server.name, look, lambda _: None, make_key=keypair.make)
 
 
 async def live(agent: Agent, administrator: Administrator, keys: Keys, *, turns: int = 3000) -> list[str]:

@@ -643,7 +643,7 @@ async def test_what_is_being_done_costs_a_write_when_it_changes_and_not_each_tim
 async def test_a_host_that_is_deleted_by_force_is_forgotten_by_the_engine(state: State) -> None:
     """Somebody takes its finalizer away: nobody switches it, and another record can have its server."""
     site = Site()
-    await site.add("a", **({"image": None} if state is State.AVAILABLE else {}))
+    await site.add("a", image=None if state is State.AVAILABLE else IMAGE)
     async with site.controlled():
         await site.until("a", lambda host: host.status.state is state)
         await site.resources.patch(KIND, "a", {"metadata": {"finalizers": []}})
