@@ -60,7 +60,8 @@ async def rehearse_metal(wanted: MetalWanted, bus: Bus, drivers: Drivers | None 
         raise InputError(f"{wanted.source} is no install-config for bare metal", hint="`rackless check install-config`")
     report = Report(f"{config.name}.{config.base_domain}", not_proven=NOT_PROVEN_BY_ASKING, installs=False)
     began = time.monotonic()
-    check_config(text, report)
+    # the site's bridges are where its installer will run, not here
+    check_config(text, report, (config.metal.external_bridge, config.metal.provisioning_bridge))
     turn = asyncio.Semaphore(_AT_ONCE)
 
     async def one(host: HostEntry) -> list[Probe]:
