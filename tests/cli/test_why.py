@@ -93,7 +93,7 @@ def tried(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     seen = [*explain(LAB_RULES, sick), *explain(LAB_RULES, PLANTED["host/checksum"])]
 
     async def look(*_: Any) -> WhyAnswer:
-        return WhyAnswer("lab lab", seen, len(LAB_RULES))
+        return WhyAnswer("lab lab", seen, len(LAB_RULES), here=True)
 
     async def apply(lab: str, remedy: Remedy, *_: Any) -> RemedyOutcome:
         done.append(f"{lab} {remedy.cure} {remedy.name}")

@@ -14,6 +14,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from rackless.codec import decode
 from rackless.controllers.nodes.judging import BOOTSTRAPPERS_OF_ONE, CLIENT, SERVING
 from rackless.diagnosis.evidence import BootChain, read_agent, read_complaint, read_console, read_start
+from rackless.diagnosis.lab_evidence import LATE as LATE_WORDS
 from rackless.diagnosis.lab_evidence import LabEvidence, NameAnswer, Processors, Surroundings
 from rackless.diagnosis.lab_rules import LAB_RULES
 from rackless.diagnosis.rule import explain
@@ -144,13 +145,16 @@ def journal(name: str, file: str, **status: Any) -> LabEvidence:
 LATE = etcd("ctrl-1", problem="no answer in time")
 
 
-def asked_by(server: str, user: str | None = None, signer: str = SERVING, subject: str | None = None) -> Record:
-    request = make_request(KEY, f"system:node:{subject or server}", ["system:nodes"])
+def asked_by(
+    server: str, user: str | None = None, signer: str = SERVING, subject: str | None = None, hosts: tuple[str, ...] = ()
+) -> Record:
+    request = make_request(KEY, f"system:node:{subject or server}", ["system:nodes"], hosts)
     spec = {
         "username": user or f"system:node:{server}",
         "signerName": signer,
         "request": request,
         "groups": ["system:nodes"],
+        "usages": ["digital signature", "client auth" if signer == CLIENT else "server auth"],
     }
     return {"metadata": {"name": f"csr-{server}"}, "spec": spec, "status": {}}
 
@@ -182,7 +186,7 @@ PLANTED: dict[str, LabEvidence] = {
         WELL, nodes=[record("ctrl-0", conditions=[condition("Ready", "Unknown", "NodeStatusUnknown", "it is silent")])]
     ),
     "lab/other-version": replace(WELL, build="it is of another version than this command"),
-    "cluster/csr-ours": replace(WELL, requests=[asked_by("ctrl-0")]),
+    "cluster/csr-ours": replace(WELL, requests=[asked_by("ctrl-0", hosts=("ctrl-0", "ctrl-0.lab.test"))]),
     "cluster/csr-pending": replace(WELL, requests=[record("csr-1")]),
     "machine/no-host": replace(
         WELL, machines=[record("w", conditions=[condition("HostClaimed", "False", "NoHostAvailable", "all are taken")])]
@@ -290,11 +294,48 @@ def test_a_line_or_two_of_a_slow_disk_are_no_cause() -> None:
 def test_the_journal_of_a_node_that_is_well_is_not_accused_for_anothers() -> None:
     """Every cause beside every other's evidence: two faults at once are two causes, and no third."""
     logs = {
-        f"journal/n{n}": PLANTED[rule].logs["journal/ctrl-1"]
-        for n, rule in enumerate(("cluster/etcd-disk-slow", "cluster/etcd-member-slow"))
+        f"journal/ctrl-{n}": PLANTED[rule].logs["journal/ctrl-1"]
+        for n, rule in enumerate(("cluster/etcd-member-slow", "cluster/etcd-disk-slow"))
     }
-    found = explain(LAB_RULES, replace(WELL, status=replace(STATUS, etcd=LATE), logs=logs))
+    waits = replace(STATUS, etcd=LATE, vip=vip("ctrl-0", ready=False))
+    found = explain(LAB_RULES, replace(WELL, status=waits, logs=logs))
     assert [one.rule for one in found] == ["cluster/etcd-disk-slow", "cluster/etcd-member-slow"]
+
+
+def test_a_member_that_is_gone_is_not_excused_by_another_that_is_slow() -> None:
+    logs = {
+        "journal/ctrl-0": PLANTED["cluster/etcd-disk-slow"].logs["journal/ctrl-1"],
+        "journal/ctrl-1": ["", "stopped"],
+    }
+    gone = replace(STATUS, etcd=etcd("ctrl-1", problem="no etcd listening"))
+    (found,) = explain(LAB_RULES, replace(WELL, status=gone, logs=logs))
+    assert (found.rule, found.cause.subject) == ("cluster/etcd-member", "etcd/ctrl-1")
+    assert [one.text for one in found.cause.evidence] == ["no etcd listening", "stopped"]
+
+
+def test_seconds_between_clocks_are_how_late_an_answer_was_on_a_slow_lab() -> None:
+    line = "the clock difference against peer 72408854832e9163 is too high [{} > 1s]"
+    seen = replace(WELL, status=replace(STATUS, etcd=LATE))
+    for skew, rule in (("5.901337336s", "etcd-member"), ("31.2s", "etcd-clock"), ("2m0.1s", "etcd-clock")):
+        found = explain(LAB_RULES, replace(seen, logs={"journal/ctrl-0": [line.format(skew)]}))
+        assert [one.rule for one in found] == [f"cluster/{rule}"]
+
+
+@pytest.mark.parametrize("problem", LATE_WORDS)
+def test_members_that_are_late_on_a_computer_without_a_processor_to_spare_are_no_cause_while_the_api_is_ready(
+    problem: str,
+) -> None:
+    late = replace(WELL, status=replace(STATUS, etcd=etcd(*NAMES, problem=problem)), processors=Processors(2, 6, 0.9))
+    logs = {"journal/ctrl-1": PLANTED["cluster/etcd-disk-slow"].logs["journal/ctrl-1"]}
+    assert explain(LAB_RULES, replace(late, logs=logs)) == []
+    quiet = replace(late, processors=Processors(2, 6, 0.1))
+    assert [one.rule for one in explain(LAB_RULES, quiet)] == ["cluster/no-quorum"]
+    assert late.status is not None
+    away = replace(late, status=replace(late.status, vip=vip("ctrl-0", ready=False)))
+    assert [one.rule for one in explain(LAB_RULES, away)] == ["cluster/no-quorum"]
+    one_is_gone = etcd("ctrl-2", problem="no etcd listening")
+    found = explain(LAB_RULES, replace(late, status=replace(late.status, etcd=one_is_gone)))
+    assert [one.rule for one in found] == ["cluster/etcd-member"]
 
 
 @pytest.mark.parametrize(
@@ -371,8 +412,19 @@ def test_every_meaning_that_ironics_words_are_given_has_a_rule() -> None:
         asked_by("ctrl-0", signer="kubernetes.io/kube-apiserver-client"),
         asked_by("ctrl-0", subject="ctrl-1"),
         asked_by("stranger"),
+        asked_by("ctrl-0", hosts=("ctrl-0", "api.lab.test")),
+        asked_by("ctrl-0", hosts=("192.0.2.5",)),
+        asked_by("ctrl-0", signer=CLIENT, hosts=("ctrl-0",)),
     ],
-    ids=["somebody else asks", "for another purpose", "for another's name", "no server of ours"],
+    ids=[
+        "somebody else asks",
+        "for another purpose",
+        "for another's name",
+        "no server of ours",
+        "for the API's name too",
+        "for another's address",
+        "a client with a second name",
+    ],
 )
 def test_only_a_server_that_asks_for_itself_may_be_approved(request_: Record) -> None:
     (found,) = explain(LAB_RULES, replace(WELL, requests=[request_]))

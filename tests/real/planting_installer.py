@@ -70,7 +70,7 @@ def configure(installer: Path, folder: Path) -> None:
     (folder / "install-config.yaml").write_text(_CONFIG)
     environment = {**os.environ, "OPENSHIFT_INSTALL_RELEASE_IMAGE_OVERRIDE": RELEASE}
     argv = ["unshare", "--net", installer, "create", "ignition-configs", f"--dir={folder}"]
-    subprocess.run(argv, check=True, env=environment, capture_output=True)
+    subprocess.run([str(one) for one in argv], check=True, env=environment, capture_output=True)
 
 
 def _from_ignition(folder: Path, name: str) -> bytes:
@@ -245,7 +245,7 @@ def certificate(installer: Path, folder: Path) -> int:
     other, key = folder / "other.crt", folder / "other.key"
     argv = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1", "-subj", "/CN=another",
             "-addext", f"subjectAltName=DNS:{NAME}", "-keyout", key, "-out", other]  # fmt: skip
-    subprocess.run(argv, check=True, capture_output=True)
+    subprocess.run([str(one) for one in argv], check=True, capture_output=True)
     with _network(folder, vip=True), _api(other, key):
         return _wait(installer, folder, API_MINUTES + 5)
 

@@ -6,9 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from rackless.events import count
-from rackless.protocol.messages import LabStatus, Record
+from rackless.protocol.messages import EtcdMember, LabStatus, Record
 from rackless.run.parts import Part
 
+BUSY = 0.5
+"""Share of time, above which a server that was not heard of in time may have had no processor to answer with."""
+LATE = ("no answer in time", "says it is not healthy", "no leader yet")
+"""What a member of etcd says, or does not, that is only slow: it calls itself healthy when it reads a key within a second."""
 CONSOLE, JOURNAL = "console/", "journal/"
 """Before a server's name: where its log comes from."""
 
@@ -100,6 +104,19 @@ class LabEvidence:
         """Servers that have a system, and are on, and are no node that answers."""
         servers = self.status.servers if self.status is not None else ()
         return [one.name for one in servers if one.host == "provisioned" and one.power == "on" and one.node != "up"]
+
+    @property
+    def starved(self) -> bool:
+        """Whether this computer has too few processors for what runs on it."""
+        return self.processors is not None and self.processors.waiting >= BUSY
+
+    def sick_members(self) -> list[EtcdMember]:
+        """Members of etcd that do not take part. On a computer without a processor to spare, one that is only late does so, as
+        long as the API, which reads from etcd, is ready."""
+        etcd, vip = (self.status.etcd, self.status.vip) if self.status is not None and self.stands else (None, None)
+        slow = self.starved and vip is not None and vip.ready
+        members = etcd.members if etcd is not None else ()
+        return [one for one in members if not one.healthy and not (slow and one.problem in LATE)]
 
     @property
     def stands(self) -> bool:

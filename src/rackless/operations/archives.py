@@ -17,6 +17,23 @@ LONGEST = 20 << 20
 
 
 def blot(data: bytes, secrets: Sequence[bytes]) -> bytes:
+    """What is JSON stays JSON: there secrets are blotted out of its strings, and not across them."""
+    try:
+        value = json.loads(data)
+    except ValueError:
+        return _blotted(data, secrets)
+    return as_json(_blotted_strings(value, secrets)) if isinstance(value, dict | list) else _blotted(data, secrets)
+
+
+def _blotted_strings(value: Any, secrets: Sequence[bytes]) -> Any:
+    if isinstance(value, str):
+        return _blotted(value.encode(errors="surrogatepass"), secrets).decode(errors="replace")
+    if isinstance(value, dict):
+        return {_blotted_strings(key, secrets): _blotted_strings(each, secrets) for key, each in value.items()}
+    return [_blotted_strings(each, secrets) for each in value] if isinstance(value, list) else value
+
+
+def _blotted(data: bytes, secrets: Sequence[bytes]) -> bytes:
     for secret in sorted(secrets, key=len, reverse=True):  # one may begin as another does
         if secret in data:
             data = data.replace(secret, b"(secret)")

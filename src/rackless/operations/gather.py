@@ -5,6 +5,7 @@ Secrets are left out as files, and wherever one of their values appears in a tex
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -44,6 +45,12 @@ QUESTIONS: dict[str, Sequence[str]] = {
 }
 
 
+_SHORTEST = 8
+"""Letters of a secret; what is shorter is everywhere."""
+_OPAQUE = ("-data", "token", "password")
+"""Ends of the names in a kubeconfig whose values are secret."""
+
+
 async def gather(name: str, output: Path, roots: Roots, drivers: Drivers) -> dict[str, Any]:
     paths = require_lab(name, roots)
     require_root("read a lab's logs", drivers.computer)
@@ -80,11 +87,27 @@ def _files(paths: LabPaths) -> Iterator[Path]:
 
 
 def _secrets(paths: LabPaths) -> Iterator[bytes]:
-    """The text of every secret; of PEM keys each line but the BEGIN and END ones."""
+    """The text of every secret; of PEM keys each line but the BEGIN and END ones, of JSON the values: in a kubeconfig those that
+    are keys, tokens and certificates, since its names are everybody's."""
     places = [path for path in paths.secrets.rglob("*") if path.is_file()]
     for path in places:
         if path.suffix in {".crt", ".pub"} or path.name == "known_hosts":
             continue
-        for line in path.read_bytes().splitlines():
-            if len(line) >= 8 and not line.startswith(b"-----"):
+        text = path.read_bytes()
+        with suppress(ValueError):
+            yield from _values(json.loads(text), named=path.name == "kubeconfig")
+            continue
+        for line in text.splitlines():
+            if len(line) >= _SHORTEST and not line.startswith(b"-----"):
                 yield line.strip()
+
+
+def _values(value: Any, *, named: bool, name: str = "") -> Iterator[bytes]:
+    if isinstance(value, dict):
+        for key, each in value.items():
+            yield from _values(each, named=named, name=str(key))
+    elif isinstance(value, list):
+        for each in value:
+            yield from _values(each, named=named, name=name)
+    elif isinstance(value, str) and len(value) >= _SHORTEST and (not named or name.endswith(_OPAQUE)):
+        yield value.encode()

@@ -11,7 +11,7 @@ import json
 import sys
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from rackless.codec import BadValue, decode
@@ -26,6 +26,8 @@ from rackless.protocol.messages import LabStatus
 from rackless.run.paths import LabPaths
 
 WITHIN = 20.0
+JOURNAL_WITHIN = 90.0
+"""Seconds; ssh to a node that is emulated takes 40 of them on a busy computer."""
 JOURNAL_MINUTES = 10
 _JOURNAL = (
     f"sudo -n journalctl -b --no-pager -o cat --since=-{JOURNAL_MINUTES}min -u etcd -u rackless-vip -u rackless-api"
@@ -115,11 +117,29 @@ async def _around(plan: LabPlan, paths: LabPaths, drivers: Drivers) -> dict[str,
     return found
 
 
+def suffers(status: LabStatus) -> bool:
+    """Whether etcd or the API of a cluster that should answer is not well, at this look."""
+    etcd, vip = status.etcd, status.vip
+    unwell = (etcd is not None and not etcd.complete) or (vip is not None and not vip.ready)
+    return status.reached == "cluster" and unwell
+
+
+def better(first: LabStatus, again: LabStatus) -> LabStatus:
+    """The later look, with what was well in the earlier one: a fault lasts, and what is slow is late now here, now there."""
+    etcd, vip = again.etcd, again.vip
+    if first.etcd is not None and etcd is not None:
+        well = {one.name: one for one in first.etcd.members if one.healthy}
+        members = tuple(well.get(one.name, one) for one in etcd.members)
+        healthy = sum(one.healthy for one in members)
+        etcd = replace(etcd, members=members, healthy=healthy, complete=etcd.complete or healthy == len(members))
+    if first.vip is not None and first.vip.ready:
+        vip = first.vip
+    return replace(again, etcd=etcd, vip=vip)
+
+
 async def _journals(paths: LabPaths, status: LabStatus, drivers: Drivers) -> dict[str, tuple[str, ...]]:
     """Of the control planes, where the cluster is not well: ssh to a node costs it something."""
-    etcd, vip = status.etcd, status.vip
-    suffers = (etcd is not None and not etcd.complete) or (vip is not None and not vip.ready)
-    if status.reached != "cluster" or not suffers:
+    if not suffers(status):
         return {}
     asked = [server.name for server in status.servers if server.role == "control-plane" and server.power == "on"]
     told = await asyncio.gather(*(_journal(paths, name, drivers) for name in asked))
@@ -129,7 +149,7 @@ async def _journals(paths: LabPaths, status: LabStatus, drivers: Drivers) -> dic
 async def _journal(paths: LabPaths, name: str, drivers: Drivers) -> tuple[str, ...]:
     try:
         command = ssh_command(paths.name, name, [_JOURNAL], paths.roots)
-        done = await drivers.processes.run(command, check=False, within=WITHIN)
+        done = await drivers.processes.run(command, check=False, within=JOURNAL_WITHIN)
     except RacklessError:
         return ()
     return tuple(done.stdout.splitlines()[-_MOST_LINES:])

@@ -25,7 +25,7 @@ from rackless.operations.archives import end_of
 from rackless.operations.daemon_life import outdated
 from rackless.operations.lab import AbsentLab, status
 from rackless.operations.lab_registry import require_lab
-from rackless.operations.lab_signs import LabSigns, look_for_signs
+from rackless.operations.lab_signs import LabSigns, better, look_for_signs, suffers
 from rackless.ports.drivers import Drivers
 from rackless.protocol import messages as say
 from rackless.protocol.client import ControlClient
@@ -34,6 +34,8 @@ from rackless.run.paths import LabPaths, Roots
 from rackless.trust.expiry import expired
 
 _LARGEST_MEMBER = 64 << 20
+_LOOKS, _BETWEEN_LOOKS = 3, 2.0
+"""How often a cluster that is not well is looked at, and the seconds in between."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +48,8 @@ class WhyAnswer:
     """`the daemon, 4 programs, 1 server`, for a person."""
     healed: Sequence[str] = ()
     """Failures that labd has repaired by itself."""
+    here: bool = False
+    """Whether it is about a lab of this computer, that something can be done about."""
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -62,7 +66,7 @@ async def why_lab(name: str, roots: Roots, drivers: Drivers, subject: str = "", 
     and sick nodes, which takes seconds: for those who look again and again."""
     paths = require_lab(name, roots)
     seen = await _look(name, paths, roots, drivers, inside=inside)
-    answer = _with_installer(_answer(f"lab {name}", seen, subject), paths, subject)
+    answer = _with_installer(replace(_answer(f"lab {name}", seen, subject), here=True), paths, subject)
     if seen.stands or seen.status is None or (install := _install(name, paths)) is None:
         return answer
     found = sorted([*answer.findings, *explain(bootstrap.RULES, install, subject)], key=lambda one: one.depth)
@@ -71,6 +75,8 @@ async def why_lab(name: str, roots: Roots, drivers: Drivers, subject: str = "", 
 
 async def _look(name: str, paths: LabPaths, roots: Roots, drivers: Drivers, *, inside: bool = True) -> LabEvidence:
     found = await status(name, roots)
+    if inside and not isinstance(found, AbsentLab):
+        found = await _steadied(found, roots, drivers)
     free = drivers.computer.free_bytes(paths.disks)
     over = [(file, ended.strftime("%Y-%m-%dT%H:%M:%SZ")) for file, ended in expired(paths.secrets, datetime.now(UTC))]
     memory = drivers.computer.memory().available
@@ -106,6 +112,20 @@ async def _look(name: str, paths: LabPaths, roots: Roots, drivers: Drivers, *, i
         surroundings=signs.surroundings,
         processors=signs.processors,
     )
+
+
+async def _steadied(first: say.LabStatus, roots: Roots, drivers: Drivers) -> say.LabStatus:
+    """Look again, where the cluster is not well: what is so at one moment only is no fault."""
+    seen = first
+    for _ in range(_LOOKS - 1):
+        if not suffers(seen):
+            break
+        await drivers.clock.sleep(_BETWEEN_LOOKS)
+        again = await status(seen.lab, roots)
+        if isinstance(again, AbsentLab):
+            break
+        seen = better(seen, again)
+    return seen
 
 
 def why_archive(archive: Path, subject: str = "") -> WhyAnswer:

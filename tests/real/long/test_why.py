@@ -273,23 +273,6 @@ def over(folder: Path, name: str) -> None:
     (folder / f"{name}.crt").write_bytes(signed.public_bytes(serialization.Encoding.PEM))
 
 
-def test_a_server_that_may_not_read_its_disk_is_told_by_its_bmc_and_tried_again_when_it_may(host: PretendHost) -> None:
-    begin(host)
-    disks = host.folder / "state/lab/disks"
-    mode = disks.stat().st_mode & 0o777
-    disks.chmod(0o700)
-    try:
-        done = host.rackless("up", "--until", "hosts", check=False, timeout=UP)
-        assert done.returncode == 6, done.stderr
-        await_rules(host, "host/image-permission")
-        (found,) = why(host, "node-0")
-        assert "node-0.qcow2" in found["message"] and found["fix"] == "retry-host"
-    finally:
-        disks.chmod(mode)
-    host.rackless("why", "--fix", "--yes", check=False)
-    await_rules(host)
-
-
 def test_a_daemon_and_its_keeper_that_were_killed_are_found_gone_and_started(host: PretendHost) -> None:
     begin(host)
     for file in ("holder.pid", "labd.pid"):

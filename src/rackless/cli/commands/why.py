@@ -112,10 +112,10 @@ def _show(answer: WhyAnswer, subject: str, console: Console) -> None:
     for number, found in enumerate(answer.findings):
         if number:
             console.print()
-        _show_one(found, console)
+        _show_one(found, console, here=answer.here)
 
 
-def _show_one(found: Diagnosis, console: Console) -> None:
+def _show_one(found: Diagnosis, console: Console, *, here: bool) -> None:
     width = max(min(console.width, 120) - 6, 40)
     lines = _wrapped(found.cause.message, width)
     for number, line in enumerate(lines):
@@ -134,7 +134,7 @@ def _show_one(found: Diagnosis, console: Console) -> None:
     console.print(Text.assemble(("  do: ", "bold cyan"), head))
     for line in more:
         console.print(f"      {line}")
-    if found.fix is not None:
+    if found.fix is not None and here:
         console.print(Text.assemble(("  or: ", "bold cyan"), f"`rackless why --fix`: {found.fix.offer}"))
 
 

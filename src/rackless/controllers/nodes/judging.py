@@ -54,7 +54,7 @@ def judge(request: Record, machines: FindMachine, node: Record | None, now: date
     except ValueError as error:
         return Verdict(False, str(error))
     name = asked.name.removeprefix(NODE)
-    if wrong := _misshaped(asked, name, spec, str(signer)):
+    if wrong := misshaped(asked, name, spec, str(signer)):
         return Verdict(False, wrong)
     found = machines(name)
     if not found:
@@ -72,7 +72,8 @@ def judge(request: Record, machines: FindMachine, node: Record | None, now: date
     return _first(name, spec, machine, since, node, request)
 
 
-def _misshaped(asked: Asked, name: str, spec: Mapping[str, Any], signer: str) -> str:
+def misshaped(asked: Asked, name: str, spec: Mapping[str, Any], signer: str) -> str:
+    """Why it is not what a node asks for; empty when it is."""
     if not name or not asked.name.startswith(NODE):
         return f"the subject {asked.name or 'without a name'} is no node's"
     if asked.organizations != (NODES,):
@@ -121,10 +122,15 @@ def _serving(asked: Asked, name: str, spec: Mapping[str, Any], machine: Machine)
     if not asked.alternatives:
         return Verdict(False, "it names no address to serve at")
     known = {_plain(each["address"]) for each in machine.addresses if each.get("address")}
-    strange = [_plain(value) for value in map(_value, asked.alternatives) if _plain(value) not in known]
+    strange = [value for value in alternatives(asked) if value not in known]
     if strange:
         return Verdict(False, f"{', '.join(strange)} is no address of Machine {machine.name}")
     return Verdict(True, f"all its names and addresses are those of Machine {machine.name}")
+
+
+def alternatives(asked: Asked) -> list[str]:
+    """The names and addresses beside the subject, in their canonical form; of what is neither, its kind."""
+    return [_plain(_value(one)) for one in asked.alternatives or ()]
 
 
 def _value(name: x509.GeneralName) -> str:

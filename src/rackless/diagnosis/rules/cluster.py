@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from rackless.controllers.nodes.judging import BOOTSTRAPPERS_OF_ONE, CLIENT, NODE, NODES, SERVING
-from rackless.diagnosis.lab_evidence import LabEvidence
+from rackless.controllers.nodes.judging import BOOTSTRAPPERS_OF_ONE, CLIENT, NODE, SERVING, alternatives, misshaped
+from rackless.diagnosis.lab_evidence import JOURNAL, LabEvidence
 from rackless.diagnosis.remedy import Cure
 from rackless.diagnosis.rule import CauseRule, Depth, Evidence, RootCause
-from rackless.diagnosis.rules.logs import explains_cluster, explains_node
-from rackless.protocol.messages import Record
+from rackless.diagnosis.rules.logs import explains_cluster, explains_member, explains_node
+from rackless.protocol.messages import LabStatus, Record, ServerStatus
 from rackless.trust.requests import read_request
+
+_LAST_LINES, _LONGEST_LINE = 3, 200
 
 
 def _vip_two(seen: LabEvidence) -> Iterator[RootCause]:
@@ -46,16 +48,17 @@ def _vip_not_ready(seen: LabEvidence) -> Iterator[RootCause]:
 
 def _quorum_lost(seen: LabEvidence) -> bool:
     etcd = seen.status.etcd if seen.status and seen.stands else None
-    return etcd is not None and len(etcd.members) > 0 and 2 * etcd.healthy <= len(etcd.members)
+    return etcd is not None and len(etcd.members) > 0 and 2 * len(seen.sick_members()) >= len(etcd.members)
 
 
 def _no_quorum(seen: LabEvidence) -> Iterator[RootCause]:
     etcd = seen.status.etcd if seen.status else None
     if etcd is not None and _quorum_lost(seen):
-        bad = [member for member in etcd.members if not member.healthy]
+        bad = seen.sick_members()
         yield RootCause(
             "cluster/etcd",
-            f"etcd has no quorum: {etcd.healthy} of {len(etcd.members)} members are healthy, so nothing can be written",
+            f"etcd has no quorum: {len(etcd.members) - len(bad)} of {len(etcd.members)} members are healthy, so nothing can be "
+            "written",
             tuple(Evidence(f"etcd on {member.name}", member.problem or "not healthy") for member in bad),
             f"bring {bad[0].name} back first: `rackless power {bad[0].name} status`, `rackless console {bad[0].name}`",
         )  # fmt: skip
@@ -63,18 +66,25 @@ def _no_quorum(seen: LabEvidence) -> Iterator[RootCause]:
 
 def _member_down(seen: LabEvidence) -> Iterator[RootCause]:
     etcd = seen.status.etcd if seen.status and seen.stands else None
-    if etcd is None or _quorum_lost(seen) or explains_cluster(seen):
+    if etcd is None or _quorum_lost(seen):
         return
     power = {server.name: server.power for server in seen.status.servers} if seen.status else {}
-    for member in etcd.members:
-        if not member.healthy:
-            off = power.get(member.name) == "off"
-            yield RootCause(
-                f"etcd/{member.name}",
-                f"etcd on {member.name} does not take part{': its server is off' if off else ''}; the quorum is at risk",
-                (Evidence(f"etcd on {member.name}", member.problem or "not healthy"),),
-                f"`rackless power {member.name} on`" if off else f"`rackless ssh {member.name} systemctl status etcd`",
-            )  # fmt: skip
+    for member in seen.sick_members():
+        if explains_member(seen, member.name):
+            continue
+        off = power.get(member.name) == "off"
+        yield RootCause(
+            f"etcd/{member.name}",
+            f"etcd on {member.name} does not take part{': its server is off' if off else ''}; the quorum is at risk",
+            (Evidence(f"etcd on {member.name}", member.problem or "not healthy"), *_last_words(seen, member.name, off)),
+            f"`rackless power {member.name} on`" if off else f"`rackless ssh {member.name} systemctl status etcd`",
+        )  # fmt: skip
+
+
+def _last_words(seen: LabEvidence, node: str, off: bool) -> tuple[Evidence, ...]:
+    """Of the node's journal, where it was had."""
+    lines = () if off else [line for line in seen.logs.get(JOURNAL + node, ()) if line.strip()]
+    return tuple(Evidence(f"journal of {node}", line[:_LONGEST_LINE]) for line in lines[-_LAST_LINES:])
 
 
 def _condition(record: Record, kind: str) -> dict[str, Any]:
@@ -107,28 +117,34 @@ def _node_not_ready(seen: LabEvidence) -> Iterator[RootCause]:
 
 def _pending(seen: LabEvidence) -> Iterator[tuple[Record, dict[str, Any], str]]:
     """(request, its spec, the server of this lab that asks by its own name, if it is one) of those that nobody decided."""
-    servers = {server.name for server in seen.status.servers} if seen.status else set()
+    servers = {server.name: _known_as(seen.status, server) for server in seen.status.servers} if seen.status else {}
     for request in seen.requests:
         status: Any = request.get("status") or {}
         if not status.get("conditions") and not status.get("certificate"):
             spec: Any = request.get("spec") or {}
-            name = _asked_for(spec)
-            yield request, spec, name if name in servers and _is_its_own(spec, name) else ""
+            yield request, spec, _own_server(spec, servers)
 
 
-def _asked_for(spec: dict[str, Any]) -> str:
+def _known_as(status: LabStatus, server: ServerStatus) -> set[str]:
+    """The names and addresses that a server may serve at."""
+    return {server.name, f"{server.name}.{status.domain}", server.address}
+
+
+def _own_server(spec: dict[str, Any], servers: Mapping[str, set[str]]) -> str:
+    """The server that asks for itself, and for no name or address beside its own; empty when that is not so."""
     try:
         asked = read_request(str(spec.get("request") or ""))
     except ValueError:
         return ""
-    return asked.name.removeprefix(NODE) if asked.name.startswith(NODE) and asked.organizations == (NODES,) else ""
+    name, signer = asked.name.removeprefix(NODE), spec.get("signerName")
+    if name not in servers or signer not in (CLIENT, SERVING) or misshaped(asked, name, spec, str(signer)):
+        return ""
+    return name if set(alternatives(asked)) <= servers[name] and _is_its_own(spec, name) else ""
 
 
 def _is_its_own(spec: dict[str, Any], name: str) -> bool:
     """Whether the requester has authenticated as this node: by an earlier certificate, or by the bootstrap token made for it
     alone."""
-    if spec.get("signerName") not in (CLIENT, SERVING):
-        return False
     return spec.get("username") == NODE + name or BOOTSTRAPPERS_OF_ONE + name in (spec.get("groups") or ())
 
 
@@ -149,11 +165,20 @@ def _strange_request(seen: LabEvidence) -> Iterator[RootCause]:
             continue
         asked = f"{spec.get('username')} asks {spec.get('signerName')}"
         yield RootCause(
-            f"csr/{_name(request)}", f"nobody approves a certificate: {asked}, and is no Machine of this cluster",
+            f"csr/{_name(request)}", f"nobody approves a certificate: {asked} for {_wanted(spec)}, and that is no server of this "
+            "lab asking for its own name",
             (Evidence("CertificateSigningRequest", asked),),
             f"`kubectl describe csr {_name(request)}` says why; approve it only if you know who asks: "
             f"`kubectl certificate approve {_name(request)}`",
         )  # fmt: skip
+
+
+def _wanted(spec: dict[str, Any]) -> str:
+    try:
+        asked = read_request(str(spec.get("request") or ""))
+    except ValueError:
+        return "what cannot be read"
+    return ", ".join(filter(None, (asked.name, *alternatives(asked)))) or "nobody"
 
 
 def _no_host(seen: LabEvidence) -> Iterator[RootCause]:
@@ -180,7 +205,6 @@ RULES: tuple[CauseRule[LabEvidence], ...] = (
         "a node of the lab does not join",
         Depth.MACHINE,
         _own_request,
-        "on fakes only",
         cure=Cure.APPROVE_REQUEST,
     ),
     CauseRule("cluster/csr-pending", "a stranger does not join", Depth.MACHINE, _strange_request),

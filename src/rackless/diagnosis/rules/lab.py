@@ -151,10 +151,8 @@ RULES: tuple[CauseRule[LabEvidence], ...] = (
         _part_down,
         cure=Cure.START_PARTS,
     ),
-    CauseRule("lab/part-dies-again", "a program answers now and then", Depth.DAEMON, _part_dies_again, "on fakes only"),
-    CauseRule(
-        "lab/certificates-over", "TLS is refused after a long stop", Depth.DAEMON, _certificates_over, "on fakes only"
-    ),
+    CauseRule("lab/part-dies-again", "a program answers now and then", Depth.DAEMON, _part_dies_again),
+    CauseRule("lab/certificates-over", "TLS is refused after a long stop", Depth.DAEMON, _certificates_over),
     CauseRule("lab/fault-asked-for", "a BMC misbehaves", Depth.BMC, _fault_asked_for),
     CauseRule("lab/other-version", "commands misunderstand the daemon", Depth.PERSON, _other_version),
     CauseRule("lab/up-cut-off", "something is missing", Depth.PERSON, _cut_off),

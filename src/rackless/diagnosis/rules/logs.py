@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from rackless.diagnosis.lab_evidence import CONSOLE, JOURNAL, LabEvidence
+from rackless.diagnosis.lab_evidence import CONSOLE, JOURNAL, LATE, LabEvidence
 from rackless.diagnosis.rule import CauseRule, Depth, Evidence, RootCause
 
 _IGNITION = r"ignition: "
@@ -90,9 +90,13 @@ class JournalPattern:
     untried: str = ""
 
 
+def _late_members(seen: LabEvidence) -> list[str]:
+    """Members that run and do not take part; why one does not run is not said by lines about clocks and slowness."""
+    return [member.name for member in seen.sick_members() if member.problem in LATE]
+
+
 def _etcd_suffers(seen: LabEvidence) -> bool:
-    etcd = seen.status.etcd if seen.status and seen.stands else None
-    return etcd is not None and not etcd.complete
+    return bool(_late_members(seen))
 
 
 def _api_suffers(seen: LabEvidence) -> bool:
@@ -104,6 +108,8 @@ def _cluster_suffers(seen: LabEvidence) -> bool:
     return _etcd_suffers(seen) or _api_suffers(seen)
 
 
+_MEMBER, _ALL_MEMBERS = "etcd/{node}", "cluster/etcd"
+
 JOURNAL_PATTERNS: tuple[JournalPattern, ...] = (
     JournalPattern("cluster/vrrp-clash", "the API's address comes and goes", Depth.NETWORK,
         r"associated with VRID (?P<id>\d+) not present in MASTER advert: ?(?P<address>[0-9a-f.:]+)", 3, _api_suffers, "vip/api",
@@ -111,17 +117,18 @@ JOURNAL_PATTERNS: tuple[JournalPattern, ...] = (
         "give one of them another name (the id is computed from it), or part the networks; `rackless capture {node}` shows who "
         "sends VRRP (protocol 112)"),
     JournalPattern("cluster/etcd-clock", "etcd is not well, tokens and certificates are refused", Depth.HOST,
-        r"clock difference against peer (?P<peer>\w+) is too high \[(?P<skew>[^\]]+) > 1s\]", 1, _etcd_suffers, "cluster/etcd",
+        r"clock difference against peer (?P<peer>\w+) is too high "
+        r"\[(?P<skew>(?:\d+h)?\d+m[^\]]+|[3-9]\d\.[^\]]+) > 1s\]", 1, _etcd_suffers, _ALL_MEMBERS,
         "clocks of the control planes differ: {node} sees another member {skew} behind",
         "`rackless ssh NAME timedatectl` on each; the gateway of the lab answers NTP"),
     JournalPattern("cluster/etcd-disk-slow", "etcd loses its leader, the API is slow", Depth.HYPERVISOR,
         r"(?:wal: sync duration of (?P<took>[\d.]+\w+), expected less than|slow fdatasync\W.*took[\"=: ]+(?P<took2>[\d.]+\w+))", 3,
-        _cluster_suffers, "etcd/{node}",
+        _cluster_suffers, _MEMBER,
         "the disk under etcd on {node} is too slow: a sync took {took}",
         "see what else writes to this computer's disk (`iostat -x 5`); `storage` in lab.yaml puts the servers' disks elsewhere"),
     JournalPattern("cluster/etcd-member-slow", "etcd loses its leader", Depth.CLUSTER,
         r"failed to send out heartbeat on time \(exceeded the (?P<limit>\S+) timeout for (?P<late>[^,)]+)", 3, _cluster_suffers,
-        "etcd/{node}",
+        _MEMBER,
         "etcd on {node} is too slow to lead: its heartbeats come {late} late",
         "the server has too little processor or memory: `rackless ssh {node} uptime`; give it more, or run fewer servers"),
     JournalPattern("cluster/localhost-v6", "a program on a node does not reach one beside it", Depth.HOST,
@@ -133,13 +140,20 @@ JOURNAL_PATTERNS: tuple[JournalPattern, ...] = (
 """In the order in which they are tried: the first on a node is its cause."""
 
 
+def _may_suffer(seen: LabEvidence, node: str) -> bool:
+    """A member that is slow and takes part is not why another does not."""
+    return _api_suffers(seen) or node in _late_members(seen)
+
+
 def _causes(seen: LabEvidence) -> Iterator[tuple[JournalPattern, str, list[str], re.Match[str]]]:
     """(pattern, node, its lines, the last match) of the first that fits on each node."""
     for source, lines in sorted(seen.logs.items()):
         if not source.startswith(JOURNAL):
             continue
         for one in JOURNAL_PATTERNS:
-            if not one.suffers(seen):
+            if not one.suffers(seen) or (
+                one.subject == _MEMBER and not _may_suffer(seen, source.removeprefix(JOURNAL))
+            ):
                 continue
             found = [(line, match) for line in lines if (match := re.search(one.pattern, line))]
             if len(found) >= one.times:
@@ -165,6 +179,12 @@ def _journal_rule(one: JournalPattern) -> CauseRule[LabEvidence]:
 def explains_cluster(seen: LabEvidence) -> bool:
     """Whether a journal says why etcd or the API is not well: then the symptom is not told as a cause."""
     return any(True for _ in _causes(seen))
+
+
+def explains_member(seen: LabEvidence, node: str) -> bool:
+    """Whether a journal says why this member of etcd does not take part: its own, or one that speaks for all."""
+    explained = any(other == node or one.subject == _ALL_MEMBERS for one, other, *_ in _causes(seen))
+    return explained and node in _late_members(seen)
 
 
 def explains_node(seen: LabEvidence, node: str) -> bool:

@@ -9,8 +9,8 @@ from rackless.diagnosis.lab_evidence import LabEvidence, NameAnswer
 from rackless.diagnosis.rule import CauseRule, Depth, Evidence, RootCause
 from rackless.events import count
 
-BUSY, STOLEN = 0.5, 0.2
-"""Shares of time, above which a server that was not heard of in time may have had no processor to answer with."""
+STOLEN = 0.2
+"""Share of time, above which a server that was not heard of in time may have had no processor to answer with."""
 _IDENTITY = "version.bind"
 _TIMED_OUT = "was not heard of in time"
 
@@ -107,7 +107,7 @@ def _timed_out(seen: LabEvidence) -> bool:
 
 def _no_cpu(seen: LabEvidence) -> Iterator[RootCause]:
     found = seen.processors
-    if found is not None and found.waiting >= BUSY and found.stolen < STOLEN and _timed_out(seen):
+    if found is not None and seen.starved and found.stolen < STOLEN and _timed_out(seen):
         yield RootCause(
             "hypervisor/cpu",
             f"this computer has not enough processors for what runs on it: {count(found.promised, 'processor')} of servers on "
