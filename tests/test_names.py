@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import re
 from collections import defaultdict
 from collections.abc import Iterator
@@ -53,14 +52,13 @@ def modules() -> Iterator[tuple[str, Path]]:
         yield ".".join(parts[:-1] if parts[-1] == "__init__" else parts), file
 
 
+CLASS = re.compile(r"^ *class (\w+)[(:\[]", re.MULTILINE)
+
+
 @cache
 def classes() -> list[tuple[str, str]]:
-    return [
-        (module, node.name)
-        for module, file in modules()
-        for node in ast.walk(ast.parse(file.read_text()))
-        if isinstance(node, ast.ClassDef)
-    ]
+    """By their lines: to parse every module takes two seconds."""
+    return [(module, name) for module, file in modules() for name in CLASS.findall(file.read_text())]
 
 
 def words(name: str) -> set[str]:

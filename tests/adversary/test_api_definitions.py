@@ -219,6 +219,7 @@ async def test_schemas_as_deep_as_they_may_be_are_served_and_deeper_ones_refused
     assert code == 422 and "nested" in answer["message"], answer
 
 
+@pytest.mark.slow
 def test_defaults_around_each_other_do_not_multiply_the_work(monkeypatch: pytest.MonkeyPatch) -> None:
     compiled = 0
     compile_schema = structural.compile_schema

@@ -140,6 +140,7 @@ def test_many_connections_push_out_idle_ones_and_let_the_next_in(host: Host) -> 
     assert until(lambda: host.tell().guests == 0)
 
 
+@pytest.mark.slow
 def test_a_tls_handshake_that_never_comes_is_not_waited_for(
     authority: Callable[[list[str]], tuple[ssl.SSLContext, Path]],  # noqa: F811
 ) -> None:

@@ -89,6 +89,7 @@ async def served(program: tuple[subprocess.Popen[str], int, Path]) -> AsyncItera
         yield Served(f"https://127.0.0.1:{port}", folder / "ca.crt", lines, client)
 
 
+@pytest.mark.slow
 async def test_domains_nobody_made_for_us_have_a_bmc_that_works(served: Served, files: Files) -> None:
     files.contents["a.iso"] = b"iso"
     assert [line["name"] for line in served.lines] == ["bios", "with a drive"]
@@ -117,6 +118,7 @@ async def test_domains_nobody_made_for_us_have_a_bmc_that_works(served: Served, 
     assert (await served.ask("GET", "/Systems/bios"))[0] == 404
 
 
+@pytest.mark.slow
 async def test_faults_are_asked_of_it_like_of_a_lab(served: Served, tmp_path: Path) -> None:
     async def fault(*words: str) -> tuple[int, str, str]:
         runner = CliRunner(env={"RACKLESS_STATE": str(tmp_path / "state")})

@@ -2,6 +2,8 @@ import subprocess
 import sys
 from importlib import metadata
 
+import pytest
+
 from rackless.images import files, nodepython
 
 _IMPORTS = """
@@ -13,6 +15,7 @@ print("\\n".join(sorted({name.partition(".")[0] for name in set(sys.modules) - b
 """
 
 
+@pytest.mark.slow
 def test_everything_that_serving_the_api_imports_is_pinned_for_the_node() -> None:
     """A library that is used on the hypervisor and forgotten here would be missed only when a node boots."""
     lines = files.read(nodepython.REQUIREMENTS).decode().splitlines()

@@ -30,6 +30,7 @@ DEFINITION = {
 }
 
 
+@pytest.mark.slow
 def test_it_needs_no_library_that_the_node_image_does_not_have() -> None:
     """A start that fails there would be seen only in a VM."""
     away = "; ".join(f"sys.modules[{name!r}] = None" for name in NOT_ON_A_NODE)
@@ -70,6 +71,7 @@ def test_the_payload_is_fetched_without_the_costly_imports() -> None:
     assert done.stdout.strip() == "set()"
 
 
+@pytest.mark.slow
 def test_a_control_plane_that_waits_for_its_turn_has_not_imported_metal3() -> None:
     asked = (
         "import sys, rackless.operations.bootstrap_leading; print([name for name in sys.modules if 'ironic' in name])"

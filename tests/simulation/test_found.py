@@ -78,10 +78,8 @@ FOUND = {
 }
 
 
-LONG = [name for name, story in FOUND.items() if story.lab == IPI]
-
-
-@pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.slow] * (name in LONG)) for name in FOUND])
+@pytest.mark.slow
+@pytest.mark.parametrize("name", FOUND)
 def test_a_story_that_once_went_wrong_ends_well(name: str, tmp_path: Path) -> None:
     load_everything()
 

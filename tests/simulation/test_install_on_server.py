@@ -18,6 +18,7 @@ LAB = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("masters", "workers"), [(1, 1), (3, 2)])
 def test_it_installs_the_control_plane_and_its_own_server_last(tmp_path: Path, masters: int, workers: int) -> None:
     logging.disable()

@@ -76,6 +76,7 @@ def test_seeds_compose_different_stories_and_one_seed_always_the_same() -> None:
     assert len({compose(seed).faults for seed in range(40)}) > 30
 
 
+@pytest.mark.slow
 def test_every_call_that_a_fault_waits_for_is_one_that_stories_make(tmp_path: Path) -> None:
     lab = "name: lab\nservers: {ctrl: {role: control-plane, count: 1}, spare: {role: spare, count: 1}, worker: {count: 1}}"
     calm = Scenario(0, lab, ("up", "scale up", "wait", "scale down", "controllers", "wait"), ())
