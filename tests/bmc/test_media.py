@@ -91,7 +91,7 @@ async def test_replacing_an_image_throws_the_old_one_away(rack: Rack, files: Fil
 
 
 async def test_what_cannot_be_fetched_is_refused_and_changes_nothing(make_rack: MakeRack, files: Files) -> None:
-    rack = await make_rack(media_limits=Limits(bytes=1000, stall_seconds=0.2))
+    rack = await make_rack(media_limits=Limits(bytes=1000))
     files.contents |= {"a.iso": b"good", "big.iso": b"x" * 1001, "empty.iso": b"", "locked.iso": b"secret"}
     await insert(rack, f"{files.url}/a.iso")
     assert await insert(rack, f"{files.url}/absent.iso") == 400
@@ -101,10 +101,15 @@ async def test_what_cannot_be_fetched_is_refused_and_changes_nothing(make_rack: 
     assert await insert(rack, "http://127.0.0.1:1/a.iso") == 400
     assert await insert(rack, "file:///etc/passwd") == 400
     assert await insert(rack, "http://[") == 400
-    files.seconds = 1.0
-    assert await insert(rack, f"{files.url}/b.iso") == 400
     assert (await rack.get(CD))["Image"] == f"{files.url}/a.iso"
     assert [file.read_bytes() for file in shelf(rack)] == [b"good"]
+
+
+async def test_a_server_that_sends_nothing_is_given_up(make_rack: MakeRack, files: Files) -> None:
+    rack = await make_rack(media_limits=Limits(stall_seconds=0.2))
+    files.contents["slow.iso"], files.seconds = b"good", 1.0
+    assert await insert(rack, f"{files.url}/slow.iso") == 400
+    assert (await rack.get(CD))["Image"] is None and not shelf(rack)
 
 
 async def test_credentials_are_used_and_not_shown(rack: Rack, files: Files) -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from rackless.node.vip import holding
-from rackless.node.vip.holding import Record, Unanswered, VipHolder
+from rackless.node.vip.holding import RecordUnanswered, VipHolder, VipRecord
 from rackless.node.vip.main import balancer_is_ready
 
 
@@ -18,7 +18,7 @@ class Bench:
     """A record, a NIC and a clock, all in the hand of the test."""
 
     time: float = 100.0
-    record: Record = field(default_factory=lambda: Record("", 0))
+    record: VipRecord = field(default_factory=lambda: VipRecord("", 0))
     answers: bool = True
     loses_answers: bool = False
     ready: bool | None = True
@@ -34,19 +34,19 @@ class Bench:
         holder._unready = self.time - holding.READY_SECONDS
         return holder
 
-    def read(self) -> Record:
+    def read(self) -> VipRecord:
         if not self.answers:
-            raise Unanswered("away")
+            raise RecordUnanswered("away")
         return self.record
 
-    def swap(self, seen: Record, holder: str) -> tuple[bool, Record]:
+    def swap(self, seen: VipRecord, holder: str) -> tuple[bool, VipRecord]:
         there = self.read()
         done = there.revision == seen.revision
         if done:
-            self.record = Record(holder, there.revision + 1)
+            self.record = VipRecord(holder, there.revision + 1)
         self.time += self.slow
         if self.loses_answers:
-            raise Unanswered("cut off")
+            raise RecordUnanswered("cut off")
         return done, self.record
 
     def hold(self, seconds: int) -> None:
@@ -65,7 +65,7 @@ class Bench:
 def test_a_record_of_nobodys_is_taken_at_once_and_told_to_the_neighbours() -> None:
     bench = Bench()
     bench.holder().step()
-    assert bench.record == Record("me", 1) and bench.until == 110.0 and bench.announced == 1
+    assert bench.record == VipRecord("me", 1) and bench.until == 110.0 and bench.announced == 1
     assert bench.said == ["has it"]
 
 
@@ -102,33 +102,33 @@ def test_a_balancer_that_has_just_started_is_not_believed_at_once() -> None:
 
 
 def test_another_ones_record_is_taken_only_after_it_has_not_changed_for_long() -> None:
-    bench = Bench(record=Record("other", 7))
+    bench = Bench(record=VipRecord("other", 7))
     holder = bench.holder()
     for _ in range(6):
         holder.step()
         assert not holder.holds
         bench.time += 2
-    bench.record = Record("other", 8)  # renewed at the last moment
+    bench.record = VipRecord("other", 8)  # renewed at the last moment
     holder.step()
     assert not holder.holds and bench.said == ["other has it"]
     bench.time += holding.TAKE_SECONDS
     holder.step()
-    assert holder.holds and bench.record == Record("me", 9)
+    assert holder.holds and bench.record == VipRecord("me", 9)
 
 
 def test_its_own_record_of_an_earlier_life_is_taken_at_once() -> None:
-    bench = Bench(record=Record("me", 7))
+    bench = Bench(record=VipRecord("me", 7))
     bench.holder().step()
-    assert bench.record == Record("me", 8)
+    assert bench.record == VipRecord("me", 8)
 
 
 def test_one_that_was_overtaken_drops_the_address_at_once() -> None:
     bench = Bench()
     holder = bench.holder()
     holder.step()
-    bench.record, bench.time = Record("other", 5), bench.time + holding.RENEW_SECONDS
+    bench.record, bench.time = VipRecord("other", 5), bench.time + holding.RENEW_SECONDS
     holder.step()
-    assert bench.until is None and bench.record == Record("other", 5)
+    assert bench.until is None and bench.record == VipRecord("other", 5)
 
 
 def test_a_renewal_whose_answer_was_lost_is_found_again() -> None:
@@ -170,7 +170,7 @@ def test_while_the_balancer_does_not_answer_it_is_not_renewed_and_not_taken() ->
     bench = Bench(ready=None)
     holder = bench.holder()
     holder.step()
-    assert bench.record == Record("", 0)
+    assert bench.record == VipRecord("", 0)
     bench.ready, bench.time = True, bench.time + holding.READY_SECONDS
     holder.step()
     bench.ready = None
@@ -199,7 +199,7 @@ def test_one_that_is_asked_to_go_lets_it_go_for_the_next() -> None:
     holder = bench.holder()
     holder.step()
     holder.leave()
-    assert bench.until is None and bench.record == Record("", 2)
+    assert bench.until is None and bench.record == VipRecord("", 2)
 
 
 def test_the_times_leave_room_for_a_kernel_that_is_late() -> None:

@@ -28,6 +28,7 @@ from rackless.ports.provisioner import Failed
 from rackless.ports.resources import Key, Record
 from rackless.provisioning import states
 from rackless.provisioning.baremetalhost import State
+from rackless.provisioning.config_drive import config_drive
 from rackless.provisioning.states import Move, Outcome, Turn, available, provisioned
 from rackless.provisioning.wishes import HostWishes
 from rackless.run import files, runner, supervise
@@ -185,7 +186,7 @@ def work_before_it_is_written_down() -> Any:
     async def hasty(turn: Turn) -> Outcome:
         outcome = await available(turn)
         if isinstance(outcome, Move) and outcome.to is State.PROVISIONING and turn.host.spec.image is not None:
-            config = await states.config_drive(turn.resources, turn.host)
+            config = await config_drive(turn.resources, turn.host)
             if not isinstance(config, Failed):
                 await turn.provisioner.provision(turn.access, turn.host.spec.image, config)
         return outcome

@@ -60,7 +60,9 @@ def wrong(cases: Iterable[tuple[str, Mishap]], folder: Path) -> dict[str, list[s
 def test_an_install_survives_the_end_of_a_part_of_it(tmp_path: Path) -> None:
     """Each part once; Ironic was not started again before, and the install waited for it without end."""
     moments = [*PHASES.values()][3:]
-    cases = [(IPI, Mishap(kind, *moments[number % 5], *about)) for number, (kind, *about) in enumerate(HAPPENS)]
+    cases = [
+        (IPI, Mishap(kind, *moments[number % 5], about, amount)) for number, (kind, about, amount) in enumerate(HAPPENS)
+    ]
     assert wrong(cases, tmp_path) == {}
 
 
@@ -68,9 +70,13 @@ def test_an_install_survives_the_end_of_a_part_of_it(tmp_path: Path) -> None:
 @pytest.mark.parametrize("phase", PHASES)
 @pytest.mark.parametrize("lab", [IPI, THREE], ids=["one control plane", "three"])
 def test_an_install_survives_the_end_of_any_part_of_it(lab: str, phase: str, tmp_path: Path) -> None:
-    assert wrong([(lab, Mishap(kind, *PHASES[phase], *about)) for kind, *about in HAPPENS], tmp_path) == {}
+    assert (
+        wrong([(lab, Mishap(kind, *PHASES[phase], about, amount)) for kind, about, amount in HAPPENS], tmp_path) == {}
+    )
 
 
 @pytest.mark.long("simulate")
 def test_an_install_survives_a_master_that_fails_once(tmp_path: Path) -> None:
-    assert wrong([(IPI, Mishap(kind, "api.create *", 5, *about)) for kind, *about in MASTER], tmp_path) == {}
+    assert (
+        wrong([(IPI, Mishap(kind, "api.create *", 5, about, amount)) for kind, about, amount in MASTER], tmp_path) == {}
+    )

@@ -204,7 +204,7 @@ class LabInstall:
         """A real install, helped on its way as the lab's remediation allows."""
         environment = real_environment(self.wanted, run.places.folder, kvm=kvm)
         for doubt in doubts(self.spec, self.plan, kvm=kvm):
-            self.bus.warn(doubt)
+            self.bus.tell("install-doubt", why=doubt)
             run.report.deviations.append(doubt)
         help_ = RealHelp(self.spec, self.plan, self.paths, run.report, self.bus, self.drivers)
         while True:

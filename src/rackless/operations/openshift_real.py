@@ -173,4 +173,4 @@ class RealHelp:
             self.bus.tell("remedy-applied", level="info", subject=subject, did=what, why=why, by="lab", rule=rule)
             self.report.deviations.append(f"helped: {what}, because {why}")
         else:
-            self.bus.warn(f"it would help to {what}: {why}; with remediation: auto the lab does that", subject=subject)
+            self.bus.tell("remedy-possible", subject=subject, what=what, why=why)

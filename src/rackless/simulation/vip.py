@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from rackless.node.vip.holding import LOOK_SECONDS, Record, Unanswered, VipHolder
+from rackless.node.vip.holding import LOOK_SECONDS, RecordUnanswered, VipHolder, VipRecord
 
 
 @dataclass(eq=False)
@@ -53,15 +53,15 @@ class VipKeeper:
 
     # the record
 
-    def read(self) -> Record:
+    def read(self) -> VipRecord:
         if not self.answers():
-            raise Unanswered("no quorum")
+            raise RecordUnanswered("no quorum")
         return self.wire.record
 
-    def swap(self, seen: Record, holder: str) -> tuple[bool, Record]:
+    def swap(self, seen: VipRecord, holder: str) -> tuple[bool, VipRecord]:
         there = self.read()
         if there.revision == seen.revision:
-            self.wire.record = Record(holder, there.revision + 1)
+            self.wire.record = VipRecord(holder, there.revision + 1)
         return there.revision == seen.revision, self.wire.record
 
     # the NIC
@@ -87,12 +87,12 @@ class Wire:
 
     changed: Callable[[], None] = lambda: None
     """Called when somebody takes the VIP."""
-    record: Record = field(default_factory=lambda: Record("", 0))
+    record: VipRecord = field(default_factory=lambda: VipRecord("", 0))
     keepers: list[VipKeeper] = field(default_factory=list)
 
     def begin_anew(self) -> None:
         """Another etcd, in which nothing is written yet."""
-        self.record = Record("", 0)
+        self.record = VipRecord("", 0)
 
     def holders(self) -> list[str]:
         return sorted(keeper.name for keeper in self.keepers if keeper.holds)

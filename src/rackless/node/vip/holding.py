@@ -29,11 +29,11 @@ STRANGER_SECONDS = 10.0
 """Before another try, where somebody else answered for the address."""
 
 
-class Unanswered(Exception):
+class RecordUnanswered(Exception):
     """etcd did not answer, or cannot now: a write may have been done or not."""
 
 
-class Record(NamedTuple):
+class VipRecord(NamedTuple):
     holder: str
     """A control plane's name; empty where the last one let go."""
     revision: int
@@ -41,15 +41,15 @@ class Record(NamedTuple):
 
 
 class Register(Protocol):
-    """The record. Both raise Unanswered."""
+    """The record. Both raise RecordUnanswered."""
 
-    def read(self) -> Record: ...
-    def swap(self, seen: Record, holder: str) -> tuple[bool, Record]:
+    def read(self) -> VipRecord: ...
+    def swap(self, seen: VipRecord, holder: str) -> tuple[bool, VipRecord]:
         """Write it if it still is as it was seen; whether that was done, and how it is now."""
         ...
 
 
-class Place(Protocol):
+class VipNic(Protocol):
     """The NIC."""
 
     def hold(self, seconds: int) -> None:
@@ -67,16 +67,16 @@ class Place(Protocol):
 class VipHolder:
     name: str
     register: Register
-    place: Place
+    place: VipNic
     ready: Callable[[], bool | None]
     """Whether the balancer here knows an API server that is ready; None when it does not answer."""
     now: Callable[[], float]
     say: Callable[[str], None]
-    _mine: Record | None = None
+    _mine: VipRecord | None = None
     _until: float = 0.0
     _renew: float = 0.0
     _announce: float = 0.0
-    _seen: Record | None = None
+    _seen: VipRecord | None = None
     _since: float = 0.0
     _not_before: float = 0.0
     _unready: float | None = None
@@ -97,7 +97,7 @@ class VipHolder:
                 self._keep(self._mine, ready)
             else:
                 self._look(ready)
-        except Unanswered as error:
+        except RecordUnanswered as error:
             self._tell(f"etcd does not answer: {error}")
         if self._mine is not None and self.now() >= self._until:
             self._lose("the record was not renewed in time")
@@ -107,7 +107,7 @@ class VipHolder:
         if self._mine is not None:
             self._release(self._mine, "asked to")
 
-    def _keep(self, mine: Record, ready: bool | None) -> None:
+    def _keep(self, mine: VipRecord, ready: bool | None) -> None:
         if ready is False:
             self._release(mine, "no API server is ready")
         elif ready and self.now() >= self._renew:
@@ -125,15 +125,15 @@ class VipHolder:
         elif self.now() >= self._not_before:
             self._write(record)
 
-    def _see(self, record: Record) -> None:
+    def _see(self, record: VipRecord) -> None:
         if record != self._seen:
             self._seen, self._since = record, self.now()
 
-    def _is_free(self, record: Record) -> bool:
+    def _is_free(self, record: VipRecord) -> bool:
         """Its own name is of this machine's last life, or of a write whose answer was lost."""
         return record.holder in ("", self.name) or self.now() - self._since >= TAKE_SECONDS
 
-    def _write(self, seen: Record) -> None:
+    def _write(self, seen: VipRecord) -> None:
         sent = self.now()
         done, record = self.register.swap(seen, self.name)
         if not done and record.holder == self.name:  # an earlier write of ours, whose answer was lost
@@ -145,7 +145,7 @@ class VipHolder:
         elif self._mine is not None or self._is_alone(record):
             self._hold(record, sent)
 
-    def _is_alone(self, record: Record) -> bool:
+    def _is_alone(self, record: VipRecord) -> bool:
         """Nobody answers for the address: a machine that is no control plane of this cluster knows nothing of the record."""
         others = self.place.others()
         if others:
@@ -154,7 +154,7 @@ class VipHolder:
             self.register.swap(record, "")
         return not others
 
-    def _hold(self, record: Record, sent: float) -> None:
+    def _hold(self, record: VipRecord, sent: float) -> None:
         self._until, self._renew = sent + HOLD_SECONDS, sent + RENEW_SECONDS
         left = int(self._until - self.now())
         if left > 0:
@@ -175,11 +175,11 @@ class VipHolder:
             self._mine = None
             self._tell(f"lets it go: {why}")
 
-    def _release(self, mine: Record, why: str) -> None:
+    def _release(self, mine: VipRecord, why: str) -> None:
         self._lose(why)
         try:
             self.register.swap(mine, "")
-        except Unanswered as error:
+        except RecordUnanswered as error:
             self._tell(f"the others find out in {TAKE_SECONDS:.0f} s that it is free: {error}")
 
     def _tell(self, what: str) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from rackless.node.http import AgentHttp, BadAnswer
-from rackless.node.vip.holding import Record, Unanswered
+from rackless.node.vip.holding import RecordUnanswered, VipRecord
 
 PORT = 2379
 PATIENCE_SECONDS = 4.0
@@ -22,20 +22,20 @@ class EtcdRecord:
         self._http = AgentHttp(host, PORT, tls, patience=PATIENCE_SECONDS, most=LARGEST_ANSWER)
         self._key = _encode(key)
 
-    def read(self) -> Record:
+    def read(self) -> VipRecord:
         return _record(self._ask("range", {"key": self._key}))
 
-    def swap(self, seen: Record, holder: str) -> tuple[bool, Record]:
+    def swap(self, seen: VipRecord, holder: str) -> tuple[bool, VipRecord]:
         same = {"key": self._key, "target": "MOD", "result": "EQUAL", "mod_revision": str(seen.revision)}
         put = {"request_put": {"key": self._key, "value": _encode(holder)}}
         look = {"request_range": {"key": self._key}}
         found = self._ask("txn", {"compare": [same], "success": [put], "failure": [look]})
         try:
             if found.get("succeeded"):
-                return True, Record(holder, int(found["header"]["revision"]))
+                return True, VipRecord(holder, int(found["header"]["revision"]))
             return False, _record(found["responses"][0]["response_range"])
         except (KeyError, IndexError) as error:
-            raise Unanswered(f"an answer without {error}") from error
+            raise RecordUnanswered(f"an answer without {error}") from error
 
     def _ask(self, what: str, body: dict[str, Any]) -> dict[str, Any]:
         try:
@@ -43,9 +43,9 @@ class EtcdRecord:
             found = json.loads(text)
         except (OSError, BadAnswer, ValueError) as error:
             self._http.close()
-            raise Unanswered(f"{type(error).__name__}: {error}") from error
+            raise RecordUnanswered(f"{type(error).__name__}: {error}") from error
         if status != 200 or not isinstance(found, dict):
-            raise Unanswered(text.decode(errors="replace")[:200])
+            raise RecordUnanswered(text.decode(errors="replace")[:200])
         return found
 
 
@@ -56,11 +56,11 @@ def trust(ca: Path, certificate: Path, key: Path) -> ssl.SSLContext:
     return context
 
 
-def _record(found: dict[str, Any]) -> Record:
+def _record(found: dict[str, Any]) -> VipRecord:
     """Numbers are strings in this JSON, and zeros are left out."""
     for each in found.get("kvs", ()):
-        return Record(base64.b64decode(each.get("value", "")).decode(), int(each["mod_revision"]))
-    return Record("", 0)
+        return VipRecord(base64.b64decode(each.get("value", "")).decode(), int(each["mod_revision"]))
+    return VipRecord("", 0)
 
 
 def _encode(text: str) -> str:
