@@ -251,7 +251,7 @@ PLANTED: dict[str, LabEvidence] = {
     "names/reverse": around("names-reverse"),
     "node/ignition-fetch": absent("ctrl-1", "ignition-missing"),
     "node/ignition-failed": absent("ctrl-1", "ignition-invalid"),
-    "cluster/vrrp-clash": journal("ctrl-0", "keepalived-vrid-clash", vip=vip()),
+    "cluster/vip-stranger": journal("ctrl-0", "vip-stranger", vip=vip("02:00:00:00:00:66", ready=False)),
     "cluster/etcd-clock": journal("ctrl-0", "etcd-clock", etcd=LATE),
     "cluster/etcd-disk-slow": journal("ctrl-1", "etcd-disk-slow", etcd=LATE),
     "cluster/etcd-member-slow": journal("ctrl-1", "etcd-member-slow", etcd=LATE),
@@ -275,11 +275,11 @@ def test_a_lab_that_is_well_has_no_cause() -> None:
     assert explain(LAB_RULES, WELL) == []
     for file in ("names-well", "one-dhcp"):
         assert explain(LAB_RULES, around(file)) == [], "a busy computer on which nothing failed"
-    for file in ("etcd-well", "keepalived-well"):
+    for file in ("etcd-well", "vip-well"):
         assert explain(LAB_RULES, journal("ctrl-0", file)) == []
 
 
-@pytest.mark.parametrize("file", ["etcd-disk-slow", "etcd-member-slow", "etcd-clock", "keepalived-vrid-clash"])
+@pytest.mark.parametrize("file", ["etcd-disk-slow", "etcd-member-slow", "etcd-clock", "vip-stranger"])
 def test_a_slow_cluster_that_is_well_has_no_cause_whatever_its_journals_say(file: str) -> None:
     assert explain(LAB_RULES, journal("ctrl-0", file)) == []
 
@@ -343,7 +343,7 @@ def test_members_that_are_late_on_a_computer_without_a_processor_to_spare_are_no
     [
         ("node/ignition-fetch", "could not fetch /etc/motd from http://127.0.0.1:18099/motd: Not Found"),
         ("node/ignition-failed", "failed in its stage fetch: error at line 0 col 0: unexpected end of JSON input"),
-        ("cluster/vrrp-clash", "virtual router id 77: its adverts do not carry 192.0.2.5"),
+        ("cluster/vip-stranger", "has the API VIP 192.0.2.5: 02:00:00:00:00:66 answers for it"),
         ("cluster/etcd-clock", "sees another member 1h0m0."),
         ("cluster/etcd-disk-slow", "the disk under etcd on ctrl-1 is too slow: a sync took 1.3"),
         ("host/agent-address", "calls https://127.0.0.1:16385, and Ironic is not there: [Errno 111] Connection refused"),

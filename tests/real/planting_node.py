@@ -1,4 +1,4 @@
-"""Faults planted in the programs of a node, and what these write: Ignition, etcd and keepalived as Debian has them.
+"""Faults planted in the programs of a node, and what these write: Ignition and etcd as Debian has them, and our VIP.
 
 `python -m tests.real.planting_node FOLDER` records it; `tests/diagnosis/data` is what it wrote. The programs are unpacked from
 their packages into a folder that goes with the run, and live in network namespaces of their own, where only loopback and the
@@ -26,11 +26,11 @@ from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-PACKAGES = (
-    "etcd-server", "etcd-client", "ignition", "keepalived", "libblkid1", "libip4tc2", "libip6tc2", "libipset13", "libmnl0",
-    "libnftnl11", "libnl-3-200", "libnl-genl-3-200", "libnl-route-3-200", "libpci3", "libsensors5", "libsnmp40", "libwrap0",
-    "libxtables12",
-)  # fmt: skip
+from rackless.node.vip.address import MovingAddress
+from rackless.node.vip.holding import VipHolder, VipRecord
+
+PACKAGES = ("etcd-server", "etcd-client", "ignition", "libblkid1")
+_STRANGER = "02:00:00:00:00:66"
 IGNITION = "usr/lib/dracut/modules.d/30ignition/ignition"
 _LIBRARIES = ("usr/lib/x86_64-linux-gnu", "lib/x86_64-linux-gnu")
 _WITHIN = 90.0
@@ -276,51 +276,64 @@ def _pass_on(client: socket.socket, server: socket.socket) -> None:
             return
 
 
-# keepalived
+# the VIP
 
 
-def plant_vrrp(root: Path, scratch: Path, folder: Path) -> None:
-    """Two clusters on one network that chose the same virtual router id."""
-    other = subprocess.Popen(["unshare", "--net", "sleep", "120"])
+class _Register:
+    """The record, as an etcd with a quorum has it."""
+
+    def __init__(self) -> None:
+        self.record = VipRecord("", 0)
+
+    def read(self) -> VipRecord:
+        return self.record
+
+    def swap(self, seen: VipRecord, holder: str) -> tuple[bool, VipRecord]:
+        if seen == self.record:
+            self.record = VipRecord(holder, seen.revision + 1)
+            return True, self.record
+        return False, self.record
+
+
+def plant_stranger(folder: Path) -> None:
+    """A machine that knows nothing of the cluster has the API's address, and then has it no more."""
+    stranger = subprocess.Popen(["unshare", "--net", "sleep", "120"])
     try:
         mine = os.readlink("/proc/self/ns/net")
-        _await(lambda: os.readlink(f"/proc/{other.pid}/ns/net") != mine, "a second namespace")
-        inside = ["nsenter", "-t", str(other.pid), "-n"]
+        _await(lambda: os.readlink(f"/proc/{stranger.pid}/ns/net") != mine, "a second namespace")
+        inside = ["nsenter", "-t", str(stranger.pid), "-n"]
         for argv in (
-            ["ip", "link", "add", "ours", "type", "veth", "peer", "name", "theirs"],
-            ["ip", "link", "set", "theirs", "netns", str(other.pid)],
+            ["ip", "link", "add", "ours", "type", "veth", "peer", "name", "theirs", "address", _STRANGER],
+            ["ip", "link", "set", "theirs", "netns", str(stranger.pid)],
             ["ip", "address", "add", "192.0.2.11/24", "dev", "ours"],
             ["ip", "link", "set", "ours", "up"],
-            [*inside, "ip", "address", "add", "192.0.2.12/24", "dev", "theirs"],
+            [*inside, "ip", "address", "add", "192.0.2.5/24", "dev", "theirs"],
             [*inside, "ip", "link", "set", "theirs", "up"],
         ):
             subprocess.run(argv, check=True)
-        ours, theirs = folder / "keepalived-vrid-clash.log", scratch / "theirs.log"
-        with _running(_keepalived(root, scratch, "ours", "192.0.2.5"), ours, _environment(root)):
-            _await(lambda: "Entering MASTER STATE" in ours.read_text(), "keepalived to hold its address")
-            (folder / "keepalived-well.log").write_text(ours.read_text())
-            with _running([*inside, *_keepalived(root, scratch, "theirs", "192.0.2.6")], theirs, _environment(root)):
-                _await(
-                    lambda: ours.read_text().count("not present in MASTER advert") > 2, "keepalived to see the other"
-                )
-        ours.write_text(ours.read_text().replace(str(scratch), "/run"))
-        well = folder / "keepalived-well.log"
-        well.write_text(well.read_text().replace(str(scratch), "/run"))
+        said: list[str] = []
+        place = MovingAddress("192.0.2.5", "ours")
+        holder = VipHolder(
+            "ctrl-0", _Register(), place, lambda: True, time.monotonic, lambda what: said.append(f"192.0.2.5: {what}\n")
+        )
+        _step_until(holder, lambda: "somebody else" in said[-1], "the stranger to be noticed")
+        (folder / "vip-stranger.log").write_text("".join(said))
+        subprocess.run([*inside, "ip", "link", "set", "theirs", "down"], check=True)
+        subprocess.run(["ip", "link", "set", "ours", "up"], check=True)
+        said.clear()
+        _step_until(holder, lambda: bool(said), "the address to be taken")
+        (folder / "vip-well.log").write_text("".join(said))
     finally:
-        other.kill()
-        other.wait()
+        stranger.kill()
+        stranger.wait()
 
 
-def _keepalived(root: Path, scratch: Path, name: str, address: str) -> list[str | Path]:
-    file = scratch / f"{name}.conf"
-    file.write_text(
-        f"global_defs {{\n router_id {name}\n script_user nobody\n}}\nvrrp_instance api {{\n state BACKUP\n interface {name}\n"
-        f" virtual_router_id 77\n priority 100\n advert_int 1\n virtual_ipaddress {{\n  {address}/32 dev {name}\n }}\n}}\n"
-    )
-    files = [
-        word for kind, end in (("p", "pid"), ("r", "vrrp.pid")) for word in (f"-{kind}", scratch / f"{name}.{end}")
-    ]
-    return [root / "usr/sbin/keepalived", "-n", "-l", "-P", "-f", file, *files]
+def _step_until(holder: VipHolder, true: Callable[[], bool], what: str) -> None:
+    def stepped() -> bool:
+        holder.step()
+        return true()
+
+    _await(stepped, what)
 
 
 def plant(folder: Path) -> None:
@@ -330,7 +343,7 @@ def plant(folder: Path) -> None:
     with tempfile.TemporaryDirectory() as name:
         scratch = Path(name)
         plant_ignition(root, scratch, folder)
-        plant_vrrp(root, scratch, folder)
+        plant_stranger(folder)
         plant_etcd(root, scratch, folder)
 
 

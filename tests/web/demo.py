@@ -18,7 +18,7 @@ CONSOLE = (
     b"[    0.000000] Linux version 6.1.0-28-amd64 (Debian 6.1.119-1)\r\n"
     b"[    1.842117] virtio_net virtio0 enp1s0: renamed from eth0\r\n"
     b"[\x1b[0;32m  OK  \x1b[0m] Started \x1b[0;1;39metcd.service\x1b[0m - etcd key-value store.\r\n"
-    b"[\x1b[0;32m  OK  \x1b[0m] Started \x1b[0;1;39mkeepalived.service\x1b[0m - Keepalive Daemon.\r\n"
+    b"[\x1b[0;32m  OK  \x1b[0m] Started \x1b[0;1;39mrackless-vip.service\x1b[0m - the API VIP.\r\n"
     b"[\x1b[0;31mFAILED\x1b[0m] Failed to start \x1b[0;1;39mchrony.service\x1b[0m.\r\n"
     b"[\x1b[0;32m  OK  \x1b[0m] Reached target \x1b[0;1;39mmulti-user.target\x1b[0m.\r\n\r\n"
     b"Debian GNU/Linux 12 ctrl-0 ttyS0\r\n\r\nctrl-0 login: "

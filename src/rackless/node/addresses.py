@@ -24,7 +24,7 @@ class Address(NamedTuple):
 
     @property
     def whole(self) -> bool:
-        """Whether its prefix covers this one address, as keepalived adds a VIP."""
+        """Whether its prefix covers this one address, as a VIP is added."""
         return self.prefix == (32 if self.family == socket.AF_INET else 128)
 
     def near(self, other: str) -> bool:

@@ -50,7 +50,7 @@ from tests.real.conftest import PretendHost, kill
 pytestmark = [pytest.mark.real, pytest.mark.long("why")]
 
 JOURNALS = {
-    "cluster/vrrp-clash": "keepalived-vrid-clash.log",
+    "cluster/vip-stranger": "vip-stranger.log",
     "cluster/etcd-clock": "etcd-clock.log",
     "cluster/etcd-disk-slow": "etcd-disk-slow.log",
     "cluster/etcd-member-slow": "etcd-member-slow.log",
@@ -106,7 +106,7 @@ def test_programs_of_a_node_say_what_the_rules_know(tmp_path: Path) -> None:
     fetched = (tmp_path / "console-ignition-missing.log").read_text()
     assert "GET http://127.0.0.1:18099/motd" in fetched and "FAILED: Ignition, stage files" in fetched
     assert "FAILED: Ignition, stage fetch" in (tmp_path / "console-ignition-invalid.log").read_text()
-    for file in ("etcd-well.log", "keepalived-well.log"):
+    for file in ("etcd-well.log", "vip-well.log"):
         well = (tmp_path / file).read_text()
         assert well and not any(re.search(pattern.pattern, well) for pattern in JOURNAL_PATTERNS), file
 

@@ -1,4 +1,4 @@
-"""What programs on the nodes wrote, and what it means: Ignition on the console, etcd and keepalived in their journals.
+"""What programs on the nodes wrote, and what it means: Ignition on the console, etcd and the VIP in their journals.
 
 A line counts only beside a symptom: a node that is not up, an etcd or an API that is not well. A slow lab writes many such lines
 and is well all the same.
@@ -111,11 +111,11 @@ def _cluster_suffers(seen: LabEvidence) -> bool:
 _MEMBER, _ALL_MEMBERS = "etcd/{node}", "cluster/etcd"
 
 JOURNAL_PATTERNS: tuple[JournalPattern, ...] = (
-    JournalPattern("cluster/vrrp-clash", "the API's address comes and goes", Depth.NETWORK,
-        r"associated with VRID (?P<id>\d+) not present in MASTER advert: ?(?P<address>[0-9a-f.:]+)", 3, _api_suffers, "vip/api",
-        "another cluster on this network uses the same virtual router id {id}: its adverts do not carry {address}",
-        "give one of them another name (the id is computed from it), or part the networks; `rackless capture {node}` shows who "
-        "sends VRRP (protocol 112)"),
+    JournalPattern("cluster/vip-stranger", "the API's address leads to a machine that is not of the cluster", Depth.NETWORK,
+        r"^(?P<address>[0-9a-f.:]+): somebody else answers for it: (?P<mac>[0-9a-f:]+(?:, [0-9a-f:]+)*)$", 1, _api_suffers,
+        "vip/api",
+        "another machine has the API VIP {address}: {mac} answers for it, so no control plane takes it",
+        "give that machine another address; the control planes take this one as soon as nobody else answers for it"),
     JournalPattern("cluster/etcd-clock", "etcd is not well, tokens and certificates are refused", Depth.HOST,
         r"clock difference against peer (?P<peer>\w+) is too high "
         r"\[(?P<skew>(?:\d+h)?\d+m[^\]]+|[3-9]\d\.[^\]]+) > 1s\]", 1, _etcd_suffers, _ALL_MEMBERS,
