@@ -59,7 +59,7 @@ class Forks:
                 os.waitpid(fork.pid, 0)
         return True
 
-    def _run(self, session: pytest.Session, forks: Sequence[Fork]) -> None:
+    def _run(self, session: pytest.Session, forks: list[Fork]) -> None:
         alive = {fork.line: fork for fork in forks}
         while alive:
             for line in wait(list(alive)):
@@ -68,7 +68,9 @@ class Forks:
                     kind, about = fork.line.recv()
                 except (EOFError, ConnectionResetError):
                     del alive[fork.line]
-                    self._bury(session, fork)
+                    if self._bury(session, fork) and fork.waiting:  # the others may have ended, with nothing left to do
+                        forks.append(another := _start(session, len(forks), fork.waiting, forks))
+                        alive[another.line], fork.waiting = another, deque()
                     continue
                 if kind == "more":
                     fork.given.extend(more := _take(fork, forks))
@@ -84,10 +86,10 @@ class Forks:
         if left := sum(len(fork.waiting) for fork in forks):
             raise session.Interrupted(f"no process is left for {left} tests")
 
-    def _bury(self, session: pytest.Session, fork: Fork) -> None:
-        """A fork that ended in the middle of a test: that one has failed, others run the rest."""
+    def _bury(self, session: pytest.Session, fork: Fork) -> bool:
+        """Whether it ended in the middle of a test: that one has failed, and the rest waits for another."""
         if not fork.given:
-            return
+            return False
         item = session.items[fork.given.popleft()]
         report = pytest.TestReport(
             item.nodeid, item.location, {}, "failed", f"the process that ran {item.nodeid} has ended", "call"
@@ -95,6 +97,7 @@ class Forks:
         item.config.hook.pytest_runtest_logreport(report=report)
         fork.waiting.extendleft(reversed(fork.given))
         fork.given.clear()
+        return True
 
 
 def _take(fork: Fork, forks: Sequence[Fork]) -> list[int]:

@@ -60,8 +60,7 @@ def test_a_fork_that_dies_fails_its_test_and_no_other_is_lost_untold(place: Path
     (place / "test_dies.py").write_text(DIES)
     code, told = run(place, "--forks", forks)
     assert code != 0 and "the process that ran test_dies.py::test_one[3] has ended" in told, told
-    assert ("1 failed, 11 passed" in told) is (forks == "2")
-    assert ("no process is left for 8 tests" in told) is (forks == "1")
+    assert "1 failed, 11 passed" in told, told
 
 
 def test_it_stops_at_the_first_failure_when_asked_to(place: Path) -> None:
