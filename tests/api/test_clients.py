@@ -96,7 +96,7 @@ def test_kubectl_walks_a_host_through_its_life(kubectl: Any, tmp_path: Path) -> 
     kubectl("create", "-f", "-", input=HOST)
     assert "unchanged" in kubectl("apply", "-f", "-", input=HOST).replace("configured", "unchanged")
     assert "unchanged" in kubectl("apply", "-f", "-", input=HOST)
-    assert "NAME   STATE   CONSUMER   ONLINE   ERROR   AGE" in kubectl("get", "bmh")
+    assert "NAME   STATE   CONSUMER   ONLINE   ERROR   PROGRESS   AGE" in kubectl("get", "bmh")
     assert "NAME   STATUS   STATE   CONSUMER   BMC" in kubectl("get", "bmh", "-o", "wide")
     kubectl("label", "bmh", "w0", "rack=r1")
     kubectl("annotate", "bmh", "w0", "baremetalhost.metal3.io/paused=")

@@ -97,6 +97,10 @@ class _Arp:
     def ask(self) -> list[str]:
         """The MAC addresses that answer."""
         found: set[str] = set()
+        while self._heard.select(
+            0
+        ):  # what was answered before, to others: whoever said it may have lost the address since
+            self._socket.recv(256)
         self._socket.send(self._question)
         end = time.monotonic() + _LISTEN_SECONDS
         while (left := end - time.monotonic()) > 0:
