@@ -278,7 +278,7 @@ def test_a_holder_that_others_do_not_hear_gives_the_vip_up_and_never_shares_it(s
     time.sleep(10)
     lines = looks()
     _assert_never_shared(lines, site)
-    assert len(lines) > 200 and len(vip_watch.holders(lines)) == 2
+    assert len(lines) > 250 and len(vip_watch.holders(lines)) == 2
 
 
 def test_a_holder_that_was_stopped_does_not_share_the_vip_when_it_goes_on(site: Site) -> None:
