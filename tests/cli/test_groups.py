@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from rackless.cli.main import cli
+from rackless.cli.main import COMMANDS, SECTIONS, cli
 
 
 def run(*words: str) -> Result:
@@ -39,3 +39,16 @@ def test_one_verb_has_all_of_install_configs_and_the_old_names_stay(tmp_path: Pa
     written = [run("install-config", *words, "-o", str(file)) for words in ([], ["write"])]
     assert {str(done.exception) for done in written} == {f"{file} is there already"}, "without a word it is `write`"
     assert "Without a command it is `write`" in run("install-config", "--help").output
+
+
+def test_the_list_of_commands_is_sorted_by_what_they_are_for_and_fits_a_terminal() -> None:
+    lines = run("--help").output.splitlines()
+    assert [line[:-1] for line in lines if line.endswith(":") and not line.startswith((" ", "Options"))] == [*SECTIONS]
+    named = [line.split()[0] for line in lines if line.startswith("  ") and line.split()[0] in COMMANDS]
+    assert named == [*COMMANDS], "each once, on one line"
+    assert len(lines) < len(COMMANDS) + 3 * len(SECTIONS) + 12, "no line of a command is broken"
+
+
+def test_a_group_says_of_each_command_a_whole_sentence() -> None:
+    listed = run("bmc", "--help").output.partition("Commands:")[2]
+    assert "..." not in listed and "in their drives." in " ".join(listed.split())

@@ -6,9 +6,22 @@ from difflib import get_close_matches
 
 import click
 
+WHOLE_SENTENCE = 1000
+"""Longer than any: click cuts what its list of commands says of one where the line ends."""
+
 
 class SuggestingGroup(click.Group):
-    """A group that says which of its commands a misspelt one may have been."""
+    """A group that says which of its commands a misspelt one may have been, and of each a whole sentence."""
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        commands = {name: self.get_command(ctx, name) for name in self.list_commands(ctx)}
+        rows = [
+            (name, command.get_short_help_str(WHOLE_SENTENCE))
+            for name, command in commands.items()
+            if command is not None and not command.hidden
+        ]
+        with formatter.section("Commands"):
+            formatter.write_dl(rows)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

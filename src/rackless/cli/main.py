@@ -17,57 +17,74 @@ from rackless.cli.groups import SuggestingGroup
 from rackless.errors import InputError, Interrupted, RacklessError, known
 
 _HERE = "rackless.cli.commands"
-COMMANDS: dict[str, tuple[str, str]] = {
-    # name: (module:attribute, help shown in the list)
-    "init": (f"{_HERE}.init:init", "Write a lab.yaml that fits this computer."),
-    "doctor": (f"{_HERE}.doctor:doctor", "Say what this computer can do and what it lacks."),
-    "validate": (f"{_HERE}.validate:validate", "Check the lab's description."),
-    "plan": (f"{_HERE}.plan:plan", "Show what `up` would do, and why."),
-    "up": (f"{_HERE}.up:up", "Make the lab, or go on making it."),
-    "status": (f"{_HERE}.status:status", "Show what is there now."),
-    "web": (f"{_HERE}.web:web", "Show the lab in a browser."),
-    "why": (f"{_HERE}.why:why", "Say what is stuck or wrong, what shows it, and what to do."),
-    "list": (f"{_HERE}.list:list_labs", "List the labs on this computer."),
-    "host": (f"{_HERE}.host:host", "List and show hosts; inspect, provision, clean, adopt, retry them."),
-    "bmc": (f"{_HERE}.bmc:bmc", "See and use a lab's BMCs; make them fail; serve them for any domains."),
-    "expose": (f"{_HERE}.expose:expose", "Have ports of this computer lead to BMCs, APIs and nodes of the lab."),
-    "unexpose": (f"{_HERE}.expose:unexpose", "Close what `expose` opened."),
-    "export": (f"{_HERE}.export:export", "Write the lab's servers as metal for somebody else's tools."),
-    "scale": (f"{_HERE}.scale:scale", "Say how many workers the cluster should have."),
-    "pivot": (f"{_HERE}.pivot:pivot", "Move hosts and Machines to another Kubernetes API, and back."),
-    "ssh": (f"{_HERE}.ssh:ssh", "Open a shell on a node, or run a command there."),
-    "cp": (f"{_HERE}.cp:cp", "Copy files to a node or from it."),
-    "console": (f"{_HERE}.console:console", "Watch a server's serial console, or type at it."),
-    "screenshot": (f"{_HERE}.screenshot:screenshot", "Take a picture of a server's screen."),
-    "power": (f"{_HERE}.power:power", "Switch a server on or off."),
-    "capture": (f"{_HERE}.capture:capture", "Record the packets of a server."),
-    "exec": (f"{_HERE}.inside:exec_inside", "Run a command inside the lab."),
-    "shell": (f"{_HERE}.inside:shell", "Open a shell inside the lab."),
-    "kubeconfig": (f"{_HERE}.kubeconfig:kubeconfig", "Print what kubectl needs, for the lab's hosts or its cluster."),
-    "logs": (f"{_HERE}.logs:logs", "Show the logs of the lab's parts."),
-    "events": (f"{_HERE}.events:events", "Show what happened to the lab."),
-    "compare": (f"{_HERE}.compare:compare", "Say what was slower in one run than in another."),
-    "gather": (f"{_HERE}.gather:gather", "Make an archive for a bug report, without secrets."),
-    "start": (f"{_HERE}.start:start", "Start a lab that was stopped, as it was described."),
-    "stop": (f"{_HERE}.down:down", "The same as `down`."),
-    "down": (f"{_HERE}.down:down", "Stop the lab and keep everything."),
-    "destroy": (f"{_HERE}.destroy:destroy", "Remove the lab and leave nothing behind."),
-    "explain": (f"{_HERE}.explain:explain", "Explain a field of an install-config or a lab."),
-    "check": (f"{_HERE}.check:check", "Check an install-config before its installer does."),
-    "install-config": (
-        f"{_HERE}.install_config:install_config",
-        "Write, check and explain an install-config.",
-    ),
-    "install": (f"{_HERE}.install:install", "Install a cluster from an install-config, as openshift-install does."),
-    "bootstrap": (f"{_HERE}.bootstrap:bootstrap", "Parts of an install that run on its bootstrap machine."),
-    "rehearse": (f"{_HERE}.rehearse:rehearse", "Run your OpenShift installer against the twin of a site."),
-    "api": (f"{_HERE}.api:api", "Serve the lab's Kubernetes objects without a cluster."),
-    "controllers": (f"{_HERE}.controllers:controllers", "Look after hosts, Machines and Nodes of any Kubernetes API."),
-    "images": (f"{_HERE}.images:images", "List, build, verify and prune the images that labs share."),
-    "prepare": (f"{_HERE}.prepare:prepare", "Get this computer ready: packages, Ironic, images."),
-    "uninstall": (f"{_HERE}.uninstall:uninstall", "Remove what labs share: images, environments."),
-    "completion": (f"{_HERE}.completion:completion", "Print completions for a shell."),
+SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
+    # what for: {name: (module:attribute, help shown in the list)}
+    "A lab": {
+        "init": (f"{_HERE}.init:init", "Write a lab.yaml that fits this computer."),
+        "validate": (f"{_HERE}.validate:validate", "Check the lab's description."),
+        "plan": (f"{_HERE}.plan:plan", "Show what `up` would do, and why."),
+        "up": (f"{_HERE}.up:up", "Make the lab, or go on making it."),
+        "status": (f"{_HERE}.status:status", "Show what is there now."),
+        "down": (f"{_HERE}.down:down", "Stop the lab and keep everything."),
+        "stop": (f"{_HERE}.down:down", "The same as `down`."),
+        "start": (f"{_HERE}.start:start", "Start a lab that was stopped, as it was described."),
+        "destroy": (f"{_HERE}.destroy:destroy", "Remove the lab and leave nothing behind."),
+        "list": (f"{_HERE}.list:list_labs", "List the labs on this computer."),
+    },
+    "See what happens": {
+        "web": (f"{_HERE}.web:web", "Show the lab in a browser."),
+        "why": (f"{_HERE}.why:why", "Say what is stuck or wrong, what shows it, and what to do."),
+        "events": (f"{_HERE}.events:events", "Show what happened to the lab."),
+        "logs": (f"{_HERE}.logs:logs", "Show the logs of the lab's parts."),
+        "compare": (f"{_HERE}.compare:compare", "Say what was slower in one run than in another."),
+        "gather": (f"{_HERE}.gather:gather", "Make an archive for a bug report, without secrets."),
+        "doctor": (f"{_HERE}.doctor:doctor", "Say what this computer can do and what it lacks."),
+    },
+    "Servers and nodes": {
+        "power": (f"{_HERE}.power:power", "Switch a server on or off."),
+        "console": (f"{_HERE}.console:console", "Watch a server's serial console, or type at it."),
+        "screenshot": (f"{_HERE}.screenshot:screenshot", "Take a picture of a server's screen."),
+        "ssh": (f"{_HERE}.ssh:ssh", "Open a shell on a node, or run a command there."),
+        "cp": (f"{_HERE}.cp:cp", "Copy files to a node or from it."),
+        "capture": (f"{_HERE}.capture:capture", "Record the packets of a server."),
+        "exec": (f"{_HERE}.inside:exec_inside", "Run a command inside the lab."),
+        "shell": (f"{_HERE}.inside:shell", "Open a shell inside the lab."),
+    },
+    "BMCs, hosts and the cluster": {
+        "bmc": (f"{_HERE}.bmc:bmc", "See and use BMCs; make them fail; serve them alone."),
+        "host": (f"{_HERE}.host:host", "List, show, inspect, provision, clean, adopt, retry hosts."),
+        "scale": (f"{_HERE}.scale:scale", "Say how many workers the cluster should have."),
+        "kubeconfig": (f"{_HERE}.kubeconfig:kubeconfig", "Print what kubectl needs, for the hosts or the cluster."),
+        "pivot": (f"{_HERE}.pivot:pivot", "Move hosts and Machines to another Kubernetes API, and back."),
+    },
+    "In and out": {
+        "expose": (f"{_HERE}.expose:expose", "Lead ports of this computer to BMCs, APIs and nodes."),
+        "unexpose": (f"{_HERE}.expose:unexpose", "Close what `expose` opened."),
+        "export": (f"{_HERE}.export:export", "Write the lab's servers as metal for somebody else's tools."),
+    },
+    "Installers": {
+        "install-config": (f"{_HERE}.install_config:install_config", "Write, check and explain an install-config."),
+        "check": (f"{_HERE}.check:check", "Check an install-config before its installer does."),
+        "explain": (f"{_HERE}.explain:explain", "Explain a field of an install-config or a lab."),
+        "rehearse": (f"{_HERE}.rehearse:rehearse", "Run your OpenShift installer against the twin of a site."),
+        "install": (f"{_HERE}.install:install", "Install a cluster, by the verbs of openshift-install."),
+        "bootstrap": (f"{_HERE}.bootstrap:bootstrap", "Parts of an install that run on its bootstrap machine."),
+    },
+    "Parts that stand alone": {
+        "api": (f"{_HERE}.api:api", "Serve the lab's Kubernetes objects without a cluster."),
+        "controllers": (
+            f"{_HERE}.controllers:controllers",
+            "Look after hosts, Machines and Nodes of any Kubernetes API.",
+        ),
+    },
+    "This computer": {
+        "prepare": (f"{_HERE}.prepare:prepare", "Get this computer ready: packages, Ironic, images."),
+        "images": (f"{_HERE}.images:images", "List, build, verify and prune the images that labs share."),
+        "uninstall": (f"{_HERE}.uninstall:uninstall", "Remove what labs share: images, environments."),
+        "completion": (f"{_HERE}.completion:completion", "Print completions for a shell."),
+    },
 }
+COMMANDS = {name: command for section in SECTIONS.values() for name, command in section.items()}
 
 
 class LazyGroup(SuggestingGroup):
@@ -85,8 +102,10 @@ class LazyGroup(SuggestingGroup):
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, help) for name, (_, help) in COMMANDS.items()])
+        width = max(map(len, COMMANDS))  # the same column in all sections
+        for title, commands in SECTIONS.items():
+            with formatter.section(title):
+                formatter.write_dl([(name.ljust(width), help) for name, (_, help) in commands.items()])
 
 
 def _load(module: str) -> ModuleType:
@@ -127,7 +146,10 @@ def _version(context: click.Context, _: click.Parameter, wanted: bool) -> None:
     "--version", is_flag=True, is_eager=True, expose_value=False, callback=_version, help="Say which build this is."
 )
 def cli() -> None:
-    """A rack of bare metal, without the rack."""
+    """A rack of bare metal, without the rack.
+
+    `sudo rackless up` makes a lab and a cluster on it; `sudo rackless destroy` leaves nothing of them.
+    """
 
 
 def main() -> None:

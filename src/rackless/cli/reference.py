@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import click
 
-from rackless.cli.main import COMMANDS, cli
+from rackless.cli.main import COMMANDS, SECTIONS, cli
 from rackless.errors import EXIT_CODES
 
 _HEAD = """\
@@ -38,8 +38,11 @@ def reference() -> str:
 
 
 def _index() -> str:
-    rows = "\n".join(f"| [`{name}`](#rackless-{name}) | {_cell(help)} |" for name, (_, help) in COMMANDS.items())
-    return f"| command | what it does |\n|---|---|\n{rows}"
+    rows = ["| command | what it does |", "|---|---|"]
+    for title, commands in SECTIONS.items():
+        rows.append(f"| **{title}** | |")
+        rows.extend(f"| [`{name}`](#rackless-{name}) | {_cell(help)} |" for name, (_, help) in commands.items())
+    return "\n".join(rows)
 
 
 def _page(context: click.Context, name: str) -> str:
