@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import socket
+import ssl
 import threading
 from dataclasses import dataclass, field
 
@@ -11,6 +13,7 @@ import pytest
 from rackless.node.vip import holding
 from rackless.node.vip.holding import RecordUnanswered, VipHolder, VipRecord
 from rackless.node.vip.main import balancer_is_ready
+from rackless.node.vip.record import EtcdRecord
 
 
 @dataclass
@@ -226,3 +229,20 @@ def test_what_haproxy_says(answer: bytes, wanted: bool | None) -> None:
         assert balancer_is_ready(port) is wanted
         thread.join()
     assert balancer_is_ready(port) is None
+
+
+def test_looks_cost_the_members_no_agreement_and_a_look_that_is_behind_writes_nothing() -> None:
+    asked = []
+
+    def answer(_: str, path: str, __: object, body: bytes) -> tuple[int, bytes]:
+        asked.append((path, json.loads(body)))
+        written = {"kvs": [{"value": "bWU=", "mod_revision": "7"}]}
+        return 200, json.dumps(written if "range" in path else {"responses": [{"response_range": written}]}).encode()
+
+    record = EtcdRecord("127.0.0.1", "/vip/10.0.0.1", ssl.create_default_context())
+    record._http.ask = answer  # type: ignore[method-assign, assignment]
+    assert record.read() == VipRecord("me", 7)
+    assert record.swap(VipRecord("other", 5), "me") == (False, VipRecord("me", 7))
+    (look, read), (write, swap) = asked
+    assert (look, read["serializable"]) == ("/v3/kv/range", True)
+    assert write == "/v3/kv/txn" and swap["compare"][0]["mod_revision"] == "5"

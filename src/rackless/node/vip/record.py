@@ -23,7 +23,9 @@ class EtcdRecord:
         self._key = _encode(key)
 
     def read(self) -> VipRecord:
-        return _record(self._ask("range", {"key": self._key}))
+        """As this machine's member knows it. The members need not agree on each look, every two seconds on each control plane:
+        a member that is behind is found out when the record is written, which compares its revision."""
+        return _record(self._ask("range", {"key": self._key, "serializable": True}))
 
     def swap(self, seen: VipRecord, holder: str) -> tuple[bool, VipRecord]:
         same = {"key": self._key, "target": "MOD", "result": "EQUAL", "mod_revision": str(seen.revision)}
