@@ -7,7 +7,12 @@ import time
 
 import pytest
 
-GUESTS = ("tests/real/test_cluster.py", "tests/real/test_provisioning.py", "tests/real/test_network_boot.py")
+GUESTS = (
+    "tests/real/test_ipi.py",
+    "tests/real/test_cluster.py",
+    "tests/real/test_provisioning.py",
+    "tests/real/test_network_boot.py",
+)
 """Their servers install a system, which keeps both processors busy: one after the other, beside files that mostly wait."""
 EARLY = (
     "tests/simulation/test_simulator.py",

@@ -1,30 +1,18 @@
-"""A cluster that installs itself, in a lab that has nothing but servers and BMCs."""
+"""Clusters that install themselves: from a bootstrap on a server, and with three control planes of which one is lost."""
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import Any
 
 import pytest
 
 from rackless.cluster.bootstrap.phases import is_ready
 from tests.real import vip_watch
 from tests.real.conftest import PretendHost
+from tests.real.installs import UP_WITHIN, asking, await_, bmc_callers, install, leader, states, watched_vip
 
 pytestmark = [pytest.mark.real, pytest.mark.long]
 
-LAB = """\
-name: ipi
-servers:
-  ctrl: {{role: control-plane, count: {masters}, memory: 2GiB}}
-  worker: {{role: worker, count: 1}}
-cluster: {{method: ipi}}
-"""
 ON_A_SERVER = """\
 name: ipi
 servers:
@@ -33,38 +21,6 @@ servers:
 cluster: {method: ipi, bootstrap: {on: worker-0}}
 """
 WORKER = "192.168.111.21"
-GATEWAY, VIP, BOOTSTRAP = "192.168.111.1", "192.168.111.5", "192.168.111.9"
-UP_WITHIN = 5400
-Found = TypeVar("Found")
-
-
-def test_a_cluster_installs_itself_and_looks_after_its_hosts(host: PretendHost) -> None:
-    install(host, 1)
-    ask = asking(host)
-    hosts = ask("bmh")
-    assert states(hosts) == {"ctrl-0": "provisioned", "worker-0": "provisioned"}
-    assert all(each["spec"]["consumerRef"]["kind"] == "Machine" for each in hosts)
-    nodes = {each["metadata"]["name"]: each for each in ask("nodes")}
-    assert sorted(nodes) == ["ctrl-0", "worker-0"] and all(is_ready(each) for each in nodes.values())
-    assert "node-role.kubernetes.io/worker" in nodes["worker-0"]["metadata"]["labels"]
-    assert sorted(each["status"]["nodeRef"]["name"] for each in ask("machines")) == ["ctrl-0", "worker-0"]
-    (machine_set,) = ask("machinesets")
-    assert machine_set["status"]["availableReplicas"] == 1
-    assert leader(ask) == "ctrl-0"
-    assert "bootstrap" in [each["metadata"]["name"] for each in ask("configmaps")]
-    assert {each["name"]: each["host"] for each in host.status()["servers"]} == states(hosts)
-
-    callers = bmc_callers(host)
-    assert {client for client, _ in callers} == {BOOTSTRAP, "192.168.111.20"}
-    assert (BOOTSTRAP, "worker-0") not in callers  # the bootstrap installs the control plane and nothing else
-
-    servers = host.rackless("exec", "--", "virsh", "list", "--all", "--name").stdout.split()
-    assert sorted(servers) == ["ctrl-0", "worker-0"]
-    assert sorted(path.name for path in (host.folder / "state/ipi/disks").glob("*bootstrap*")) == []
-    host.rackless("up", "--no-install", timeout=300)  # nothing is left to do
-    host.rackless("destroy", "--yes")
-    assert host.inhabitants("ipi") == []
-    assert [str(path) for place in ("state", "run") for path in (host.folder / place).glob("*")] == []
 
 
 def test_a_bootstrap_on_a_server_installs_the_control_plane_and_its_server_becomes_a_worker(host: PretendHost) -> None:
@@ -111,63 +67,3 @@ def test_three_control_planes_take_over_and_one_that_is_lost_is_replaced(host: P
     assert set(powered.values()) == {"on"}
     host.rackless("destroy", "--yes")
     assert host.inhabitants("ipi") == []
-
-
-def install(host: PretendHost, masters: int) -> None:
-    (host.folder / "lab.yaml").write_text(LAB.format(masters=masters))
-    host.rackless("up", "--no-install", timeout=UP_WITHIN)
-
-
-def asking(host: PretendHost) -> Callable[[str], list[dict[str, Any]]]:
-    """kubectl on the cluster's own API."""
-    host.rackless("kubeconfig", "--cluster", "-o", "cluster.kubeconfig")
-
-    def ask(kind: str) -> list[dict[str, Any]]:
-        argv = ("kubectl", "--kubeconfig", "cluster.kubeconfig", "get", "-A", "-o", "json", kind)
-        # an API on a busy emulated machine may not answer in kubectl's time
-        found = await_(lambda: host.run(*argv, check=False), lambda found: found.returncode == 0, within=300)
-        items: list[dict[str, Any]] = json.loads(found.stdout)["items"]
-        return items
-
-    return ask
-
-
-def states(hosts: list[dict[str, Any]]) -> dict[str, str]:
-    return {each["metadata"]["name"]: each["status"]["provisioning"]["state"] for each in hosts}
-
-
-def leader(ask: Callable[[str], list[dict[str, Any]]]) -> str:
-    """Who looks after the hosts."""
-    found = [each["spec"]["holderIdentity"] for each in ask("leases") if each["metadata"]["name"] == "metal3"]
-    return str(found[0]) if found else ""
-
-
-def bmc_callers(host: PretendHost) -> set[tuple[str, str]]:
-    audit = [json.loads(line) for line in (host.folder / "state/ipi/logs/bmc-audit.jsonl").read_text().splitlines()]
-    return {(each["client"], each["server"]) for each in audit}
-
-
-def await_(look: Callable[[], Found], good: Callable[[Found], bool], within: float) -> Found:
-    deadline = time.monotonic() + within
-    while not good(found := look()):
-        assert time.monotonic() < deadline, found
-        time.sleep(5)
-    return found
-
-
-@contextmanager
-def watched_vip(host: PretendHost) -> Iterator[Callable[[], list[str]]]:
-    """From the lab's gateway, from the moment that the install has an authority to believe."""
-    log, ca = host.folder / "vip.jsonl", host.folder / "state/ipi/secrets/cluster/api/ca.crt"
-    watch = [sys.executable, vip_watch.__file__, "virbr0", GATEWAY, VIP, str(ca), str(UP_WITHIN), "4"]
-    begin = f'until [ -e "{ca}" ]; do sleep 1; done; exec "$@"'
-    argv = [sys.executable, "-P", "-m", "rackless", "exec", "--name", "ipi", "--", *watch]
-    with log.open("wb") as out:
-        watcher = subprocess.Popen(
-            host.enter("sh", "-c", begin, "sh", *argv), stdout=out, cwd=host.folder, env=host.environment
-        )
-    try:
-        yield lambda: [line for line in log.read_text().splitlines(keepends=True) if line.endswith("\n")]
-    finally:
-        watcher.terminate()
-        watcher.wait()

@@ -1,0 +1,87 @@
+"""Installs by a bootstrap in a pretend host: making one, asking its cluster, and watching the API VIP meanwhile."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+from tests.real import vip_watch
+from tests.real.conftest import PretendHost
+
+LAB = """\
+name: ipi
+servers:
+  ctrl: {{role: control-plane, count: {masters}, memory: 2GiB}}
+  worker: {{role: worker, count: 1}}
+cluster: {{method: ipi}}
+"""
+GATEWAY, VIP, BOOTSTRAP = "192.168.111.1", "192.168.111.5", "192.168.111.9"
+UP_WITHIN = 5400
+Asking = Callable[[str], list[dict[str, Any]]]
+"""All objects of a kind, as kubectl tells them."""
+Found = TypeVar("Found")
+
+
+def install(host: PretendHost, masters: int) -> None:
+    (host.folder / "lab.yaml").write_text(LAB.format(masters=masters))
+    host.rackless("up", "--no-install", timeout=UP_WITHIN)
+
+
+def asking(host: PretendHost) -> Asking:
+    """kubectl on the cluster's own API."""
+    host.rackless("kubeconfig", "--cluster", "-o", "cluster.kubeconfig")
+
+    def ask(kind: str) -> list[dict[str, Any]]:
+        argv = ("kubectl", "--kubeconfig", "cluster.kubeconfig", "get", "-A", "-o", "json", kind)
+        # an API on a busy emulated machine may not answer in kubectl's time
+        found = await_(lambda: host.run(*argv, check=False), lambda found: found.returncode == 0, within=300)
+        items: list[dict[str, Any]] = json.loads(found.stdout)["items"]
+        return items
+
+    return ask
+
+
+def states(hosts: list[dict[str, Any]]) -> dict[str, str]:
+    return {each["metadata"]["name"]: each["status"]["provisioning"]["state"] for each in hosts}
+
+
+def leader(ask: Asking) -> str:
+    """Who looks after the hosts."""
+    found = [each["spec"]["holderIdentity"] for each in ask("leases") if each["metadata"]["name"] == "metal3"]
+    return str(found[0]) if found else ""
+
+
+def bmc_callers(host: PretendHost) -> set[tuple[str, str]]:
+    audit = [json.loads(line) for line in (host.folder / "state/ipi/logs/bmc-audit.jsonl").read_text().splitlines()]
+    return {(each["client"], each["server"]) for each in audit}
+
+
+def await_(look: Callable[[], Found], good: Callable[[Found], bool], within: float) -> Found:
+    deadline = time.monotonic() + within
+    while not good(found := look()):
+        assert time.monotonic() < deadline, found
+        time.sleep(5)
+    return found
+
+
+@contextmanager
+def watched_vip(host: PretendHost) -> Iterator[Callable[[], list[str]]]:
+    """From the lab's gateway, from the moment that the install has an authority to believe."""
+    log, ca = host.folder / "vip.jsonl", host.folder / "state/ipi/secrets/cluster/api/ca.crt"
+    watch = [sys.executable, vip_watch.__file__, "virbr0", GATEWAY, VIP, str(ca), str(UP_WITHIN), "4"]
+    begin = f'until [ -e "{ca}" ]; do sleep 1; done; exec "$@"'
+    argv = [sys.executable, "-P", "-m", "rackless", "exec", "--name", "ipi", "--", *watch]
+    with log.open("wb") as out:
+        watcher = subprocess.Popen(
+            host.enter("sh", "-c", begin, "sh", *argv), stdout=out, cwd=host.folder, env=host.environment
+        )
+    try:
+        yield lambda: [line for line in log.read_text().splitlines(keepends=True) if line.endswith("\n")]
+    finally:
+        watcher.terminate()
+        watcher.wait()
