@@ -1,5 +1,6 @@
 """What is said about the computer before a lab is made on it."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from rackless.operations import sizing
 from rackless.plan.actions import Observed
 from rackless.plan.stages import plan_actions
 from rackless.run.paths import Roots
+from rackless.spec.cluster import Method
 from rackless.spec.disks import DiskCache, DiskSpec
 from rackless.spec.lab import LabSpec
 from rackless.spec.load import parse
@@ -71,3 +73,12 @@ def test_a_sync_is_measured_in_a_bounded_time_and_leaves_nothing(
 def test_no_space_is_a_matter_of_the_machine(tmp_path: Path) -> None:
     with pytest.raises(HypervisorError, match="not enough"):
         said(CONTROL, tmp_path, Observed(), FakeComputer(bytes_free=1 << 30))
+
+
+@pytest.mark.parametrize(("kvm", "method"), [(True, Method.IPI), (False, Method.DIRECT)])
+def test_a_bootstrap_installs_where_a_guest_was_seen_to_run_with_kvm(kvm: bool, method: Method, tmp_path: Path) -> None:
+    roots, computer = Roots(state=tmp_path / "state", run=tmp_path / "run", cache=tmp_path), FakeComputer()
+    assert sizing.choose_method(roots, computer)[0] is Method.DIRECT, "nobody has tried yet"
+    found = {"key": "k", "boot": computer.boot_id().strip(), "kvm": kvm, "says": "seen"}
+    (tmp_path / "acceleration.json").write_text(json.dumps(found))
+    assert sizing.choose_method(roots, computer) == (method, "seen")

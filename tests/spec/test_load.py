@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rackless.errors import InputError, SpecError
+from rackless.spec.cluster import Method
 from rackless.spec.images import guessed_format
 from rackless.spec.lab import LabSpec, Profile, Role
 from rackless.spec.load import load, parse
@@ -228,7 +229,13 @@ def test_what_was_recorded_of_a_lab_reads_back_as_the_same_lab() -> None:
 def test_the_file_that_init_writes_is_the_profile(profile: str) -> None:
     written = parse(render("lab", Profile(profile), "why"), "lab.yaml")
     assert written.servers == parse(f"profile: {profile}", "x").servers
-    assert written.networks == LabSpec().networks
+    assert written.networks == LabSpec().networks and written.cluster == LabSpec().cluster
+
+
+def test_the_file_that_init_writes_for_a_bootstrap_gives_the_control_plane_what_ironic_needs() -> None:
+    written = parse(render("lab", Profile.TINY, "why", Method.IPI), "lab.yaml")
+    assert written.cluster.method is Method.IPI
+    assert {name: group.memory >> 30 for name, group in written.servers.items()} == {"ctrl": 2, "worker": 1}
 
 
 def test_a_size_out_of_bounds_is_told_in_its_own_unit() -> None:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from rackless.drivers import open_drivers
 from rackless.errors import HypervisorError
 from rackless.events import Bus
+from rackless.lab.acceleration import remembered_kvm
 from rackless.lab.capacity import observe_capacity
 from rackless.operations.lab_registry import spec_of_other
 from rackless.plan.actions import Action, Verb
@@ -16,6 +17,7 @@ from rackless.plan.budget import BudgetFinding, check_budget
 from rackless.plan.networks import impairment
 from rackless.ports.computer import Computer
 from rackless.run.paths import LabPaths, Roots
+from rackless.spec.cluster import Method
 from rackless.spec.lab import LabSpec, Profile, Role
 
 
@@ -58,6 +60,15 @@ def choose_profile(profile: str | None, roots: Roots) -> tuple[Profile, str]:
         ):
             return candidate, size
     return Profile.TINY, size
+
+
+def choose_method(roots: Roots, computer: Computer | None = None) -> tuple[Method, str]:
+    """How the cluster is made, and why: by a bootstrap, as on metal, where a guest was seen to run on the processor itself."""
+    known = remembered_kvm(roots.cache, computer or open_drivers().computer)
+    if known is None:
+        return Method.DIRECT, "whether servers can run without emulation was not tried yet: `rackless prepare` does"
+    kvm, says = known
+    return (Method.IPI if kvm else Method.DIRECT), says
 
 
 def refuse_poverty(spec: LabSpec, roots: Roots, actions: Sequence[Action], bus: Bus, computer: Computer) -> None:

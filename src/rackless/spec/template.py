@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from rackless.spec.cluster import Method
 from rackless.spec.lab import LabSpec
 from rackless.spec.profiles import PROFILES, Profile
+from rackless.spec.servers import GIB, Role, ServerGroup
 from rackless.spec.units import render_size
 
+INSTALLING_MEMORY = 2 * GIB
+"""Of a control plane that installs the cluster's workers: Ironic runs on it, too."""
 
-def render(name: str, profile: Profile, why: str) -> str:
+
+def render(name: str, profile: Profile, why: str, method: Method = Method.DIRECT) -> str:
     default = LabSpec()
     groups = "\n".join(
-        f"  {prefix}: {{role: {group.role}, count: {group.count}, memory: {render_size(group.memory)}, "
+        f"  {prefix}: {{role: {group.role}, count: {group.count}, memory: {render_size(_memory(group, method))}, "
         f"vcpus: {group.vcpus}, disk: {render_size(group.disk)}}}"
         for prefix, group in PROFILES[profile].items()
     )
@@ -27,6 +32,10 @@ domain: {default.domain}          # servers are NAME.{name}.{default.domain}
 servers:
 {groups}
 
+cluster:
+  method: {method}              # or ipi: a bootstrap installs the control plane, and that its workers, as on metal
+                                # or openshift: your own openshift-install does; or none: the lab ends with its BMCs
+
 networks:
   cluster:
     cidr: {networks.cluster.cidr}     # gateway .1, ingress .4, API .5, bootstrap .9, servers from .20
@@ -40,6 +49,11 @@ networks:
   # dns:
   #   records: {{registry: {networks.cluster.cidr[1]}}}
 """)
+
+
+def _memory(group: ServerGroup, method: Method) -> int:
+    installs = method is Method.IPI and group.role is Role.CONTROL_PLANE
+    return max(group.memory, INSTALLING_MEMORY) if installs else group.memory
 
 
 def _aligned(text: str) -> str:

@@ -63,15 +63,20 @@ def init(
     if source is not None:
         _twin(source, output, name, Dhcp(dhcp), BmcAccess(bmc_access), _address(gateway), as_json=as_json)
         return
-    from rackless.operations.sizing import choose_profile
+    from rackless.operations.sizing import choose_method, choose_profile
     from rackless.spec.template import render
 
-    chosen, why = choose_profile(profile, Roots.from_environment())
-    write(output, render(name or "lab", chosen, why))
+    roots = Roots.from_environment()
+    chosen, why = choose_profile(profile, roots)
+    method, because = choose_method(roots)
+    write(output, render(name or "lab", chosen, why, method))
     if as_json:
-        print_json({"file": str(output), "profile": chosen.value, "why": why})
+        print_json(
+            {"file": str(output), "profile": chosen.value, "why": why, "method": method.value, "because": because}
+        )
     else:
-        click.echo(f"{output}: {chosen.value}; {why}\nnext: rackless validate, rackless plan, sudo rackless up")
+        says = f"{output}: {chosen.value}; {why}\ncluster: {method.value}; {because}"
+        click.echo(f"{says}\nnext: rackless validate, rackless plan, sudo rackless up")
 
 
 def _address(text: str | None) -> IPv4Address | None:
