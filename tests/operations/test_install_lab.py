@@ -81,7 +81,7 @@ def test_its_kubeconfig_is_the_installs_by_way_of_the_hypervisor(
 
 @pytest.mark.parametrize(("change", "path"), [
     ({"servers": {"worker": {"role": "worker", "count": 1}}}, "servers"),
-    ({"servers": {**SERVERS, "worker": {"role": "worker", "bmc": "ipmi"}}}, "servers.worker.bmc"),
+    ({"networks": {"provisioning": {"mode": "unmanaged", "gateway": "172.22.0.3"}}}, "networks.provisioning.gateway"),
     ({"provisioner": {"url": "https://192.168.111.9:6385"}}, "provisioner"),
 ])  # fmt: skip
 def test_what_a_bootstrap_of_ours_cannot_do_is_refused(change: dict[str, object], path: str) -> None:
@@ -95,8 +95,21 @@ def test_servers_that_boot_over_the_network_are_installed_over_one_that_is_the_i
     begin_folder(paths.install, plan_lab(spec), paths)
     install.create(paths.install, "manifests", Bus())
     metal = install.load_install_config(paths.install).metal
-    assert metal is not None and metal.managed
+    assert metal is not None and metal.provisioning == "Managed"
     assert (metal.bootstrap_ip, metal.cluster_ip) == ("172.22.0.2", "172.22.0.3")
+
+
+def test_servers_with_ipmi_alone_are_installed_also_where_somebody_else_answers_dhcp(paths: LabPaths) -> None:
+    servers = {name: {**group, "bmc": "ipmi"} for name, group in SERVERS.items()}
+    spec = described(servers=servers, networks={"provisioning": {"mode": "unmanaged"}})
+    assert list(find_problems(spec)) == []
+    plan = plan_lab(spec)
+    begin_folder(paths.install, plan, paths)
+    install.create(paths.install, "ignition-configs", Bus())
+    metal = install.load_install_config(paths.install).metal
+    assert metal is not None and (metal.provisioning, metal.dhcp_range) == ("Unmanaged", "")
+    assert {host.bmc_address for host in metal.hosts or ()} == {server.bmc_url for server in plan.servers}
+    assert {host.boot_mac for host in metal.hosts or ()} == {server.boot_nic.mac for server in plan.servers}
 
 
 def test_a_bootstrap_machine_is_reached_by_its_name_once_there_is_an_install(paths: LabPaths) -> None:

@@ -189,6 +189,8 @@ def test_secure_boot_needs_uefi_and_signed_programs() -> None:
 def test_booting_over_the_network_needs_a_network_that_the_labs_ironic_answers_on(mode: str, bad: bool) -> None:
     text = f"networks: {{provisioning: {{mode: {mode}}}}}\nservers: {{m: {{}}, a: {{bmc: ipmi}}}}"
     assert [path for path, _ in told(text)] == (["servers.a.boot"] if bad else [])
+    installed = f"{text}\ncluster: {{method: none}}"  # by somebody's own installer, whose Ironic a site's DHCP leads to
+    assert [path for path, _ in told(installed)] == (["servers.a.boot"] if mode == "disabled" else [])
     external = "provisioner: {url: 'http://192.0.2.1:6385'}\nservers: {m: {}, a: {bmc: redfish}}"
     assert [path for path, _ in told(external)] == ["servers.a.boot"]
 
@@ -418,7 +420,7 @@ def test_strangers_are_discovered_where_the_labs_own_ironic_lets_them_boot() -> 
     )
 
 
-def test_an_install_has_a_control_plane_redfish_and_an_ironic_of_its_own() -> None:
+def test_an_install_has_a_control_plane_and_an_ironic_of_its_own() -> None:
     install = "cluster: {{method: {}}}\nservers: {{a: {{role: {}, bmc: {}}}}}{}"
     media, foreign = "redfish-virtualmedia", "\nprovisioner: {url: 'https://192.0.2.1:6385'}"
     assert told(install.format("ipi", "control-plane", media, "")) == []
@@ -427,9 +429,7 @@ def test_an_install_has_a_control_plane_redfish_and_an_ironic_of_its_own() -> No
         ("provisioner", "an install brings its own Ironic")
     ]
     assert told(install.format("ipi", "control-plane", "redfish", "")) == []
-    assert told(install.format("ipi", "control-plane", "ipmi", "")) == [
-        ("servers.a.bmc", "the bootstrap of an install speaks Redfish only, and not ipmi")
-    ]
+    assert told(install.format("ipi", "control-plane", "ipmi", "")) == []
     assert told(install.format("direct", "worker", "ipmi", "")) == []
 
 

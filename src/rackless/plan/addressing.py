@@ -26,6 +26,7 @@ from rackless.plan.networks import (
     own_routes,
     plan_cluster,
     plan_provisioning,
+    plan_site_provisioning,
     provisioning_gateway,
 )
 from rackless.ports.fabric import Bridge, Veth, Vlan
@@ -105,7 +106,9 @@ def _plan(spec: LabSpec) -> LabPlan:
         provisioning=Bridge(wanted.provisioning.bridge, (provisioning_gateway(spec),))
         if provisioning is Provisioning.MANAGED
         else None,
-        provisioning_dhcp=plan_provisioning(spec, domain, places) if provisioning is Provisioning.UNMANAGED else None,
+        provisioning_dhcp=plan_site_provisioning(spec, domain, places)
+        if provisioning is Provisioning.UNMANAGED
+        else None,
         network_boot=plan_provisioning(spec, domain, places) if provisioning is Provisioning.MANAGED else None,
         extra=tuple(Bridge(n, (interface(e.cidr, 1),), e.mtu) for n, e in wanted.extra.items() if e.vlan is None),
         vlans=tuple(

@@ -142,7 +142,9 @@ class ProvisioningNetwork(Value):
     mode: Provisioning = setting(
         "`disabled`: hosts boot by virtual media. `managed`: whoever provisions the hosts brings DHCP and TFTP; that is "
         "the lab's Ironic once it runs, or an installer when the lab is made `--until bmc`. `unmanaged`: the lab answers "
-        "DHCP, and nobody can boot from it. Without it: `managed` when a group boots over the network, else `disabled`.",
+        "DHCP as somebody else's server at a site would, and leads servers by iPXE to an install's Ironic, at the 2nd address of "
+        "the network (its bootstrap) or the 3rd (its cluster); not to the lab's own (`cluster.method: direct`). Without it: "
+        "`managed` when a group boots over the network, else `disabled`.",
         Change.RECREATE,
         default=Provisioning.DISABLED,
     )
