@@ -498,3 +498,12 @@ def test_what_rests_on_the_servers_of_a_profile_is_not_said_where_that_cannot_be
 def test_problems_come_in_the_order_of_lines_and_those_without_one_first() -> None:
     text = "profile: huge\nnetworks:\n  cluster: {api_vip: 192.168.111.1}\nname: '-'\n"
     assert [path for path, _ in told(text)] == ["profile", "networks.cluster.api_vip", "name"]
+
+
+def test_where_nobody_answers_dhcp_nobody_hands_out_routes_and_servers_are_told_their_addresses() -> None:
+    text = "servers: {{a: {{role: control-plane}}}}\ncluster: {{method: {}}}\nnetworks: {{cluster: {{dhcp: none{}}}{}}}"
+    assert told(text.format("ipi", "", "")) == [] == told(text.format("none", "", ""))
+    assert [path for path, _ in told(text.format("direct", "", ""))] == ["networks.cluster.dhcp"]
+    assert [path for path, _ in told(text.format("ipi", "", ", bmc: {access: routed}"))] == ["networks.bmc.access"]
+    route = ", routes: [{to: 10.0.0.0/8, via: 192.168.111.3}]"
+    assert [path for path, _ in told(text.format("ipi", route, ""))] == ["networks.cluster.routes"]

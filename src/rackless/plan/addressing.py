@@ -34,7 +34,7 @@ from rackless.ports.hypervisor import Firmware
 from rackless.spec.address import Ip, IpInterface
 from rackless.spec.lab import LabSpec
 from rackless.spec.members import Member
-from rackless.spec.networks import BmcAccess, Provisioning
+from rackless.spec.networks import BmcAccess, Dhcp, Provisioning
 from rackless.spec.places import (
     API_VIP,
     BMC_ROUTER,
@@ -124,6 +124,7 @@ def _plan(spec: LabSpec) -> LabPlan:
         impairment=impairment(spec),
         elastic=tuple(server for server in places if server.name in on_demand),
         bootstrap_on=spec.cluster.bootstrap.on or "",
+        tells_addresses=wanted.cluster.dhcp is Dhcp.NONE,
     )
 
 

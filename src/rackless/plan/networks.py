@@ -32,7 +32,7 @@ def plan_cluster(
     cidr = cluster.cidr
     gateway = with_prefix(gateway_of(spec), cidr)
     bootstrap = cluster.bootstrap.address or cidr[BOOTSTRAP]
-    answers = cluster.dhcp is not Dhcp.THEIRS
+    answers = cluster.dhcp.answers
     routes = _routes(spec, site) if answers else ()
     reservations = (
         *(Reservation(s.mac, s.name, s.address) for s in servers),
@@ -122,7 +122,7 @@ def _pools(spec: LabSpec) -> tuple[Pool, ...]:
     cluster = spec.networks.cluster
     first, last = cluster.bootstrap.range or (cluster.cidr[RANGE[0]], cluster.cidr[RANGE[1]])
     match cluster.dhcp:
-        case Dhcp.STATIC_ONLY | Dhcp.THEIRS:
+        case Dhcp.STATIC_ONLY | Dhcp.THEIRS | Dhcp.NONE:
             return ()
         case Dhcp.INSTALLER:
             return (Pool(first, last, INSTALLER),)

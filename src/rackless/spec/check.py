@@ -304,5 +304,5 @@ _RULES = (
     network.overlaps, network.room, _places, network.addresses, network.dhcp_range, network.member_addresses,
     network.member_macs, network.doors, network.routes, network.extra, _groups,
     _elastic, _firmware, _names, _network_boot, _discover, _install, _openshift, _bootstrap_on, _images, _storage,
-    network.uplink, network.attach, _metal,
+    network.uplink, network.attach, network.no_dhcp, _metal,
 )  # fmt: skip

@@ -22,6 +22,12 @@ class Dhcp(StrEnum):
     STATIC_ONLY = "static-only"
     OPEN = "open"
     THEIRS = "theirs"
+    NONE = "none"
+
+    @property
+    def answers(self) -> bool:
+        """Whether the lab does."""
+        return self not in (Dhcp.THEIRS, Dhcp.NONE)
 
     @classmethod
     def _missing_(cls, value: object) -> Dhcp | None:
@@ -98,7 +104,8 @@ class ClusterNetwork(Value):
     dhcp: Dhcp = setting(
         "Who gets an address: `installer` the servers and what an installer makes; `static-only` nobody but those with a "
         "reservation; `open` everybody, from the bootstrap's range; `theirs`: the lab does not answer, because somebody else "
-        "does on the network that is attached. That is the default with `attach`.",
+        "does on the network that is attached, which is the default with `attach`; `none`: nobody answers, so an install "
+        "(`cluster.method: ipi`, or one of your own) tells its bootstrap and every server their addresses.",
         Change.LIVE,
         default=Dhcp.INSTALLER,
     )
