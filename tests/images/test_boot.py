@@ -11,7 +11,7 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 
@@ -22,6 +22,9 @@ from rackless.drivers.process import LocalProcesses
 from rackless.errors import GaveUp
 from rackless.events import Bus
 from rackless.images.catalogue import ensure_deploy_image, ensure_node_image
+from rackless.installer.install_config.cluster_input import HostAddressing
+from rackless.installer.install_config.writing import nmstate
+from rackless.provisioning.nmstate import to_network_data
 from rackless.run.paths import Roots
 
 NEEDED = ("qemu-system-x86_64", "qemu-img", "xorrisofs", "unshare", "apt-get", "mcopy", "mkfs.vfat", "mke2fs", "lz4")
@@ -42,11 +45,15 @@ def cache() -> Path:
     return Roots.from_environment().cache / "images"
 
 
-async def boot(folder: Path, words: list[str], booted: Callable[[], bool], within: float) -> None:
-    """Run a server until `booted`; the serial console is in `folder`/console."""
+async def boot(
+    folder: Path, words: list[str], booted: Callable[[], bool], within: float, around: Sequence[str] = ()
+) -> None:
+    """Run a server until `booted`; the serial console is in `folder`/console. `around` are commands for a shell in its network;
+    what they start ends with it."""
     qemu = ["qemu-system-x86_64", *MACHINE, *DEVICES, "-serial", f"file:{folder}/console", *words]
     # QEMU's user-mode network needs a loopback that is up.
-    alone = ["unshare", "--net", "sh", "-c", 'ip link set lo up && exec "$@"', "sh"]
+    prepared = "\n".join(["set -e", "ip link set lo up", *around, 'exec "$@"'])
+    alone = ["unshare", "--net", "--pid", "--fork", "--kill-child", "sh", "-c", prepared, "sh"]
     child = await LocalProcesses().start([*alone, *qemu], log=folder / "qemu.log")
     async with AsyncExitStack() as stack:
         stack.push_async_callback(child.stop)
@@ -125,6 +132,73 @@ async def test_a_node_is_configured_by_ignition_from_its_config_drive(cache: Pat
     assert said("Ignition finished")
 
 
+async def test_a_node_that_nobody_gives_an_address_fetches_its_config_and_takes_its_name_from_dns(
+    cache: Path, tmp_path: Path
+) -> None:
+    """As a host of an install gets it: a pointer config and network data on its config drive, the rest over the network."""
+    image = await ensure_node_image(cache, LocalProcesses(), Bus())
+    served, drive = tmp_path / "served", tmp_path / "drive/openstack/latest"
+    served.mkdir()
+    drive.mkdir(parents=True)
+    probe = [_file("/usr/local/bin/probe", NAMELESS, 0o755)]
+    units = [{"name": "probe.service", "enabled": True, "contents": PROBE}]
+    rest = {"ignition": {"version": "3.3.0"}, "storage": {"files": probe}, "systemd": {"units": units}}
+    (served / "rest.ign").write_text(json.dumps(rest))
+    merge = {"merge": [{"source": f"http://{GATEWAY}:8000/rest.ign"}]}
+    (drive / "user_data").write_text(json.dumps({"ignition": {"version": "3.2.0", "config": merge}}))
+    (drive / "meta_data.json").write_text('{"uuid": "x"}')
+    mac, address = "52:54:00:00:00:07", "192.0.2.20"
+    told = nmstate(HostAddressing("enp1s0", mac, address, 24, GATEWAY, (GATEWAY,)))
+    (drive / "network_data.json").write_text(json.dumps(to_network_data(told, mac)))
+    await LocalProcesses().run(
+        ["xorrisofs", "-quiet", "-R", "-J", "-V", "config-2", "-o", tmp_path / "config.iso", tmp_path / "drive"]
+    )
+    disk, variables, console = tmp_path / "disk.qcow2", tmp_path / "vars.fd", tmp_path / "console"
+    await LocalProcesses().run(
+        ["qemu-img", "create", "-q", "-f", "qcow2", "-F", "qcow2", "-b", image.qcow2, disk, "8G"]
+    )
+    shutil.copyfile(FIRMWARE.with_name("OVMF_VARS_4M.fd"), variables)
+    around = (
+        "ip tuntap add tap0 mode tap",
+        f"ip address add {GATEWAY}/24 dev tap0",
+        "ip link set tap0 up",
+        f"{sys.executable} -m http.server 8000 --bind {GATEWAY} --directory {served} >{tmp_path}/http.log 2>&1 &",
+        f"dnsmasq --keep-in-foreground --conf-file=/dev/null --no-hosts --no-resolv --user=root --pid-file= "
+        f"--bind-interfaces --listen-address={GATEWAY} --host-record=cp-7.lab.test,{address} >{tmp_path}/dns.log 2>&1 &",
+    )
+
+    def said(text: str) -> bool:
+        return console.exists() and text in console.read_text(errors="replace")
+
+    await boot(
+        tmp_path,
+        [
+            "-m", "512",
+            "-drive", f"if=pflash,format=raw,readonly=on,file={FIRMWARE}",
+            "-drive", f"if=pflash,format=raw,file={variables}",
+            "-drive", f"if=none,id=d,file={disk},format=qcow2,cache=unsafe", "-device", "scsi-hd,drive=d",
+            "-drive", f"if=none,id=c,file={tmp_path}/config.iso,format=raw,readonly=on", "-device", "scsi-cd,drive=c",
+            "-netdev", "tap,id=n,ifname=tap0,script=no,downscript=no", "-device", f"virtio-net-pci,netdev=n,mac={mac}",
+        ],
+        lambda: said("PROBE end"),
+        within=900,
+        around=around,
+    )  # fmt: skip
+
+    assert '"GET /rest.ign' in (tmp_path / "http.log").read_text()
+    assert said(f"PROBE name=cp-7 address={address}/24")
+    assert not said("NETWORK DATA COULD NOT BE USED")
+
+
+GATEWAY = "192.0.2.1"
+NAMELESS = """#!/bin/bash
+say() { echo "<4>PROBE $*" >/dev/kmsg; }
+for second in $(seq 120); do
+    case $(hostname) in localhost | '(none)' | '') sleep 1 ;; *) break ;; esac
+done
+say name=$(hostname) address=$(ip -4 -o address show scope global | awk '{print $4}')
+say end
+"""
 PROBE = """[Unit]
 After=etcd.service ssh.service
 [Service]
@@ -152,12 +226,7 @@ async def _config_drive(folder: Path) -> None:
     config = {
         "ignition": {"version": "3.3.0"},
         "passwd": {"users": [{"name": "core", "groups": ["sudo"], "sshAuthorizedKeys": ["ssh-ed25519 AAAA test"]}]},
-        "storage": {
-            "files": [
-                {"path": path, "mode": mode, "overwrite": True, "contents": {"source": _data(content)}}
-                for path, (content, mode) in files.items()
-            ]
-        },
+        "storage": {"files": [_file(path, content, mode) for path, (content, mode) in files.items()]},
         "systemd": {
             "units": [
                 {"name": "etcd.service", "enabled": True},
@@ -172,5 +241,6 @@ async def _config_drive(folder: Path) -> None:
     )
 
 
-def _data(content: str) -> str:
-    return f"data:;base64,{base64.b64encode(content.encode()).decode()}"
+def _file(path: str, content: str, mode: int) -> dict[str, object]:
+    source = f"data:;base64,{base64.b64encode(content.encode()).decode()}"
+    return {"path": path, "mode": mode, "overwrite": True, "contents": {"source": source}}

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import json
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
@@ -11,14 +13,17 @@ import yaml
 
 from rackless.api.process import ApiServer, ApiSettings
 from rackless.cluster.bootstrap.following import CONTROL_PLANE, MACHINE_API, ROLE_LABEL
+from rackless.cluster.bootstrap.membership import EtcdPeer
 from rackless.cluster.bootstrap.taking_over import KEYS, NAMESPACE, keys_objects
 from rackless.drivers.clock import SystemClock
 from rackless.drivers.kubernetes.resources import KubernetesResources
 from rackless.installer.assets.ignition import control_plane
 from rackless.operations import bootstrap_handover
 from rackless.operations.bootstrap_handover import Place
+from rackless.ports.process import Completed
 from rackless.provisioning.baremetalhost import PAUSED
 from rackless.trust.kubeconfig_reading import read_kubeconfig
+from tests.cluster.bootstrap.test_taking_over import make_keys
 
 MACS = {"ctrl-0": "02:00:00:00:00:10", "ctrl-1": "02:00:00:00:00:11", "worker-0": "02:00:00:00:00:20"}
 
@@ -134,3 +139,94 @@ async def _make_namespaces(api: KubernetesResources) -> None:
     for name in (MACHINE_API, NAMESPACE):
         if await api.get("Namespace", name) is None:
             await api.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+
+
+class Peers:
+    """etcd's members, all of whom vote."""
+
+    def __init__(self, *names: str) -> None:
+        self.found = [EtcdPeer(name, name, f"https://{name}.lab:2380", False) for name in names]
+
+    async def members(self) -> list[EtcdPeer]:
+        return self.found
+
+
+async def test_of_the_control_plane_those_are_asked_again_that_were_not_ready_and_at_the_end_all(
+    settings: ApiSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each question is a TLS handshake at both ends. One that was ready may have died since."""
+    monkeypatch.setattr(bootstrap_handover, "LOOK_EVERY", 0.01)
+    monkeypatch.setattr(bootstrap_handover, "describe_lacking", lambda hosts, nodes: "")
+    asked: list[str] = []
+    answers = {"a": [True, False, True, True], "b": [False, False, True, True], "c": [True]}
+
+    async def is_ready(url: str, access: Any) -> bool:
+        name = url.removeprefix("https://").partition(".")[0]
+        asked.append(name)
+        return answers[name].pop(0) if len(answers[name]) > 1 else answers[name][0]
+
+    monkeypatch.setattr(bootstrap_handover, "_is_ready", is_ready)
+    async with ApiServer(settings):
+        access, _ = read_kubeconfig(tmp_path / "kubeconfig", tmp_path)
+        found = await bootstrap_handover._await_voters(
+            Peers("a", "b", "c"),  # type: ignore[arg-type]
+            ["a", "b", "c"],
+            access,
+            SystemClock(),
+            lambda _: None,
+        )
+    assert [each.name for each in found] == ["a", "b", "c"]
+    assert asked == ["a", "b", "b", "b", "c", "a", "a", "b", "c"]
+
+
+async def test_a_control_plane_is_laid_out_before_etcd_takes_it_and_serves_before_what_can_wait_is_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """etcd takes one learner at a time; and an etcd that is enabled before it knows the others would begin a cluster of its own."""
+    place = Place.inside(tmp_path)
+    done: list[str] = []
+    unit_files = place / "/etc/systemd/system"
+
+    class Etcd:
+        async def __aenter__(self) -> Etcd:
+            return self
+
+        async def __aexit__(self, *_: object) -> None: ...
+
+    class Systemctl:
+        async def run(self, argv: Any, **_: Any) -> Completed:
+            words = [str(word) for word in argv if not str(word).startswith("-")]
+            if words[0] == "env":
+                done.append(" ".join(word.removesuffix(".service") for word in words[words.index("systemctl") + 1 :]))
+            route = [{"dev": "eth0", "prefsrc": "192.168.111.20"}]
+            return Completed(tuple(words), 0, json.dumps(route), "")
+
+    async def keys(*_: object) -> dict[str, str]:
+        return make_keys()
+
+    async def learner(_: object, peer: str) -> str:
+        assert (unit_files / "rackless-api.service").exists() and "daemon-reload" in done
+        assert not (place / "/etc/default/etcd").exists() and not any("enable" in each for each in done)
+        done.append("learner")
+        return "bootstrap=https://bootstrap.lab:2380"
+
+    async def voter(*_: object) -> None:
+        assert 'CLUSTER_STATE="existing"' in (place / "/etc/default/etcd").read_text()
+        done.append("voter")
+
+    async def ready(url: str, *_: object) -> bool:
+        done.append(f"ready {url}")
+        return True
+
+    monkeypatch.setattr(bootstrap_handover, "EtcdMembership", lambda *_: Etcd())
+    monkeypatch.setattr(bootstrap_handover, "LocalProcesses", Systemctl)
+    for name, by in (("_await_keys", keys), ("ensure_learner", learner), ("await_voter", voter), ("_is_ready", ready)):
+        monkeypatch.setattr(bootstrap_handover, name, by)
+    await bootstrap_handover.join("lab", "lab", ip_address("192.168.111.5"), lambda _: None, place)
+    assert done[:4] == ["daemon-reload", "learner", "restart etcd", done[3]] and done[3].startswith("enable etcd ")
+    assert done[4:] == [
+        "voter",
+        "restart rackless-api haproxy rackless-vip",
+        "ready https://192.168.111.20:6444",
+        "restart rackless-machine-config",
+    ]

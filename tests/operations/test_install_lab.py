@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from pathlib import Path
 
 import pytest
+import yaml
 
 from rackless.errors import InputError
 from rackless.events import Bus, Event, Note
@@ -14,6 +16,7 @@ from rackless.operations.access import cluster_kubeconfig, find_address
 from rackless.operations.install_lab import begin_folder
 from rackless.operations.lab import own_goal
 from rackless.plan.addressing import plan_lab
+from rackless.provisioning.nmstate import to_network_data
 from rackless.run.paths import LabPaths, Roots
 from rackless.spec.check import find_problems
 from rackless.spec.lab import LabSpec
@@ -81,8 +84,9 @@ def test_its_kubeconfig_is_the_installs_by_way_of_the_hypervisor(
 
 @pytest.mark.parametrize(("change", "path"), [
     ({"servers": {"worker": {"role": "worker", "count": 1}}}, "servers"),
-    ({"servers": {**SERVERS, "worker": {"role": "worker", "bmc": "ipmi"}}}, "servers.worker.bmc"),
+    ({"networks": {"provisioning": {"mode": "unmanaged", "gateway": "172.22.0.3"}}}, "networks.provisioning.gateway"),
     ({"provisioner": {"url": "https://192.168.111.9:6385"}}, "provisioner"),
+    ({"networks": {"cluster": {"dhcp": "none"}}, "servers": {**SERVERS, "worker": {"boot": "network"}}}, "servers.worker.boot"),
 ])  # fmt: skip
 def test_what_a_bootstrap_of_ours_cannot_do_is_refused(change: dict[str, object], path: str) -> None:
     assert path in [problem.path for problem in find_problems(described("ipi", **change))]
@@ -95,8 +99,42 @@ def test_servers_that_boot_over_the_network_are_installed_over_one_that_is_the_i
     begin_folder(paths.install, plan_lab(spec), paths)
     install.create(paths.install, "manifests", Bus())
     metal = install.load_install_config(paths.install).metal
-    assert metal is not None and metal.managed
+    assert metal is not None and metal.provisioning == "Managed"
     assert (metal.bootstrap_ip, metal.cluster_ip) == ("172.22.0.2", "172.22.0.3")
+
+
+def test_servers_with_ipmi_alone_are_installed_also_where_somebody_else_answers_dhcp(paths: LabPaths) -> None:
+    servers = {name: {**group, "bmc": "ipmi"} for name, group in SERVERS.items()}
+    spec = described(servers=servers, networks={"provisioning": {"mode": "unmanaged"}})
+    assert list(find_problems(spec)) == []
+    plan = plan_lab(spec)
+    begin_folder(paths.install, plan, paths)
+    install.create(paths.install, "ignition-configs", Bus())
+    metal = install.load_install_config(paths.install).metal
+    assert metal is not None and (metal.provisioning, metal.dhcp_range) == ("Unmanaged", "")
+    assert {host.bmc_address for host in metal.hosts or ()} == {server.bmc_url for server in plan.servers}
+    assert {host.boot_mac for host in metal.hosts or ()} == {server.boot_nic.mac for server in plan.servers}
+
+
+def test_where_nobody_answers_dhcp_the_bootstrap_and_every_host_are_told_their_addresses(paths: LabPaths) -> None:
+    spec = described(networks={"cluster": {"dhcp": "none", "mtu": 1400}})
+    assert list(find_problems(spec)) == []
+    plan = plan_lab(spec)
+    assert not plan.cluster.dhcp and plan.cluster.reservations == () and plan.cluster.pools == ()
+    begin_folder(paths.install, plan, paths)
+    bus, told = Bus(), list[Event]()
+    bus.subscribe(told.append)
+    install.create(paths.install, "manifests", bus)
+    assert not [event for event in told if isinstance(event, Note) and event.level == "warning"]
+    metal = install.load_install_config(paths.install).metal
+    assert metal is not None and metal.static_ip == str(plan.bootstrap_address)
+    assert (metal.static_gateway, metal.static_dns) == (str(plan.gateway.ip), str(plan.gateway.ip))
+    secrets = [yaml.safe_load(path.read_text()) for path in paths.install.glob("openshift/*network-config-secret*")]
+    found = {each["metadata"]["name"]: base64.b64decode(each["data"]["nmstate"]) for each in secrets}
+    for server in plan.servers:
+        data = to_network_data(yaml.safe_load(found[f"{server.name}-network-config-secret"]), server.mac)
+        assert data is not None and data["networks"][0]["ip_address"] == str(server.address)
+        assert (data["links"][0]["ethernet_mac_address"], data["links"][0]["mtu"]) == (server.mac, 1400)
 
 
 def test_a_bootstrap_machine_is_reached_by_its_name_once_there_is_an_install(paths: LabPaths) -> None:

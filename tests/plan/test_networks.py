@@ -4,6 +4,7 @@ import pytest
 
 from rackless.errors import SpecError
 from rackless.plan.addressing import plan_lab
+from rackless.plan.networks import SITE_BOOT
 from rackless.ports.fabric import Pool
 from rackless.spec.load import parse
 
@@ -50,6 +51,13 @@ def test_on_the_provisioning_network_the_lab_answers_or_its_ironic(mode: str, la
     network = plan.provisioning_dhcp or plan.network_boot
     assert network is not None
     assert [str(host.address) for host in network.reservations] == [f"172.22.0.{20 + n}" for n in range(4)]
+
+
+def test_others_dhcp_leads_servers_that_boot_from_it_to_a_script_and_nobody_else() -> None:
+    text = "servers: {{a: {{boot: {}}}}}\nnetworks: {{provisioning: {{mode: unmanaged}}}}\ncluster: {{method: none}}"
+    leading, silent = (plan_lab(parse(text.format(boot), "x")).provisioning_dhcp for boot in ("network", "media"))
+    assert leading is not None and leading.boot == SITE_BOOT
+    assert silent is not None and silent.boot is None
 
 
 def test_without_a_provisioning_network_there_is_no_nic_for_it() -> None:

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from rackless.ports.provisioner import HostAccess, Result
+from rackless.ports.provisioner import ConfigDrive, HostAccess, Result
 from rackless.provisioning.baremetalhost import KIND, secret
+from rackless.provisioning.config_drive import config_drive
 from rackless.provisioning.network_data import problem
 from tests.provisioning.site import Site
 
@@ -79,7 +80,47 @@ async def test_a_host_waits_for_the_secret_and_goes_on_when_it_is_there() -> Non
         await site.until_state("ctrl-0")
 
 
-async def test_nmstate_is_for_other_ramdisks_and_an_event_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_addresses_in_nmstate_are_the_ramdisks_and_the_systems(monkeypatch: pytest.MonkeyPatch) -> None:
+    site = Site()
+    seen = await run(site, monkeypatch)
+    nic = {"name": "enp1s0", "type": "ethernet", "mac-address": "02:00:00:00:00:0a"}
+    told = {"interfaces": [{**nic, "ipv4": {"enabled": True, "address": [{"ip": "192.0.2.20", "prefix-length": 24}]}}]}
+    await site.resources.apply(secret("net", {"nmstate": json.dumps(told)}))
+    await site.add("ctrl-0")
+    await site.change("ctrl-0", preprovisioningNetworkDataName="net")
+    async with site.controlled():
+        await site.until_state("ctrl-0")
+        drive = await config_drive(site.resources, await site.host("ctrl-0"))
+    assert seen[-1].network is not None
+    assert seen[-1].network["networks"][0]["ip_address"] == "192.0.2.20"
+    assert isinstance(drive, ConfigDrive) and drive.network_data == seen[-1].network
+    assert not [event for event in await site.resources.list("Event") if event["reason"] == "NetworkDataNotUsed"]
+
+
+async def test_a_host_that_boots_over_the_network_has_them_for_its_system_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    site = Site()
+    seen = await run(site, monkeypatch)
+    nic = {"name": "enp2s0", "ipv4": {"address": [{"ip": "192.0.2.20", "prefix-length": 24}]}}
+    await site.resources.apply(secret("net", {"nmstate": json.dumps({"interfaces": [nic]})}))
+    await site.add("ctrl-0")
+    bmc = {"address": "redfish://192.0.2.9/redfish/v1/Systems/1", "credentialsName": "bmc"}
+    await site.change("ctrl-0", preprovisioningNetworkDataName="net", bmc=bmc)
+    async with site.controlled():
+        await site.until_state("ctrl-0")
+        await site.clock.run(site.clock.sleep(1))
+        nameless = await config_drive(site.resources, await site.host("ctrl-0"))
+        nic["mac-address"] = "02:00:00:00:00:0a"
+        await site.resources.apply(secret("net", {"nmstate": json.dumps({"interfaces": [nic]})}))
+        drive = await config_drive(site.resources, await site.host("ctrl-0"))
+    assert seen[-1].network is None
+    assert isinstance(nameless, ConfigDrive) and nameless.network_data is None, "the boot MAC is another NIC's"
+    assert isinstance(drive, ConfigDrive) and drive.network_data is not None
+    assert [event for event in await site.resources.list("Event") if event["reason"] == "NetworkDataNotUsed"]
+
+
+async def test_nmstate_that_cannot_be_read_is_left_to_dhcp_and_an_event_says_so(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     site = Site()
     seen = await run(site, monkeypatch)
     await site.resources.apply(secret("net", {"nmstate": "interfaces: []"}))

@@ -207,12 +207,14 @@ def test_the_control_plane_takes_over_etcd_the_api_and_its_address(
         assert sorted(hosts) == ["master-0", "worker-0"]
         assert PAUSED not in hosts["worker-0"].get("annotations", {})  # it is the cluster's from now on
         root_ca = str(old.root / "opt/openshift/tls/root-ca.crt")
-        config_of = host.run(
-            "curl", "-sf", "--cacert", root_ca, "--max-time", "20", f"https://{VIP}:22623/config/worker"
-        )
-        assert json.loads(config_of.stdout) == json.loads(
-            (old.root / "opt/openshift/machine-config/worker.ign").read_text()
-        )
+        asked = ("curl", "-sf", "--cacert", root_ca, "--max-time", "20", f"https://{VIP}:22623/config/worker")
+
+        def config_of() -> str:
+            _serve(new, old)  # it is started when the API is ready, and nobody at the hand-over waits for it
+            return host.run(*asked, check=False).stdout
+
+        _await(lambda: config_of() != "", told)
+        assert json.loads(config_of()) == json.loads((old.root / "opt/openshift/machine-config/worker.ign").read_text())
 
 
 def test_a_hand_over_whose_programs_are_killed_comes_to_its_end_and_nobody_shares_the_vip(

@@ -189,6 +189,8 @@ def test_secure_boot_needs_uefi_and_signed_programs() -> None:
 def test_booting_over_the_network_needs_a_network_that_the_labs_ironic_answers_on(mode: str, bad: bool) -> None:
     text = f"networks: {{provisioning: {{mode: {mode}}}}}\nservers: {{m: {{}}, a: {{bmc: ipmi}}}}"
     assert [path for path, _ in told(text)] == (["servers.a.boot"] if bad else [])
+    installed = f"{text}\ncluster: {{method: none}}"  # by somebody's own installer, whose Ironic a site's DHCP leads to
+    assert [path for path, _ in told(installed)] == (["servers.a.boot"] if mode == "disabled" else [])
     external = "provisioner: {url: 'http://192.0.2.1:6385'}\nservers: {m: {}, a: {bmc: redfish}}"
     assert [path for path, _ in told(external)] == ["servers.a.boot"]
 
@@ -418,7 +420,7 @@ def test_strangers_are_discovered_where_the_labs_own_ironic_lets_them_boot() -> 
     )
 
 
-def test_an_install_has_a_control_plane_redfish_and_an_ironic_of_its_own() -> None:
+def test_an_install_has_a_control_plane_and_an_ironic_of_its_own() -> None:
     install = "cluster: {{method: {}}}\nservers: {{a: {{role: {}, bmc: {}}}}}{}"
     media, foreign = "redfish-virtualmedia", "\nprovisioner: {url: 'https://192.0.2.1:6385'}"
     assert told(install.format("ipi", "control-plane", media, "")) == []
@@ -427,9 +429,7 @@ def test_an_install_has_a_control_plane_redfish_and_an_ironic_of_its_own() -> No
         ("provisioner", "an install brings its own Ironic")
     ]
     assert told(install.format("ipi", "control-plane", "redfish", "")) == []
-    assert told(install.format("ipi", "control-plane", "ipmi", "")) == [
-        ("servers.a.bmc", "the bootstrap of an install speaks Redfish only, and not ipmi")
-    ]
+    assert told(install.format("ipi", "control-plane", "ipmi", "")) == []
     assert told(install.format("direct", "worker", "ipmi", "")) == []
 
 
@@ -498,3 +498,12 @@ def test_what_rests_on_the_servers_of_a_profile_is_not_said_where_that_cannot_be
 def test_problems_come_in_the_order_of_lines_and_those_without_one_first() -> None:
     text = "profile: huge\nnetworks:\n  cluster: {api_vip: 192.168.111.1}\nname: '-'\n"
     assert [path for path, _ in told(text)] == ["profile", "networks.cluster.api_vip", "name"]
+
+
+def test_where_nobody_answers_dhcp_nobody_hands_out_routes_and_servers_are_told_their_addresses() -> None:
+    text = "servers: {{a: {{role: control-plane}}}}\ncluster: {{method: {}}}\nnetworks: {{cluster: {{dhcp: none{}}}{}}}"
+    assert told(text.format("ipi", "", "")) == [] == told(text.format("none", "", ""))
+    assert [path for path, _ in told(text.format("direct", "", ""))] == ["networks.cluster.dhcp"]
+    assert [path for path, _ in told(text.format("ipi", "", ", bmc: {access: routed}"))] == ["networks.bmc.access"]
+    route = ", routes: [{to: 10.0.0.0/8, via: 192.168.111.3}]"
+    assert [path for path, _ in told(text.format("ipi", route, ""))] == ["networks.cluster.routes"]

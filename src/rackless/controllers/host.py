@@ -479,7 +479,8 @@ def _unused(host: Host, outcome: Stay | Move | Failed, access: tuple[HostAccess,
         return ()
     if access is None or access[0].network is not None:
         return ()
-    why = f"secret {host.spec.agent_network_name} has nmstate, which the deploy ramdisk does not read: it asks DHCP"
+    name = host.spec.agent_network_name
+    why = f"secret {name} has nmstate, and the deploy ramdisk asks DHCP: it is told addresses of NICs by virtual media only"
     return (Happened("NetworkDataNotUsed", why, "Warning"),)
 
 

@@ -1,5 +1,5 @@
 """The payload of a bootstrap machine: Ironic for the node image's Python, what it makes boot ISOs with, what servers boot with over
-the network, and the deploy ramdisk.
+the network, what it speaks IPMI with, and the deploy ramdisk.
 
 One ext4 image that a bootstrap fetches by its checksum and mounts: the node image stays as small as a node needs it. Ironic's
 packages are installed and compiled by the Python that will run them, not by the hypervisor's; its empty database is brought along,
@@ -19,14 +19,16 @@ from pathlib import Path
 from rackless.events import Bus
 from rackless.images import packages, python
 from rackless.images.cache import ImageCache, Workspace, key_of, load_manifest
-from rackless.images.payload_places import DEPLOY, DNSMASQ, IPXE, IRONIC, LOADERS, MOUNT
+from rackless.images.payload_places import DEPLOY, DNSMASQ, IPMITOOL, IPXE, IRONIC, ISOLINUX, LDLINUX, LOADERS, MOUNT
 from rackless.images.selection import PackageSelection
 from rackless.images.sources import of_computer, refresh
 from rackless.ports.process import Processes
 
 KIND, TITLE = "payload", "bootstrap payload"
 IMAGE = "payload.img"
-PACKAGES = ("python3", python.PIP_PACKAGE, "xorriso", "dnsmasq-base", "ipxe")
+PACKAGES = (
+    "python3", python.PIP_PACKAGE, "xorriso", "isolinux", "syslinux-common", "dnsmasq-base", "ipxe", "ipmitool",
+)  # fmt: skip
 DATABASE = "empty.sqlite"
 _SITE = f"lib/{python.PYTHON}/site-packages"
 _UNWANTED = ("*/tests", "bin", "*/locale")
@@ -37,6 +39,8 @@ _WITH_LIBRARIES = f"#!/bin/sh\nLD_LIBRARY_PATH={MOUNT}/lib exec"
 _MKISOFS = f'{_WITH_LIBRARIES} {MOUNT}/bin/xorriso -as mkisofs "$@"\n'
 """Ironic calls `mkisofs`; xorriso answers as that."""
 _DNSMASQ = f'{_WITH_LIBRARIES} {MOUNT}/{DNSMASQ}.bin "$@"\n'
+_IPMITOOL = f'{_WITH_LIBRARIES} {MOUNT}/{IPMITOOL} "$@"\n'
+"""Ironic calls it by its name, and looks for that in its own folder first."""
 _PROGRAMS = {"ironic": "ironic.command.singleprocess", "ironic-dbsync": "ironic.command.dbsync"}
 _PINNED = ("--no-deps", "--require-hashes", "--only-binary=:all:", "--python-version", "3.11")
 
@@ -128,10 +132,15 @@ def _fill_root(root: Path, tree: Path, venv: Path, deploy: Mapping[str, Path]) -
             f"#!{MOUNT}/{IRONIC}/bin/python3\nimport sys\nfrom {module} import main\nsys.exit(main())\n",
         )
     _program(binaries / "mkisofs", _MKISOFS)
+    _program(binaries / "ipmitool", _IPMITOOL)
     selected = tree.parent / "selected"
     selection = PackageSelection(root, selected)
     (tree / "bin").mkdir()
-    for program, target in (("usr/bin/xorriso", "bin/xorriso"), ("usr/sbin/dnsmasq", f"{DNSMASQ}.bin")):
+    for program, target in (
+        ("usr/bin/xorriso", "bin/xorriso"),
+        ("usr/sbin/dnsmasq", f"{DNSMASQ}.bin"),
+        ("usr/bin/ipmitool", IPMITOOL),
+    ):
         selection.take(program)
         shutil.copyfile(selected / program, tree / target)
         (tree / target).chmod(0o755)
@@ -139,6 +148,9 @@ def _fill_root(root: Path, tree: Path, venv: Path, deploy: Mapping[str, Path]) -
     (tree / IPXE).mkdir()
     for name in LOADERS:
         shutil.copyfile(root / "usr/lib/ipxe" / name, tree / IPXE / name)
+    for name, source in ((ISOLINUX, "ISOLINUX/isolinux.bin"), (LDLINUX, "syslinux/modules/bios/ldlinux.c32")):
+        (tree / name).parent.mkdir(exist_ok=True)
+        shutil.copyfile(root / "usr/lib" / source, tree / name)
     (tree / "lib").mkdir()
     for path in sorted(selected.rglob("*.so*")):
         if path.is_symlink() or not path.name.startswith(("libc.so", "libpthread", "libdl", "ld-linux")):

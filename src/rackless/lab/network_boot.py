@@ -1,8 +1,7 @@
 """Booting over the provisioning network, as Metal3 does it: one dnsmasq for DHCP and TFTP, iPXE from there on over HTTP.
 
-A server's firmware is told to fetch iPXE by TFTP, the one for BIOS or the one for UEFI. iPXE asks again and is told the script
-that Ironic keeps on the lab's file server, as is the iPXE that a network card already has in its ROM. DHCP answers only servers
-of the lab, unless the network has addresses for discovered servers. The configuration and the reading of the log are pure.
+A server's firmware gets iPXE (`ports.booting`), and that the script which Ironic keeps on the lab's file server. DHCP answers only
+servers of the lab, unless the network has addresses for discovered servers. The configuration and the reading of the log are pure.
 """
 
 from __future__ import annotations
@@ -13,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rackless.errors import HypervisorError
+from rackless.ports.booting import BootFiles
 from rackless.ports.computer import Computer
 from rackless.ports.fabric import Network
 from rackless.ports.process import Child, Processes
@@ -68,15 +68,7 @@ def render(network: Network, loaders: Loaders, script: str) -> str:
         "dhcp-option=option:router",
         "dhcp-option=option:dns-server",
         "# a client that says so is iPXE itself; the others say by their architecture which firmware they are",
-        "dhcp-match=set:ipxe,175",
-        "dhcp-match=set:bios,option:client-arch,0",
-        "dhcp-match=set:uefi,option:client-arch,7",
-        "dhcp-match=set:uefi,option:client-arch,9",
-        f"dhcp-boot=tag:ipxe,{script}",
-        f"dhcp-boot=tag:!ipxe,tag:bios,{loaders.bios}",
-        f"dhcp-boot=tag:!ipxe,tag:uefi,{loaders.uefi}",
-        "enable-tftp",
-        f"tftp-root={loaders.folder}",
+        *BootFiles(str(loaders.folder), loaders.bios, loaders.uefi, script).lines,
     ]
     return "".join(f"{line}\n" for line in lines)
 

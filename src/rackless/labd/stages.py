@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from rackless.lab import site_boot
+from rackless.lab.network_boot import find_loaders
 from rackless.lab.networks import ensure_networks, unplugged
 from rackless.lab.servers import differs, ensure_servers
 from rackless.labd.running_lab import RunningLab
@@ -84,6 +86,8 @@ def _networks(lab: RunningLab) -> Stage:
         return Observed(networks=frozenset(there), differing=differing)
 
     async def ensure(work: Work) -> None:
+        if (site := lab.plan.provisioning_dhcp) is not None and site.boot is not None:
+            site_boot.ensure(lab.paths.inner_run, find_loaders(lab.drivers.computer), site)
         await ensure_networks(lab.plan, lab.links, lab.networks, lab.paths.run, lab.bus)
         if any(action.subject == "network/bmc" for action in work):
             await lab.bmc_site.ensure()

@@ -88,22 +88,39 @@ async def join(cluster: str, domain: str, vip: Ip, tell: Tell, place: Place | No
     new = taking_over.NewControlPlane(os.uname().nodename.lower(), cluster, domain, address, interface, vip)
     tell({"phase": "joins etcd", "node": new.name, "address": str(address)})
     own = sign(KeyPair(keys["etcd-ca.crt"], keys["etcd-ca.key"]), f"join-{new.name}", uses=(Use.CLIENT,))
+    # All that takes long comes before etcd is asked: it takes one learner at a time, and the others of the control plane wait.
+    names = await _lay_out(new, keys, place, processes)
     async with EtcdMembership(f"https://{BOOTSTRAP}.{domain}:2379", _tls(keys["etcd-ca.crt"], own)) as etcd:
         others = await _patient(lambda: ensure_learner(etcd, new.peer), clock, "the bootstrap's etcd")
-        for folder in control_plane.folders():
-            _own(place, folder["path"], folder["user"]["name"], folder=True)
-        _place_files(taking_over.files(new, keys, others), place)
-        wanted = taking_over.units(new, keys)
-        _place_units(wanted, place)
-        names = [each["name"] for each in wanted if each["enabled"]]
-        await processes.run([*SYSTEMCTL, "enable", "--no-reload", *names])
-        await processes.run([*SYSTEMCTL, "daemon-reload"])  # once for all: it takes seconds on an emulated machine
+        _place_files([taking_over.membership(new, others)], place)
         await _start(processes, names[0])
+        # Not before: an etcd that is started without knowing the others begins a cluster of its own.
+        await processes.run([*SYSTEMCTL, "enable", "--no-reload", *names])
         await await_voter(etcd, new.peer, clock)
     tell({"phase": "votes in etcd", "node": new.name})
-    await _start(processes, *names[1:])  # etcd runs
+    await _start(processes, *(name for name in names[1:] if name not in _LATER))  # etcd runs
+    access = Access("", place / f"{control_plane.PKI}/ca.crt", place.certificate, place.certificate)
+    await _await_ready(f"https://{address}:{front.SERVER_PORT}", access, clock, "our own API")
+    await _start(processes, *(name for name in names if name in _LATER))
     write_secret(marker, json.dumps({"address": str(address)}) + "\n")
     tell({"phase": "control plane", "node": new.name})
+
+
+_LATER = (services.MACHINE_CONFIG, services.LATER, services.METAL3)
+"""Units that nobody needs until the bootstrap has handed over. Each is a Python program that starts, beside the API's own start."""
+
+
+async def _lay_out(
+    new: taking_over.NewControlPlane, keys: Mapping[str, str], place: Place, processes: LocalProcesses
+) -> list[str]:
+    """Files and units but for etcd's membership; the units' names, etcd's first."""
+    for folder in control_plane.folders():
+        _own(place, folder["path"], folder["user"]["name"], folder=True)
+    _place_files(taking_over.files(new, keys), place)
+    wanted = taking_over.units(new, keys)
+    _place_units(wanted, place)
+    await processes.run([*SYSTEMCTL, "daemon-reload"])  # once for all: it takes seconds on an emulated machine
+    return [each["name"] for each in wanted if each["enabled"]]
 
 
 async def _await_keys(place: Place, clock: Clock, tell: Tell) -> dict[str, str]:
@@ -298,6 +315,7 @@ async def _await_voters(
     etcd: EtcdMembership, nodes: Sequence[str], access: Access, clock: Clock, tell: Tell
 ) -> list[EtcdPeer]:
     found: list[EtcdPeer] = []
+    answered: set[str] = set()
     api = KubernetesResources(access, namespace=MACHINE_API, patience=0.0, clock=clock)
 
     async def ready() -> tuple[bool, str]:
@@ -314,10 +332,13 @@ async def _await_voters(
                 return False, why  # whoever looks after them ends with us
         except (ApiUnreachable, Refused) as error:
             return False, str(error)
-        for each in found:
+        # Those that were ready at an earlier look are asked again when all others are: each question is a TLS handshake.
+        for each in sorted(found, key=lambda one: one.name in answered):
             url = f"https://{urlsplit(each.peer).hostname}:{front.SERVER_PORT}"
             if not await _is_ready(url, access):
+                answered.discard(each.name)
                 return False, f"the API of {each.name} is not ready"
+            answered.add(each.name)
         return True, "ready"
 
     def seen(what: str) -> None:

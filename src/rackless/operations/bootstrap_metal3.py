@@ -31,7 +31,7 @@ from rackless.drivers.ironic.service import IronicService
 from rackless.drivers.kubernetes.resources import KubernetesResources
 from rackless.drivers.process import LocalProcesses
 from rackless.events import Bus, Event, Note, StepFinished, StepStarted
-from rackless.images.payload_places import DEPLOY, DNSMASQ, IPXE, IRONIC, LOADERS
+from rackless.images.payload_places import DEPLOY, DNSMASQ, IPXE, IRONIC, ISOLINUX, LDLINUX, LOADERS
 from rackless.images.trust import write_trusting
 from rackless.lab.files import FileServer
 from rackless.lab.network_boot import Loaders, NetworkBoot
@@ -53,31 +53,33 @@ ADDRESS_WITHIN = 300.0
 async def serve(
     resources: KubernetesResources, payload: Path, interface: str, tell: Tell, *, provisioning: str, whole: bool
 ) -> None:
-    """Where hosts boot over a provisioning network, Ironic, files and DHCP are served on that network and not on `interface`;
-    `provisioning` names the NIC on it, on a machine that already has an address there."""
+    """Where hosts boot over a provisioning network, Ironic, files and, unless somebody else does, DHCP are served on that network
+    and not on `interface`; `provisioning` names the NIC on it, on a machine that already has an address there."""
     processes, clock = LocalProcesses(), SystemClock()
     address = await _own_address(interface, processes, clock)
     boots = await await_network(resources, clock)
     if boots is None:
         await _serve(resources, _config(address.ip, payload, keeps=not whole), payload, tell, whole=whole)
         return
-    async with _place_on(boots, provisioning, resources, processes, clock) as network:
-        tell({"phase": "provisioning network", "on": network.bridge, "address": str(network.gateway.ip)})
-        config = _config(network.gateway.ip, payload, keeps=not whole, network_boot=True)
-        await _serve(resources, config, payload, tell, network, whole=whole)
+    async with _place_on(boots, provisioning, resources, processes, clock) as (link, own):
+        dhcp = boots.served_by(link, own)
+        tell({"phase": "provisioning network", "on": link, "address": str(own.ip), "dhcp": dhcp is not None})
+        config = _config(own.ip, payload, keeps=not whole, network_boot=True)
+        await _serve(resources, config, payload, tell, dhcp, network_boot=True, whole=whole)
 
 
 @asynccontextmanager
 async def _place_on(
     boots: BootNetwork, given: str, resources: Resources, processes: Processes, clock: SystemClock
-) -> AsyncIterator[Network]:
+) -> AsyncIterator[tuple[str, IPv4Interface]]:
+    """Our NIC on the network, and our address there for as long as this lasts."""
     if given:
-        yield boots.served_by(given, await _own_address(given, processes, clock))
+        yield given, await _own_address(given, processes, clock)
         return
     hosts = await resources.list("BareMetalHost")
     link = await find_link([each["spec"].get("bootMACAddress") or "" for each in hosts], processes)
     async with address_on(link, boots.address, processes):
-        yield boots.served_by(link, boots.address)
+        yield link, IPv4Interface(boots.address)
 
 
 async def _serve(
@@ -85,17 +87,19 @@ async def _serve(
     config: IronicConfig,
     payload: Path,
     tell: Tell,
-    network: Network | None = None,
+    answers: Network | None = None,
     *,
+    network_boot: bool = False,
     whole: bool,
 ) -> None:
+    """`answers` is the network on which DHCP and TFTP are ours."""
     bus = Bus()
     bus.subscribe(_SubjectTeller(tell))
     processes = KeptProcesses(LocalProcesses(), STATE, bus)  # an Ironic that dies is started again: hosts wait for it
     files = FileServer(config.http_root, str(config.address))
     service = IronicService(config, payload / IRONIC, processes, log=STATE / "ironic.log")
     await files.start()
-    dhcp = _network_boot(network, files.url, payload, processes) if network is not None else None
+    dhcp = _network_boot(answers, files.url, payload, processes) if answers is not None else None
     # Beside Ironic's start, which takes a minute and more: nodes and their certificates do not wait for it. Hosts do: how long each
     # of their phases may take is counted, and an engine that is not there yet is no fault of theirs.
     working = [asyncio.create_task(_look_after_machines(resources, bus, whole=whole))]
@@ -106,9 +110,7 @@ async def _serve(
         await service.start(within=IRONIC_WITHIN)
         tell({"phase": "ironic", "url": config.url})
         working.append(
-            asyncio.create_task(
-                _look_after_hosts(resources, config, bus, network_boot=network is not None, whole=whole)
-            )
+            asyncio.create_task(_look_after_hosts(resources, config, bus, network_boot=network_boot, whole=whole))
         )
         await asyncio.gather(*working)
     finally:
@@ -178,7 +180,9 @@ def _config(address: Ip, payload: Path, *, keeps: bool, network_boot: bool = Fal
         kernel=deploy / "vmlinuz",
         ramdisk=ramdisk,
         esp=deploy / "esp",
-        ipmi=False,
+        ipmi=network_boot,  # a host with IPMI alone boots over the network; elsewhere Ironic need not load what speaks it
+        isolinux=payload / ISOLINUX,
+        ldlinux=payload / LDLINUX,
     )
 
 

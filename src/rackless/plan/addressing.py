@@ -26,6 +26,7 @@ from rackless.plan.networks import (
     own_routes,
     plan_cluster,
     plan_provisioning,
+    plan_site_provisioning,
     provisioning_gateway,
 )
 from rackless.ports.fabric import Bridge, Veth, Vlan
@@ -33,7 +34,7 @@ from rackless.ports.hypervisor import Firmware
 from rackless.spec.address import Ip, IpInterface
 from rackless.spec.lab import LabSpec
 from rackless.spec.members import Member
-from rackless.spec.networks import BmcAccess, Provisioning
+from rackless.spec.networks import BmcAccess, Dhcp, Provisioning
 from rackless.spec.places import (
     API_VIP,
     BMC_ROUTER,
@@ -105,7 +106,9 @@ def _plan(spec: LabSpec) -> LabPlan:
         provisioning=Bridge(wanted.provisioning.bridge, (provisioning_gateway(spec),))
         if provisioning is Provisioning.MANAGED
         else None,
-        provisioning_dhcp=plan_provisioning(spec, domain, places) if provisioning is Provisioning.UNMANAGED else None,
+        provisioning_dhcp=plan_site_provisioning(spec, domain, places)
+        if provisioning is Provisioning.UNMANAGED
+        else None,
         network_boot=plan_provisioning(spec, domain, places) if provisioning is Provisioning.MANAGED else None,
         extra=tuple(Bridge(n, (interface(e.cidr, 1),), e.mtu) for n, e in wanted.extra.items() if e.vlan is None),
         vlans=tuple(
@@ -121,6 +124,7 @@ def _plan(spec: LabSpec) -> LabPlan:
         impairment=impairment(spec),
         elastic=tuple(server for server in places if server.name in on_demand),
         bootstrap_on=spec.cluster.bootstrap.on or "",
+        tells_addresses=wanted.cluster.dhcp is Dhcp.NONE,
     )
 
 

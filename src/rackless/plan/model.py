@@ -195,6 +195,8 @@ class LabPlan:
     """Servers that are made on demand. Networks know them all; of `servers` are those that have been made."""
     bootstrap_on: str = ""
     """The server that an install's bootstrap runs on; empty where it is a VM."""
+    tells_addresses: bool = False
+    """Whether nobody answers DHCP, so that an install tells servers their addresses."""
 
     def grown(self, names: Collection[str]) -> LabPlan:
         """The plan with these elastic servers among `servers`."""

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence, Set
+from dataclasses import replace
 
 from rackless.plan.model import CLUSTER_BRIDGE, BmcSite, PlannedServer, local_mac, with_prefix
+from rackless.ports.booting import BootFiles
 from rackless.ports.fabric import HandedRoutes, Impairment, Network, Pool, Record, Reservation, Route, Tag
 from rackless.spec.address import Ip, IpInterface
 from rackless.spec.discover import Discover
@@ -16,6 +18,9 @@ from rackless.spec.places import gateway as gateway_of
 INSTALLER = "installer"
 STRANGERS = 50
 """At most so many addresses of a network are for discovered servers; of a small network a quarter."""
+SITE_FOLDER = "/run/network-boot"
+SITE_BOOT = BootFiles(SITE_FOLDER, "bios.kpxe", "uefi.efi", "site.ipxe")
+"""As seen in the lab: `lab/site_boot.py` lays them there."""
 INSTALLER_MACS = "52:54:00:*:*:*"
 """The MAC prefix of VMs that an installer makes, whether it chose the MAC or was given one."""
 
@@ -27,7 +32,7 @@ def plan_cluster(
     cidr = cluster.cidr
     gateway = with_prefix(gateway_of(spec), cidr)
     bootstrap = cluster.bootstrap.address or cidr[BOOTSTRAP]
-    answers = cluster.dhcp is not Dhcp.THEIRS
+    answers = cluster.dhcp.answers
     routes = _routes(spec, site) if answers else ()
     reservations = (
         *(Reservation(s.mac, s.name, s.address) for s in servers),
@@ -88,6 +93,12 @@ def plan_provisioning(spec: LabSpec, domain: str, servers: Sequence[PlannedServe
     )
 
 
+def plan_site_provisioning(spec: LabSpec, domain: str, servers: Sequence[PlannedServer]) -> Network:
+    """The same where the lab answers DHCP in the place of somebody else who is no installer."""
+    boots = any(group.scheme.boots_over_network for group in spec.servers.values())
+    return replace(plan_provisioning(spec, domain, servers), boot=SITE_BOOT if boots else None)
+
+
 def _strangers(spec: LabSpec, taken: Set[Ip]) -> tuple[Pool, ...]:
     """The DHCP range for discovered servers: the last unused addresses of the network."""
     wanted = spec.networks.provisioning
@@ -111,7 +122,7 @@ def _pools(spec: LabSpec) -> tuple[Pool, ...]:
     cluster = spec.networks.cluster
     first, last = cluster.bootstrap.range or (cluster.cidr[RANGE[0]], cluster.cidr[RANGE[1]])
     match cluster.dhcp:
-        case Dhcp.STATIC_ONLY | Dhcp.THEIRS:
+        case Dhcp.STATIC_ONLY | Dhcp.THEIRS | Dhcp.NONE:
             return ()
         case Dhcp.INSTALLER:
             return (Pool(first, last, INSTALLER),)

@@ -6,6 +6,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from rackless.ports.booting import BootFiles
 from rackless.ports.namespaces import Room
 from rackless.spec.address import Ip, IpInterface, IpNetwork
 
@@ -136,6 +137,8 @@ class Network:
     """Whether DHCP is answered at all."""
     router: bool = True
     """Tell the clients that the gateway leads elsewhere."""
+    boot: BootFiles | None = None
+    """What servers that boot from it are given, if they are."""
 
 
 class Links(Protocol):

@@ -16,7 +16,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager, suppre
 from contextvars import Context
 from dataclasses import dataclass, field
 from functools import lru_cache
-from ipaddress import ip_address
+from ipaddress import ip_address, ip_interface
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -46,6 +46,7 @@ from rackless.simulation.api import SENDER, Durable, open_objects
 from rackless.simulation.cluster import ClusterStory
 from rackless.simulation.person import Person
 from rackless.simulation.vip import VipKeeper, Wire
+from rackless.spec.address import IpInterface
 
 BOOTSTRAP = "bootstrap"
 IRONIC = "metal3-ironic"
@@ -337,8 +338,10 @@ class InstalledServers:
 
     def _metal3(self, machine: InstalledServer, kubeconfig: Path, *, whole: bool) -> None:
         tell = lambda what: self._tell(machine, what)  # noqa: E731
+        words = (machine.place / f"/etc/systemd/system/{services.METAL3}").read_text().split()
+        provisioning = words[words.index("--provisioning") + 1] if "--provisioning" in words else ""
         self._unit(machine, "metal3", lambda: bootstrap_leading.run_metal3(
-            kubeconfig, Path("/opt/payload"), "cluster0", tell, whole=whole))  # fmt: skip
+            kubeconfig, Path("/opt/payload"), "cluster0", tell, provisioning=provisioning, whole=whole))  # fmt: skip
 
     def control(self, machine: InstalledServer, words: tuple[str, ...]) -> None:
         """`systemctl`."""
@@ -519,6 +522,7 @@ class InstalledServers:
             swapped.enter_context(patch(f"{metal3}.IronicProvisioner", lambda *_, **__: self.person.lab.provisioner))
             swapped.enter_context(patch(f"{leading}.Leader", world.leader))
             swapped.enter_context(patch(f"{metal3}.STATE", state))
+            swapped.enter_context(patch(f"{metal3}.write_trusting", lambda _, __, target: _put(target, b"")))
             swapped.enter_context(patch("os.uname", name))
             world.processes.programs |= {"env": self._systemctl, "ip": self._ip, IRONIC: self._ironic}
             yield
@@ -546,12 +550,19 @@ class InstalledServers:
         return 0
 
     async def _ip(self, process: FakeProcess) -> int:
-        if "-json" not in process.argv:
+        machine, words = self.here(), process.argv
+        if "-json" not in words:
             process.say("as ip says it")
-        elif "route" in process.argv:
-            process.say(json.dumps([{"dev": "cluster0", "prefsrc": self.here().address}]))
+        elif "route" in words:
+            process.say(json.dumps([{"dev": "cluster0", "prefsrc": machine.address}]))
+        elif "link" in words:
+            server = self.person.described.server(self._server(machine) or "")
+            nics = server.nics if server is not None else ()
+            process.say(json.dumps([{"ifname": f"eth{at}", "address": nic.mac} for at, nic in enumerate(nics)]))
         else:
-            process.say(json.dumps([{"addr_info": [{"local": self.here().address, "prefixlen": 24}]}]))
+            address = _configured(machine, words[-1]) or ip_interface(f"{machine.address}/24")
+            info = {"local": str(address.ip), "prefixlen": address.network.prefixlen}
+            process.say(json.dumps([{"addr_info": [info]}]))
         return 0
 
 
@@ -638,6 +649,15 @@ class StoryIronic:
     async def stop(self) -> None:
         if self._child is not None:
             await self._child.stop(within=15.0)
+
+
+def _configured(machine: InstalledServer, interface: str) -> IpInterface | None:
+    """What networkd is told of one of its NICs."""
+    for path in (machine.place / "/etc/systemd/network").glob("*.network"):
+        lines = path.read_text().splitlines()
+        if f"Name={interface}" in lines:
+            return ip_interface(next(line for line in lines if line.startswith("Address=")).partition("=")[2])
+    return None
 
 
 @lru_cache(64)

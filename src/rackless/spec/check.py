@@ -18,7 +18,7 @@ from rackless.spec.images import image_problems
 from rackless.spec.lab import LabSpec, Role
 from rackless.spec.network_rules import PLACES, Found
 from rackless.spec.networks import Provisioning
-from rackless.spec.places import each_member, members, numbers
+from rackless.spec.places import INSTALLERS, each_member, members, numbers
 from rackless.spec.servers import GIB, BmcProtocol, BmcScheme, ServerFirmware, WayToBoot
 from rackless.spec.units import render_size
 
@@ -152,13 +152,16 @@ def _network_boot(spec: LabSpec) -> Iterator[Found]:
                 yield problem, (f"servers.{name}.bmc",)
             continue
         media = f"boot: {WayToBoot.MEDIA}"
-        if mode is Provisioning.DISABLED or (mode is Provisioning.UNMANAGED and not group.members):
+        own = (
+            spec.cluster.method is Method.DIRECT and not group.members
+        )  # with the lab's Ironic, which answers DHCP itself
+        if mode is Provisioning.DISABLED or (mode is Provisioning.UNMANAGED and own):
             problem = Problem(
                 f"servers.{name}.boot",
                 f"{name} boots over the network, and networks.provisioning.mode is {mode}",
                 hint=f"leave the mode out or make it managed, or use {media}",
             )
-            yield problem, ("networks.provisioning.mode",)
+            yield problem, ("networks.provisioning.mode", "cluster.method")
         if spec.provisioner is not None:
             problem = Problem(
                 f"servers.{name}.boot",
@@ -184,11 +187,14 @@ def _install(spec: LabSpec) -> Iterator[Found]:
         yield Problem("servers", "an install needs a control plane", hint="give a group the role control-plane"), needs
     if spec.provisioner is not None:
         yield Problem("provisioner", "an install brings its own Ironic", hint="leave it out"), needs
-    for name, group in spec.servers.items():
-        if group.scheme is BmcScheme.IPMI:
-            words = f"the bootstrap of an install speaks Redfish only, and not {group.scheme}"
-            hint = f"use bmc: {BmcScheme.REDFISH}, or cluster.method: {Method.DIRECT}"
-            yield Problem(f"servers.{name}.bmc", words, hint=hint), needs
+    own = spec.networks.provisioning
+    if own.mode is not Provisioning.DISABLED and own.gateway in {own.cidr[number] for number in INSTALLERS}:
+        path, words = "networks.provisioning.gateway", f"an install takes {own.gateway} for its own Ironic"
+        hint = f"leave it out, or choose another of {own.cidr}"
+        yield (
+            Problem(path, words, hint=hint),
+            (*needs, path, "networks.provisioning.cidr", "networks.provisioning.mode"),
+        )
 
 
 def _openshift(spec: LabSpec) -> Iterator[Found]:
@@ -298,5 +304,5 @@ _RULES = (
     network.overlaps, network.room, _places, network.addresses, network.dhcp_range, network.member_addresses,
     network.member_macs, network.doors, network.routes, network.extra, _groups,
     _elastic, _firmware, _names, _network_boot, _discover, _install, _openshift, _bootstrap_on, _images, _storage,
-    network.uplink, network.attach, _metal,
+    network.uplink, network.attach, network.no_dhcp, _metal,
 )  # fmt: skip

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from rackless.errors import Problem
 from rackless.spec.address import Ip, IpNetwork
+from rackless.spec.cluster import Method
 from rackless.spec.lab import LabSpec
 from rackless.spec.networks import BmcAccess, Dhcp, Provisioning
 from rackless.spec.places import (
@@ -205,6 +206,33 @@ def attach(spec: LabSpec) -> Iterator[Found]:
     if cluster.attach.device in own:
         words = f"the lab itself has a link {cluster.attach.device} inside, and a NIC keeps its name there"
         yield Problem(f"{base}.attach.device", words, hint="name the device or the lab's link otherwise"), (base,)
+
+
+def no_dhcp(spec: LabSpec) -> Iterator[Found]:
+    """Where nobody answers DHCP, somebody must tell the servers their addresses, and nobody hands out routes."""
+    cluster, path = spec.networks.cluster, "networks.cluster.dhcp"
+    if cluster.dhcp is not Dhcp.NONE:
+        return
+    needs = (path, "networks.cluster.attach")
+    if spec.cluster.method is Method.DIRECT:
+        words = "the lab's own way to a cluster has its servers ask DHCP"
+        hint = f"use cluster.method: {Method.IPI}, or dhcp: {Dhcp.STATIC_ONLY}"
+        yield Problem(path, words, hint=hint), (*needs, "cluster.method")
+    if spec.networks.bmc.access is BmcAccess.ROUTED:
+        words = "the way to BMCs behind a router is a route that DHCP hands out, and nobody answers"
+        yield (
+            Problem("networks.bmc.access", words, hint=f"use access: {BmcAccess.DIRECT}"),
+            (*needs, "networks.bmc.access"),
+        )
+    if cluster.routes:
+        words = "routes are handed out by DHCP, and nobody answers"
+        yield Problem("networks.cluster.routes", words, hint="leave them out"), needs
+    if spec.cluster.method is not Method.IPI:
+        return
+    for name, group in spec.servers.items():
+        if group.scheme.boots_over_network:
+            words = "our install tells servers their addresses by virtual media, where nobody answers DHCP"
+            yield Problem(f"servers.{name}.boot", words, hint="use boot: media"), (*needs, "cluster.method")
 
 
 def uplink(spec: LabSpec) -> Iterator[Found]:

@@ -22,6 +22,12 @@ class Dhcp(StrEnum):
     STATIC_ONLY = "static-only"
     OPEN = "open"
     THEIRS = "theirs"
+    NONE = "none"
+
+    @property
+    def answers(self) -> bool:
+        """Whether the lab does."""
+        return self not in (Dhcp.THEIRS, Dhcp.NONE)
 
     @classmethod
     def _missing_(cls, value: object) -> Dhcp | None:
@@ -98,7 +104,8 @@ class ClusterNetwork(Value):
     dhcp: Dhcp = setting(
         "Who gets an address: `installer` the servers and what an installer makes; `static-only` nobody but those with a "
         "reservation; `open` everybody, from the bootstrap's range; `theirs`: the lab does not answer, because somebody else "
-        "does on the network that is attached. That is the default with `attach`.",
+        "does on the network that is attached, which is the default with `attach`; `none`: nobody answers, so an install "
+        "(`cluster.method: ipi`, or one of your own) tells its bootstrap and every server their addresses.",
         Change.LIVE,
         default=Dhcp.INSTALLER,
     )
@@ -142,7 +149,9 @@ class ProvisioningNetwork(Value):
     mode: Provisioning = setting(
         "`disabled`: hosts boot by virtual media. `managed`: whoever provisions the hosts brings DHCP and TFTP; that is "
         "the lab's Ironic once it runs, or an installer when the lab is made `--until bmc`. `unmanaged`: the lab answers "
-        "DHCP, and nobody can boot from it. Without it: `managed` when a group boots over the network, else `disabled`.",
+        "DHCP as somebody else's server at a site would, and leads servers by iPXE to an install's Ironic, at the 2nd address of "
+        "the network (its bootstrap) or the 3rd (its cluster); not to the lab's own (`cluster.method: direct`). Without it: "
+        "`managed` when a group boots over the network, else `disabled`.",
         Change.RECREATE,
         default=Provisioning.DISABLED,
     )

@@ -20,6 +20,9 @@ RANGE = (10, 19)
 FIRST_SERVER = 20
 """Servers start at this address of their network; below it are the gateway, the VIPs and the bootstrap."""
 
+INSTALLERS = (2, 3)
+"""Of a provisioning network: what an installer takes for its bootstrap machine, and for the cluster."""
+
 
 def numbers(spec: LabSpec) -> dict[str, int]:
     """The host number of every server by name: its address number in every network. A group may say where it begins.

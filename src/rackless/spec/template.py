@@ -39,12 +39,12 @@ cluster:
 networks:
   cluster:
     cidr: {networks.cluster.cidr}     # gateway .1, ingress .4, API .5, bootstrap .9, servers from .20
-    dhcp: {networks.cluster.dhcp}               # or static-only: strangers get nothing; or open
+    dhcp: {networks.cluster.dhcp}               # or static-only: strangers get nothing; open; none
   bmc:
     cidr: {networks.bmc.cidr}     # every BMC at the number of its server, https and standard ports
     access: {networks.bmc.access}               # or routed: behind a router, a static route is needed
   provisioning:
-    mode: {networks.provisioning.mode}               # or managed, unmanaged: a network for PXE on the first NIC
+    mode: {networks.provisioning.mode}               # or managed, unmanaged (DHCP of others): a network for PXE on the first NIC
   uplink: {networks.uplink.mode}                  # or nat: the lab reaches the outside through this computer
   # dns:
   #   records: {{registry: {networks.cluster.cidr[1]}}}

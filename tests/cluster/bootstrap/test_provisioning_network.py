@@ -56,9 +56,15 @@ def test_a_managed_network_is_read_with_the_clusters_address_and_the_range() -> 
     assert read_network(MANAGED) == FOUND
 
 
-@pytest.mark.parametrize("mode", ["Unmanaged", "Disabled"])
-def test_nobody_answers_where_somebody_else_does_or_nobody_boots_from_it(mode: str) -> None:
-    assert read_network(with_mode(mode)) is None
+def test_of_an_unmanaged_one_only_the_address_is_ours() -> None:
+    spec = {**with_mode("Unmanaged")["spec"], "provisioningDHCPRange": ""}
+    found = read_network({**MANAGED, "spec": spec})
+    assert found == BootNetwork(FOUND.address, None)
+    assert found.served_by("ens4", FOUND.address) is None
+
+
+def test_where_nobody_boots_from_one_there_is_none() -> None:
+    assert read_network(with_mode("Disabled")) is None
 
 
 async def test_the_settings_are_waited_for_until_the_manifests_are_there() -> None:
@@ -97,6 +103,7 @@ async def test_the_address_is_ours_for_as_long_as_we_look_after_the_hosts() -> N
 
 def test_dnsmasq_answers_on_our_nic_out_of_the_range_and_leads_to_our_script() -> None:
     network = FOUND.served_by("ens4", FOUND.address)
+    assert network is not None
     told = render(
         network, Loaders(Path("/opt/payload/ipxe"), "undionly.kpxe", "snponly.efi"), "http://172.22.0.3:6180/boot.ipxe"
     )

@@ -80,6 +80,15 @@ def test_a_provisioning_network_hands_out_addresses_but_no_way_elsewhere() -> No
     golden("network-provisioning.xml", network_xml.render(network))
 
 
+def test_where_servers_boot_with_dhcp_of_others_it_leads_them_by_tftp() -> None:
+    text = "servers: {a: {role: control-plane, bmc: ipmi}}\nnetworks: {provisioning: {mode: unmanaged}}\ncluster: {method: ipi}"
+    network = plan_lab(parse(text, "x")).provisioning_dhcp
+    assert network is not None
+    xml = network_xml.render(network)
+    options = ("dhcp-boot=tag:ipxe,site.ipxe", "dhcp-boot=tag:!ipxe,tag:uefi,uefi.efi", "tftp-root=/run/network-boot")
+    assert all(f'value="{option}"' in xml for option in options)
+
+
 def test_a_server_with_secure_boot_a_tpm_a_user_of_its_own_and_more_disks_and_nics() -> None:
     box = replace(
         server(),

@@ -217,14 +217,14 @@ def test_a_managed_provisioning_network_gives_the_bootstrap_its_well_known_addre
     assert json.loads(made.write["metadata.json"])["baremetal"]["provisioningHostIP"] == "172.22.0.3"
 
 
-@pytest.mark.parametrize(("mode", "answers"), [("Managed", True), ("Unmanaged", False), ("Disabled", False)])
-def test_the_bootstrap_answers_on_a_provisioning_network_that_is_the_installs_own(mode: str, answers: bool) -> None:
+@pytest.mark.parametrize(("mode", "there"), [("Managed", True), ("Unmanaged", True), ("Disabled", False)])
+def test_the_bootstrap_has_ironic_on_the_provisioning_network_where_there_is_one(mode: str, there: bool) -> None:
     text = install_config().replace("provisioningNetwork: Disabled", f"provisioningNetwork: {mode}")
     release = {"payload": {"url": "http://192.168.111.1:6180/payload.img", "sha256": "0" * 64}}
     made = make("ignition-configs", {"install-config.yaml": text, "release.json": json.dumps(release)})
     units = json.loads(made.write["bootstrap.ign"])["systemd"]["units"]
     (metal3,) = [each["contents"] for each in units if each["name"] == "rackless-metal3.service"]
-    assert ("--provisioning provision0" in metal3) is answers
+    assert ("--provisioning provision0" in metal3) is there
 
 
 def test_an_ipv6_vip_is_written_as_one() -> None:

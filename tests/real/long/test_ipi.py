@@ -20,6 +20,22 @@ servers:
   worker: {role: worker, count: 1, memory: 3GiB, vcpus: 2}
 cluster: {method: ipi, bootstrap: {on: worker-0}}
 """
+OVER_NETWORK = """\
+name: ipi
+servers:
+  ctrl: {role: control-plane, count: 1, memory: 2GiB, bmc: ipmi}
+  worker: {role: worker, count: 1, boot: network}
+networks: {provisioning: {mode: unmanaged}}
+cluster: {method: ipi}
+"""
+WITHOUT_DHCP = """\
+name: ipi
+servers:
+  ctrl: {role: control-plane, count: 1, memory: 2GiB}
+  worker: {role: worker, count: 1}
+networks: {cluster: {dhcp: none}}
+cluster: {method: ipi}
+"""
 WORKER = "192.168.111.21"
 
 
@@ -38,6 +54,34 @@ def test_a_bootstrap_on_a_server_installs_the_control_plane_and_its_server_becom
     assert sorted(servers) == ["ctrl-0", "worker-0"]
     assert [path.name for path in (host.folder / "state/ipi/release/redfish").glob("*.iso")] == []  # it holds keys
     host.rackless("up", "--no-install", timeout=300)  # nothing is left to do
+    host.rackless("destroy", "--yes")
+    assert host.inhabitants("ipi") == []
+
+
+def test_hosts_boot_with_dhcp_of_others_and_by_ipmi(host: PretendHost) -> None:
+    (host.folder / "lab.yaml").write_text(OVER_NETWORK)
+    host.rackless("up", "--no-install", timeout=UP_WITHIN)
+    hosts = asking(host)("bmh")
+    assert states(hosts) == {"ctrl-0": "provisioned", "worker-0": "provisioned"}
+    assert {each["spec"]["bmc"]["address"].partition(":")[0] for each in hosts} == {"ipmi", "redfish+https"}
+    assert {client for client, _ in bmc_callers(host)} == {BOOTSTRAP, "192.168.111.20"}
+    answering = [command for _, command in host.inhabitants("ipi") if "dnsmasq" in command]
+    assert answering and all("/libvirt/" in command for command in answering), "the lab's own, one for each network"
+    host.rackless("destroy", "--yes")
+    assert host.inhabitants("ipi") == []
+
+
+def test_every_machine_is_told_its_address_where_nobody_answers_dhcp(host: PretendHost) -> None:
+    (host.folder / "lab.yaml").write_text(WITHOUT_DHCP)
+    host.rackless("up", "--no-install", timeout=UP_WITHIN)
+    ask = asking(host)
+    assert states(ask("bmh")) == {"ctrl-0": "provisioned", "worker-0": "provisioned"}
+    addresses = {
+        each["metadata"]["name"]: [one["address"] for one in each["status"]["addresses"] if one["type"] == "InternalIP"]
+        for each in ask("nodes")
+    }
+    assert addresses == {"ctrl-0": ["192.168.111.20"], "worker-0": [WORKER]}
+    assert {client for client, _ in bmc_callers(host)} == {BOOTSTRAP, "192.168.111.20"}
     host.rackless("destroy", "--yes")
     assert host.inhabitants("ipi") == []
 

@@ -15,7 +15,8 @@ from rackless.ports.clock import Clock
 from rackless.run.waiting import until
 
 PROMOTED_WITHIN = 900.0
-LOOK_EVERY = 2.0
+LOOK_EVERY = 1.0
+"""Seconds between two tries to become a voter: the next one of the control plane waits for it."""
 _ANSWER_SECONDS = 30.0
 
 

@@ -1,5 +1,7 @@
 """The network that an install's hosts boot from: what the cluster's Provisioning says of it, and our own address on it.
 
+Where it is managed, DHCP and TFTP are ours to answer; where it is unmanaged, somebody else's DHCP server leads hosts to us.
+
 On the bootstrap machine the NIC and its address are set at its first boot. A control plane finds the NIC by its own host's boot
 MAC, and has the cluster's provisioning address on it only while it looks after the hosts: the address moves along.
 """
@@ -22,6 +24,7 @@ from rackless.run.waiting import until
 from rackless.spec.address import IpInterface
 
 KIND, NAME = "Provisioning", "provisioning-configuration"
+MANAGED, UNMANAGED = "Managed", "Unmanaged"
 KNOWN_WITHIN = 1800.0
 """Seconds for the cluster's manifests to be in its API."""
 LOOK_EVERY = 3.0
@@ -31,10 +34,13 @@ LOOK_EVERY = 3.0
 class BootNetwork:
     address: IpInterface
     """The cluster's own."""
-    pool: Pool
+    pool: Pool | None
+    """What DHCP gives away; None where somebody else answers DHCP there."""
 
-    def served_by(self, interface: str, address: IpInterface) -> Network:
-        """As dnsmasq is told it: on our NIC, at our address."""
+    def served_by(self, interface: str, address: IpInterface) -> Network | None:
+        """As dnsmasq is told it: on our NIC, at our address. None where that is not ours to answer."""
+        if self.pool is None:
+            return None
         return Network(
             name="provisioning", bridge=interface, mac="", gateway=address, domain="", reservations=(), records=(),
             pools=(self.pool,), router=False,
@@ -42,15 +48,18 @@ class BootNetwork:
 
 
 def read_network(record: Record) -> BootNetwork | None:
-    """None where nobody is to answer DHCP on it, or where there is none."""
+    """None where there is none."""
     spec: Mapping[str, Any] = record.get("spec") or {}
-    if spec.get("provisioningNetwork") != "Managed":
+    if spec.get("provisioningNetwork") not in (MANAGED, UNMANAGED):
         return None
     prefix = str(spec["provisioningNetworkCIDR"]).partition("/")[2]
+    address = ip_interface(f"{spec['provisioningIP']}/{prefix}")
+    return BootNetwork(address, _pool(spec) if spec["provisioningNetwork"] == MANAGED else None)
+
+
+def _pool(spec: Mapping[str, Any]) -> Pool:
     first, _, last = str(spec["provisioningDHCPRange"]).partition(",")
-    return BootNetwork(
-        ip_interface(f"{spec['provisioningIP']}/{prefix}"), Pool(ip_address(first.strip()), ip_address(last.strip()))
-    )
+    return Pool(ip_address(first.strip()), ip_address(last.strip()))
 
 
 async def await_network(resources: Resources, clock: Clock) -> BootNetwork | None:

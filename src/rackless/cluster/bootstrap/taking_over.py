@@ -78,8 +78,8 @@ def read_keys(secret: Mapping[str, Any]) -> dict[str, str]:
     return {name: base64.b64decode(text).decode() for name, text in secret["data"].items()}
 
 
-def files(new: NewControlPlane, keys: Mapping[str, str], others: str) -> list[dict[str, Any]]:
-    """As Ignition would write them; `others` are etcd's members that are there."""
+def files(new: NewControlPlane, keys: Mapping[str, str]) -> list[dict[str, Any]]:
+    """As Ignition would write them: all but `membership`, which is known when etcd takes us."""
     machine, cluster = _described(new)
     etcd = KeyPair(keys["etcd-ca.crt"], keys["etcd-ca.key"])
     names = [str(new.address), "127.0.0.1", "localhost", machine.name, machine.fqdn]
@@ -89,10 +89,17 @@ def files(new: NewControlPlane, keys: Mapping[str, str], others: str) -> list[di
         store_certificate=client.certificate, store_key=client.key,
         api_ca=keys["api-ca.crt"], api_ca_key=keys["api-ca.key"], api_token_key=keys["service-account.key"],
     )  # fmt: skip
-    found = control_plane.files(machine, cluster, secrets, joins=others)
-    own = [each for each in found if each["path"] != _LINK]  # its NIC has a name already
+    found = control_plane.files(machine, cluster, secrets)
+    own = [
+        each for each in found if each["path"] not in (_LINK, control_plane.ENVIRONMENT)
+    ]  # its NIC has a name already
     more = _metal3_files(new, keys) if _has_payload(keys) else ()
     return [*own, *_trust_files(keys), *_server_files(keys), *more]
+
+
+def membership(new: NewControlPlane, others: str) -> dict[str, Any]:
+    """What etcd is told of itself; `others` are the members that are there."""
+    return control_plane.membership(*_described(new), others)
 
 
 def _trust_files(keys: Mapping[str, str]) -> list[dict[str, Any]]:

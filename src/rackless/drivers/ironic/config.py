@@ -55,6 +55,9 @@ class IronicConfig(IronicSite):
     """Wipe the disks' metadata before a host is given away, and after it is taken back."""
     ipmi: bool = True
     """Whether hosts with IPMI alone are taken. Where `ipmitool` is missing Ironic looks for it again and again as it starts."""
+    isolinux: Path = Path("/usr/lib/ISOLINUX/isolinux.bin")
+    ldlinux: Path = Path("/usr/lib/syslinux/modules/bios/ldlinux.c32")
+    """Of a boot ISO for a BIOS; where Debian keeps them."""
     heartbeat_timeout: int = 600
     callback_timeout: int = 900
     """Seconds until an agent that does not call counts as lost; emulated servers are slow."""
@@ -147,9 +150,8 @@ def _settled(config: IronicConfig) -> dict[str, dict[str, object]]:
             "tempdir": state / "tmp",
             "grub_config_path": "/boot/grub/grub.cfg",
             "grub_config_template": config.grub_template,
-            # of a boot ISO for a BIOS; where Debian keeps them
-            "isolinux_bin": "/usr/lib/ISOLINUX/isolinux.bin",
-            "ldlinux_c32": "/usr/lib/syslinux/modules/bios/ldlinux.c32",
+            "isolinux_bin": config.isolinux,
+            "ldlinux_c32": config.ldlinux,
             "default_resource_class": "baremetal",
             "webserver_verify_ca": config.ca,
             **_interfaces(ipmi=config.ipmi),

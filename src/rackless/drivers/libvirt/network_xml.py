@@ -76,6 +76,8 @@ def _options(network: Network) -> Iterator[str]:
     if not network.router:
         yield "dhcp-option=option:router"
         yield "dhcp-option=option:dns-server"
+    if network.boot is not None:
+        yield from network.boot.lines
     # said outright: its default depends on the version, and a lab may have more servers than that
     yield f"dhcp-lease-max={max(1000, 4 * len(network.reservations))}"
 

@@ -54,7 +54,7 @@ def _make(given: Given) -> Parts:
         *bootstrap_units.units(
             names.api_vips[0],
             payload=PAYLOAD in given.of(RELEASE),
-            provisioning=PROVISIONING_INTERFACE if metal.managed else "",
+            provisioning="" if metal.disabled else PROVISIONING_INTERFACE,
         ),
     ]
     tree = {

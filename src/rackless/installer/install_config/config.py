@@ -158,11 +158,6 @@ class BareMetalPlatform:
     def disabled(self) -> bool:
         return self.provisioning == DISABLED
 
-    @property
-    def managed(self) -> bool:
-        """Whether whoever looks after the hosts answers DHCP on the provisioning network."""
-        return self.provisioning == MANAGED
-
 
 @dataclass(frozen=True, slots=True)
 class Config:

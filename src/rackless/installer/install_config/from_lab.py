@@ -46,8 +46,9 @@ class Options:
     verify_certificate: bool = False
     """A lab's BMCs have certificates of the lab's own CA, which the installer's pods do not know."""
     static_bootstrap: bool = False
+    """As it has in a lab in which nobody answers DHCP."""
     static_hosts: bool = False
-    """Every host gets its planned address by NMState, not by DHCP."""
+    """Every host gets its planned address by NMState, not by DHCP; as in such a lab."""
     vlan: int | None = None
     """With `static_hosts`: the VLAN the addresses are on."""
     roles: Mapping[str, str] = field(default_factory=dict)
@@ -67,7 +68,7 @@ def from_lab(
     """`accounts` by the server's name; spare servers are left to day 2."""
     network = plan.gateway.network
     bootstrap = BootstrapInput(bridge=plan.baremetal.name, mac=plan.bootstrap_mac)
-    if options.static_bootstrap:
+    if options.static_bootstrap or plan.tells_addresses:
         gateway = str(plan.gateway.ip)
         bootstrap = BootstrapInput(bootstrap.bridge, bootstrap.mac, str(plan.bootstrap_address), gateway, gateway)
     return ClusterInput(
@@ -115,7 +116,7 @@ def _host(server: PlannedServer, role: str, plan: LabPlan, account: BmcAccount, 
         verify_certificate=options.verify_certificate,
         boot_mode=_boot_mode(server),
         root_device_hints=dict(server.root_device),
-        network=_network(server, plan, options.vlan) if options.static_hosts else None,
+        network=_network(server, plan, options.vlan) if options.static_hosts or plan.tells_addresses else None,
     )
 
 
@@ -136,4 +137,5 @@ def _network(server: PlannedServer, plan: LabPlan, vlan: int | None) -> HostAddr
         gateway=str(gateway.ip),
         dns=(str(gateway.ip),),
         vlan=vlan,
+        mtu=plan.cluster.mtu,
     )

@@ -15,6 +15,7 @@ ELECTION_MS = 5000
 rare saved 3 %, which is within the noise: an idle member's time goes into timers and handshakes."""
 
 ETCD = "/etc/etcd"
+ENVIRONMENT = "/etc/default/etcd"
 PKI = "/etc/rackless/pki"
 STORE = "/etc/rackless/etcd"
 API_USER = "rackless"
@@ -41,12 +42,9 @@ def files(
     server: ConfiguredMachine,
     plan: ConfiguredCluster,
     secrets: ControlPlaneSecrets,
-    *,
-    joins: str = "",
 ) -> list[dict[str, Any]]:
-    """`joins` are the members of an etcd that is there, for one that comes later."""
     return [
-        file("/etc/default/etcd", etcd_environment(server, plan, joins)),
+        membership(server, plan),
         file(f"{ETCD}/ca.crt", secrets.etcd_ca),
         file(f"{ETCD}/member.crt", secrets.etcd_certificate),
         file(f"{ETCD}/member.key", secrets.etcd_key, mode=0o600, user="etcd"),
@@ -59,6 +57,11 @@ def files(
         link(server.mac),
         file("/etc/haproxy/haproxy.cfg", front.haproxy_cfg(plan)),
     ]
+
+
+def membership(server: ConfiguredMachine, plan: ConfiguredCluster, joins: str = "") -> dict[str, Any]:
+    """`joins` are the members of an etcd that is there, for one that comes later."""
+    return file(ENVIRONMENT, etcd_environment(server, plan, joins))
 
 
 def folders() -> list[dict[str, Any]]:
