@@ -156,12 +156,34 @@ async def test_what_is_refused_is_not_written(client: Client, api: ApiServer) ->
         {"labelSelector": "a=("}, {"labelSelector": "=b"}, {"labelSelector": "a in (b"}, {"fieldSelector": "x"},
         {"limit": "x"}, {"continue": "!!"}, {"continue": "e30"}, {"resourceVersion": "x"}, {"resourceVersion": "-1"},
         {"resourceVersionMatch": "Exact"}, {"resourceVersionMatch": "Maybe", "resourceVersion": "1"}, {"limit": "-5"},
-        {"watch": "1", "resourceVersion": "abc"}, {"watch": "1", "timeoutSeconds": "x"},
+        {"watch": "1", "resourceVersion": "abc"}, {"watch": "1", "timeoutSeconds": "x"}, {"limit": "--5"}, {"limit": "5-"},
+        {"limit": "\u00b2"}, {"limit": "1" * 16}, {"watch": "1", "timeoutSeconds": "--1"},
+        *({"resourceVersionMatch": "Exact", "resourceVersion": version}
+          for version in ("\u00b2", "\u0663", "-1", "9" * 20, "9" * 5000, "1e3", " 1")),
     ],
 )  # fmt: skip
 async def test_queries_that_mean_nothing_are_refused(client: Client, query: dict[str, str]) -> None:
     code, answer = await client.get(WIDGETS, **query)
     assert 400 <= code < 500 and answer["kind"] == "Status", answer
+
+
+@pytest.mark.parametrize(
+    "patch",
+    [
+        {"$retainKeys": 5}, {"$retainKeys": "data"}, {"$retainKeys": [{}]}, {"metadata": {"$retainKeys": True}},
+        {"$deleteFromPrimitiveList/data": 5}, {"metadata": {"$deleteFromPrimitiveList/name": ["a"]}},
+        {"metadata": {"$deleteFromPrimitiveList/labels": ["a"]}}, {"metadata": {"$setElementOrder/finalizers": 5}},
+        {"metadata": {"$patch": "nonsense"}}, {"metadata": {"$patch": {}}}, {"$patch": ["replace"]},
+        {"metadata": {"ownerReferences": [{"$patch": "delete"}]}}, {"metadata": {"ownerReferences": [5]}},
+    ],
+)  # fmt: skip
+async def test_directives_of_a_strategic_merge_that_mean_nothing_are_refused(client: Client, patch: Json) -> None:
+    maps = "/api/v1/namespaces/default/configmaps"
+    made = {"metadata": {"name": "a", "labels": {"a": "b"}, "finalizers": ["a/b"]}, "data": {"a": "b"}}
+    await client.create(maps, made)
+    code, answer = await client.call("PATCH", f"{maps}/a", patch, media="application/strategic-merge-patch+json")
+    assert 400 <= code < 500 and answer["kind"] == "Status", answer
+    assert (await client.get(f"{maps}/a"))[1]["data"] == {"a": "b"}
 
 
 async def test_our_own_mistake_is_a_status_and_its_reason_only_in_the_log(
