@@ -7,7 +7,7 @@ from typing import Any
 import orjson
 import pytest
 
-from rackless.api.access import escalation
+from rackless.api.access import escalation, rbac
 from rackless.api.access.attributes import Attributes
 from rackless.api.access.default_roles import DEFAULT_BINDINGS, DEFAULT_ROLES
 from rackless.api.access.escalation import Guard
@@ -263,16 +263,34 @@ def test_rules_of_all_bindings_and_roles_add_up_and_changes_count_at_once() -> N
     assert list(found.rules(BOB, "b")) == [rule("get", "core", "pods")]
 
 
-def test_other_changes_do_not_have_the_roles_read_again() -> None:
+def test_other_changes_do_not_have_the_roles_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
     memory = ObjectsInMemory()
     write(memory, READ, binding("b", "read", user("bob")))
     found = Authorizer(memory)  # type: ignore[arg-type]
     assert found.allows(BOB, GET)
-    seen = found._all(CLUSTER_ROLE)
+    read: list[bytes] = []
+    monkeypatch.setattr(rbac, "decode", lambda data: read.append(data) or orjson.loads(data))
     write(memory, (CONFIG_MAP, {"metadata": named("c", "a")}))
-    assert found._all(CLUSTER_ROLE) is seen
+    assert found.allows(BOB, GET) and not read
     write(memory, READ)
-    assert found._all(CLUSTER_ROLE) is not seen
+    assert found.allows(BOB, GET) and len(read) == 1, "that one, and none of the others"
+    memory.apply([(CLUSTER_ROLE.key("", "read"), memory.revision + 1, None)])
+    assert not found.allows(BOB, GET) and len(read) == 1
+    write(memory, READ, binding("b", "read", group("devs")))
+    assert found.allows(BOB, GET) and not found.allows(Caller("bob"), GET), "it is bound to others now"
+
+
+def test_what_cannot_be_read_has_all_read_again_and_is_told_to_who_asks(monkeypatch: pytest.MonkeyPatch) -> None:
+    memory = ObjectsInMemory()
+    found = Authorizer(memory)  # type: ignore[arg-type]
+    write(memory, READ, binding("b", "read", user("bob")))
+    assert found.allows(BOB, GET)
+    with monkeypatch.context() as broken:
+        broken.setattr(rbac, "decode", lambda data: 1 / 0)
+        memory.apply([(CLUSTER_ROLE.key("", "read"), memory.revision + 1, b'{"metadata":{"name":"read"},"rules":[]}')])
+        with pytest.raises(ZeroDivisionError):
+            found.allows(BOB, GET)
+    assert not found.allows(BOB, GET), "nothing old is believed"
 
 
 def test_masters_may_everything_and_others_nothing_without_a_rule() -> None:
@@ -387,6 +405,8 @@ HELD: list[tuple[list[Json], Json, bool]] = [
     ([rule("*", "*", "*")], rule("x", "y", "z"), True),
     ([rule("*", "core apps", "*")], rule("get", urls="/a"), False),
     ([], rule("get", "core", "pods"), False),
+    ([rule("get", "core", "pods") | {"resourceNames": [""]}], rule("get", "core", "pods"), False),
+    ([rule("get", "core", "pods") | {"resourceNames": ["", "a"]}], rule("get", "core", "pods", names="a"), True),
 ]
 
 
@@ -407,6 +427,9 @@ def test_a_role_is_written_and_bound_by_who_holds_all_of_it(own: list[Json], giv
         assert (guarded(found, *bound) is None) is allowed
     assert (guarded(found, CLUSTER_ROLE, new, {**new, "rules": []}) is None) is allowed
     assert guarded(found, CLUSTER_ROLE, new, new) is None, "nothing is given by a write that changes no rule"
+    labelled = {**new, "metadata": {**new["metadata"], "labels": {"a": "b"}}}
+    for one, other in ((labelled, new), (new, labelled)):
+        assert (guarded(found, CLUSTER_ROLE, one, other) is None) is allowed, "others may gather it by its labels"
 
 
 def test_what_is_held_in_a_namespace_is_given_there_only() -> None:
@@ -474,6 +497,16 @@ def test_aggregation_needs_everything() -> None:
     )
     refused = guarded(found, *binding("b", "sum"))
     assert refused and refused.code == 403, "what an aggregated role gathers is given with it"
+
+
+def test_many_own_rules_are_looked_at_so_often_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Somebody who has thousands of roles, and writes one of thousands of things."""
+    monkeypatch.setattr(escalation, "_MOST_LOOKS", 400)
+    own = [rule("get", "core", f"r{n}") for n in range(100)]
+    found = authorizer(*holder(*own))
+    assert guarded(found, *role("x", rule("get", "core", "r99"))) is None
+    refused = guarded(found, *role("x", rule("get", "core", "r1 r2 r99")))
+    assert refused and refused.code == 403
 
 
 def test_a_role_too_large_to_be_checked_is_refused_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
