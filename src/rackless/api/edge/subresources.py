@@ -17,7 +17,7 @@ from rackless.api.edge.scale import read_scale, write_scale
 from rackless.api.edge.writing import patcher
 from rackless.api.encoding import decode
 from rackless.api.objects.operations import Objects, now
-from rackless.api.status import bad_request
+from rackless.api.status import bad_request, forbidden_field
 
 
 async def scale(objects: Objects, call: ResourceCall) -> web.Response:
@@ -26,21 +26,24 @@ async def scale(objects: Objects, call: ResourceCall) -> web.Response:
     if call.request.method in ("GET", "HEAD"):
         entry = await objects.get(main)
         return respond.json(read_scale(decode(entry.data), paths))
-    raw = await call.body()
-    if call.request.method == "PUT":
-        value = parse(raw, call.media)
-        change: Callable[[Any], Any] = lambda old: value  # noqa: E731
-    elif call.request.method == "PATCH":
-        change = patcher(call.media, raw, call.kind, call.version)
-    else:
+    if call.request.method not in ("PUT", "PATCH"):
         raise status.method_not_allowed()
+    raw = await call.body()
+    change, context = await call.heavy(raw, lambda: (_change(call, raw), call.context(raw)))
     data = await objects.patch(
         main,
         lambda old: write_scale(old, paths, change(read_scale(old, paths)), main),
-        call.context(),
+        context,
         dry=call.query.dry,
     )
     return respond.json(read_scale(decode(data), paths))
+
+
+def _change(call: ResourceCall, raw: bytes) -> Callable[[Any], Any]:
+    if call.request.method == "PATCH":
+        return patcher(call.media, raw, call.kind, call.version)
+    value = parse(raw, call.media)
+    return lambda old: value
 
 
 async def token(objects: Objects, call: ResourceCall, tokens: Tokens) -> web.Response:
@@ -51,6 +54,9 @@ async def token(objects: Objects, call: ResourceCall, tokens: Tokens) -> web.Res
     body = await call.value(when_empty={})
     spec = body.get("spec") if isinstance(body, dict) else None
     spec = spec if isinstance(spec, dict) else {}
+    if spec.get("boundObjectRef"):
+        why = "tokens are bound to their service account and to nothing else here"
+        raise status.invalid("TokenRequest", "authentication.k8s.io", "", [forbidden_field("spec.boundObjectRef", why)])
     seconds = spec.get("expirationSeconds") or 3600
     audiences = spec.get("audiences") or []
     if type(seconds) is not int or not 600 <= seconds <= 2**32 or not isinstance(audiences, list):
