@@ -221,11 +221,6 @@ ATTACKS: dict[str, Callable[[], Attack]] = {
                        {"type": f"c{n}", "status": "True"} for n in range(20_000)]}}),
                        "application/strategic-merge-patch+json")], (200, 422),
                    [Request("POST", "/api/v1/nodes", _raw({"metadata": {"name": "n1"}}))]),
-    "a strategic merge that keeps 100,000 names": lambda: Attack(
-        [Request("PATCH", f"{CONFIG_MAPS}/kept", _raw({"$retainKeys": [f"k{n}" for n in range(100_000)],
-                 "data": {"$retainKeys": [f"k{n}" for n in range(100_000)]}}), "application/strategic-merge-patch+json")],
-                   (200, 422), [Request("POST", CONFIG_MAPS, _raw({"metadata": {"name": "kept"},
-                                "data": {f"d{n}": "x" for n in range(40_000)}}))]),
     "a scale of a megabyte": lambda: Attack(
         [Request("PUT", f"{_SCALEDS}/s/scale", b"a:\n" + b"- x\n" * 250_000, "application/yaml"),
          Request("PUT", f"{_SCALEDS}/s/scale", _raw({"spec": {"replicas": 1}, "a": [{}] * 400_000})),

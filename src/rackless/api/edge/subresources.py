@@ -52,16 +52,19 @@ async def token(objects: Objects, call: ResourceCall, tokens: Tokens) -> web.Res
     target = call.target
     entry = await objects.get(target)
     body = await call.value(when_empty={})
-    spec = body.get("spec") if isinstance(body, dict) else None
-    spec = spec if isinstance(spec, dict) else {}
+    spec = (body.get("spec") or {}) if isinstance(body, dict) else None
+    if not isinstance(spec, dict):
+        raise bad_request("the body must be a TokenRequest")
     if spec.get("boundObjectRef"):
         why = "tokens are bound to their service account and to nothing else here"
         raise status.invalid("TokenRequest", "authentication.k8s.io", "", [forbidden_field("spec.boundObjectRef", why)])
     seconds = spec.get("expirationSeconds") or 3600
     audiences = spec.get("audiences") or []
-    if type(seconds) is not int or not 600 <= seconds <= 2**32 or not isinstance(audiences, list):
+    if not isinstance(audiences, list) or not all(isinstance(each, str) for each in audiences):
+        raise bad_request("spec.audiences must be a list of names")
+    if type(seconds) is not int or not 600 <= seconds <= 2**32:
         raise bad_request("spec.expirationSeconds: may not specify a duration less than 10 minutes")
-    issued, expires = tokens.issue(decode(entry.data), [str(a) for a in audiences], seconds)
+    issued, expires = tokens.issue(decode(entry.data), audiences, seconds)
     return respond.json(
         {
             "kind": "TokenRequest", "apiVersion": "authentication.k8s.io/v1",
