@@ -235,7 +235,11 @@ async def test_a_name_that_comes_to_lead_there_later_is_not_followed_either(
 
 
 async def test_headers_are_bounded(rack: Rack) -> None:
-    for headers in ([{f"X-{number}": "x"} for number in range(17)], [{"X": "y" * 1024}]):
+    ours = [[{name: "5"}] for name in ("Content-Length", "transfer-encoding", "Host", "Connection")]
+    strange = [[{name: "x"}] for name in ("", "-", "X Y", "X:", "\u00e9")] + [
+        [{"X": text}] for text in ("a\r\nb", "\0", 5)
+    ]
+    for headers in ([{f"X-{number}": "x"} for number in range(17)], [{"X": "y" * 1024}], *ours, *strange):
         wish = {"Destination": "http://events.invalid/", "Protocol": "Redfish", "HttpHeaders": headers}
         assert (await rack.ask("POST", SUBSCRIPTIONS, wish))[0] == 400
 

@@ -29,6 +29,8 @@ STREAMS = 8
 """Of the most: a subscription that waits for its receiver is not kept out by clients that listen."""
 _WAITING = 128
 _MOST_HEADERS, _LONGEST_HEADER = 16, 1024
+_OURS = frozenset({"connection", "content-length", "expect", "host", "te", "trailer", "transfer-encoding", "upgrade"})
+"""Headers that say where a request goes and where it ends: with these of a client's, a receiver would read two in one."""
 
 
 class Crowded(Exception):
@@ -261,7 +263,9 @@ def headers_of(value: Any) -> dict[str, str] | None:
         if not isinstance(item, dict):
             return None
         for name, text in item.items():
-            if not isinstance(text, str) or "\n" in text or "\r" in text or not name.replace("-", "").isalnum():
+            if not isinstance(text, str) or not name.isascii() or not name.replace("-", "").isalnum():
+                return None
+            if not text.isprintable() or name.lower() in _OURS:
                 return None
             found[name] = text
             if len(found) > _MOST_HEADERS or len(name) + len(text) > _LONGEST_HEADER:
