@@ -204,7 +204,8 @@ async def test_what_is_no_http_fills_no_log(client: Client, caplog: pytest.LogCa
           for body in (5, [], {"spec": 5}, {"spec": {"audiences": [{}]}}, {"spec": {"expirationSeconds": 1e3}})),
         ("/apis/coordination.k8s.io/v1/namespaces/default/leases/l", {"spec": {"leaseDurationSeconds": 1e15}}),
         ("/apis/coordination.k8s.io/v1/namespaces/default/leases/l", {"spec": {"leaseTransitions": 2**31}}),
-        *(("/apis/coordination.k8s.io/v1/namespaces/default/leases/l?fieldManager=" + name, {}) for name in ("x" * 129, "%0a", "%07")),
+        *(("/apis/coordination.k8s.io/v1/namespaces/default/leases/l?fieldManager=" + name, {})
+          for name in ("x" * 129, "%0a", "%07")),
     ],
 )  # fmt: skip
 async def test_values_of_another_shape_are_refused_and_not_read_as_something_else(
