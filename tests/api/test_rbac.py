@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import orjson
@@ -15,6 +16,7 @@ from rackless.api.access.rbac import Authorizer, covers, refusal
 from rackless.api.kinds.access import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, ROLE, ROLE_BINDING
 from rackless.api.kinds.core import CONFIG_MAP, NAMESPACE
 from rackless.api.kinds.kind import Caller, Kind, Writing
+from rackless.api.offload import NeedsThread
 from rackless.api.status import RequestRefused
 from rackless.api.stores.memory import ObjectsInMemory
 
@@ -499,14 +501,72 @@ def test_aggregation_needs_everything() -> None:
     assert refused and refused.code == 403, "what an aggregated role gathers is given with it"
 
 
+def test_what_is_held_in_a_namespace_of_any_name_is_nothing_in_the_cluster() -> None:
+    everything = rule("*", "*", "*")
+    for namespace in ("a", "XX"):
+        found = authorizer(
+            role("all", everything), binding("all", "all", user("bob"), namespace=namespace), role("target", everything)
+        )
+        for written in (role("x", everything), binding("x", "target"), binding("x", "absent")):
+            refused = guarded(found, *written)
+            assert refused and refused.code == 403
+            known = guarded(found, *written, old={**written[1], "rules": [], "subjects": [user("x")]})
+            assert known and known.code in (403, 404)
+
+
+def test_an_aggregated_role_gathers_cluster_roles_only_and_of_others() -> None:
+    gather = {"clusterRoleSelectors": [{"matchLabels": {"a": "b"}}]}
+    get, labels = rule("get", "core", "pods"), {"a": "b"}
+    found = authorizer(
+        role("sum", rule("list", "core", "pods"), aggregationRule=gather, labels=labels),
+        role("part", rule("delete", "core", "pods"), namespace="a", labels=labels), role("other", get, labels=labels),
+        binding("b", "sum", user("bob")),
+    )  # fmt: skip
+    assert list(found.rules(BOB, "a")) == [rule("list", "core", "pods"), get]
+
+
+def test_a_role_and_a_cluster_role_of_one_name_are_two() -> None:
+    found = authorizer(
+        role("x", rule("get", "core", "pods")), role("x", rule("list", "core", "pods"), namespace="a"),
+        binding("b", "x", user("bob"), namespace="a"), binding("c", "x", group("devs"), namespace="a", kind="Role"),
+        binding("d", "x", group("devs"), namespace="a", kind="Role"),
+    )  # fmt: skip
+    assert list(found.rules(BOB, "a")) == [rule("get", "core", "pods"), rule("list", "core", "pods")], "each once"
+
+
+def test_nothing_is_kept_of_bindings_that_are_gone() -> None:
+    memory = ObjectsInMemory()
+    found = Authorizer(memory)  # type: ignore[arg-type]
+    write(memory, READ, binding("b", "read", user("bob"), group("devs")), binding("c", "read", group("devs")))
+    assert memory.faults == 0 and found.allows(BOB, GET)
+    bound = found._all()._bindings[""]
+    write(memory, binding("b", "read", user("carol")))
+    assert set(bound._of) == {("User", "carol"), ("Group", "devs")} and found.allows(BOB, GET)
+    for name in "bc":
+        memory.apply([(CLUSTER_ROLE_BINDING.key("", name), memory.revision + 1, None)])
+    assert not bound._of and not bound._whose and memory.faults == 0
+
+
+MINE = [rule("get", "core", f"r{n}") for n in range(100)]
+
+
 def test_many_own_rules_are_looked_at_so_often_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
     """Somebody who has thousands of roles, and writes one of thousands of things."""
-    monkeypatch.setattr(escalation, "_MOST_LOOKS", 400)
-    own = [rule("get", "core", f"r{n}") for n in range(100)]
-    found = authorizer(*holder(*own))
-    assert guarded(found, *role("x", rule("get", "core", "r99"))) is None
+    for most, held in ((300, True), (299, False)):
+        monkeypatch.setattr(escalation, "_MOST_LOOKS", most)
+        assert escalation._Held(MINE).covers([rule("get", "core", "r99")]) is held
+    found = authorizer(*holder(*MINE))
     refused = guarded(found, *role("x", rule("get", "core", "r1 r2 r99")))
     assert refused and refused.code == 403
+
+
+async def test_what_takes_many_looks_is_done_in_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(escalation, "_LOOKS_ON_LOOP", 300)
+    assert escalation._Held(MINE).covers([rule("get", "core", "r99")])
+    monkeypatch.setattr(escalation, "_LOOKS_ON_LOOP", 299)
+    with pytest.raises(NeedsThread):
+        escalation._Held(MINE).covers([rule("get", "core", "r99")])
+    assert await asyncio.to_thread(escalation._Held(MINE).covers, [rule("get", "core", "r99")])
 
 
 def test_a_role_too_large_to_be_checked_is_refused_at_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -67,15 +67,19 @@ class _Held:
             return False
 
     def _covers(self, rule: Json) -> bool:
-        for verb in rule.get("verbs") or ():
-            of_verb = [mine for mine in self._look(self._rules) if _among(verb, mine.get("verbs"))]
-            if not all(self._any(of_verb, Attributes(verb, path=path)) for path in rule.get("nonResourceURLs") or ()):
-                return False
-            for group in rule.get("apiGroups") or ():
-                of_group = [mine for mine in self._look(of_verb) if _among(group, mine.get("apiGroups"))]
-                if not all(self._any(of_group, piece) for piece in _pieces(rule, verb, group)):
-                    return False
-        return True
+        return all(self._covers_verb(rule, verb) for verb in rule.get("verbs") or ())
+
+    def _covers_verb(self, rule: Json, verb: str) -> bool:
+        own = [mine for mine in self._look(self._rules) if _among(verb, mine.get("verbs"))]
+        paths = (Attributes(verb, path=path) for path in rule.get("nonResourceURLs") or ())
+        groups = rule.get("apiGroups") or ()
+        return all(self._any(own, path) for path in paths) and all(
+            self._covers_group(rule, verb, group, own) for group in groups
+        )
+
+    def _covers_group(self, rule: Json, verb: str, group: str, of_verb: Sequence[Json]) -> bool:
+        own = [mine for mine in self._look(of_verb) if _among(group, mine.get("apiGroups"))]
+        return all(self._any(own, piece) for piece in _pieces(rule, verb, group))
 
     def _any(self, own: Sequence[Json], piece: Attributes) -> bool:
         return any(covers(mine, piece) and _not_fewer(mine, piece) for mine in self._look(own))
@@ -155,7 +159,7 @@ class Guard:
     def _binding(self, kind: Kind, writing: Writing) -> None:
         role = writing.new.get("roleRef") or {}
         namespace, caller = writing.new["metadata"].get("namespace", ""), writing.caller
-        plural, name = "roles" if role.get("kind") == "Role" else "clusterroles", str(role.get("name", ""))
+        plural, name = "roles" if role.get("kind") == "Role" else "clusterroles", str(role.get("name"))
         if self._allows(caller, Attributes("bind", RBAC, plural, "", namespace, name)):
             return
         rules: Sequence[Json] | None = self._on_loop(self._authorizer.rules_of)(role, namespace)
@@ -176,7 +180,7 @@ class Guard:
 
     def _certificate(self, writing: Writing) -> None:
         spec, old, caller = writing.new.get("spec") or {}, writing.old, writing.caller
-        signer, name = spec.get("signerName", ""), writing.new["metadata"]["name"]
+        signer, name = str(spec.get("signerName")), writing.new["metadata"]["name"]
         kind = CERTIFICATE_REQUEST
         if old is None and names_masters(signer, spec["request"]):
             why = f"use of {CLIENT} signer with {MASTERS} group is not allowed"

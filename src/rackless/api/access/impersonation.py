@@ -35,7 +35,11 @@ def impersonated(caller: Caller, headers: CIMultiDictProxy[str], authorizer: Aut
 
 def _is_text(value: str) -> bool:
     """Bytes of a header that are no UTF-8 come as surrogates, which no answer could name."""
-    return value.isascii() or not any("\ud800" <= letter <= "\udfff" for letter in value)
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _extra(headers: CIMultiDictProxy[str]) -> Mapping[str, tuple[str, ...]]:

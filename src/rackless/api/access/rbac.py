@@ -103,7 +103,7 @@ class _Granted:
 
     def put(self, key: str, obj: Json | None) -> None:
         """An object as it is now; None when it is gone."""
-        _, plural, namespace, name = key.split("/", 3)
+        _, plural, namespace, name = key.split("/")
         if plural in (ROLE.plural, CLUSTER_ROLE.plural):
             self._aggregated.clear()
             if obj is None:
@@ -121,8 +121,8 @@ class _Granted:
             yield from found.roles(caller)
 
     def rules_of(self, reference: Json, namespace: str) -> Sequence[Json] | None:
-        kind, where = (ROLE, namespace) if reference.get("kind") == "Role" else (CLUSTER_ROLE, "")
-        key = kind.key(where, str(reference.get("name")))
+        kind = ROLE if reference.get("kind") == "Role" else CLUSTER_ROLE
+        key = kind.key(namespace, str(reference.get("name")))
         role = self._roles.get(key)
         if role is None:
             return None
