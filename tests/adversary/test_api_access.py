@@ -21,6 +21,7 @@ from cryptography.x509.oid import NameOID
 
 from rackless.api.access.keys import ensure_authority
 from rackless.api.duties.defaults import SYSTEM
+from rackless.api.edge import seen
 from rackless.api.kinds.access import CLUSTER_ROLE_BINDING
 from rackless.api.objects.operations import now
 from rackless.api.objects.writes import Context
@@ -317,6 +318,51 @@ async def test_a_local_review_is_about_its_own_namespace(site: Site) -> None:
     assert (await site.admin.call("POST", "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews", {"spec": {}}))[
         0
     ] == 400
+
+
+async def test_one_caller_takes_a_share_of_what_all_have(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two hundred halves of a question that everybody may ask, and nobody else could write for a minute."""
+    monkeypatch.setattr(seen, "MOST_WRITING", 8)
+    monkeypatch.setattr(seen, "MOST_READING", 8)
+    monkeypatch.setattr(seen, "MOST_WATCHING_EACH", 3)
+    bob, carol = await site.user("bob"), await site.user("carol")
+    review, body = (
+        "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews",
+        {"spec": {"nonResourceAttributes": {"verb": "get"}}},
+    )
+    rest = asyncio.Event()
+
+    async def half() -> AsyncIterator[bytes]:
+        yield b"{"
+        await rest.wait()
+        yield b"}"
+
+    async def stuck() -> int:
+        assert bob.session
+        async with bob.session.post(bob.url + review, data=half()) as response:
+            return response.status
+
+    tasks = [asyncio.create_task(stuck()) for _ in range(8)]
+    done: set[asyncio.Task[int]] = set()
+    while len(done) < 6:
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED, timeout=20)
+        assert done, "none of them is refused"
+        await asyncio.sleep(0.05)
+    assert {task.result() for task in done} == {429}
+    assert (await bob.call("POST", review, body))[0] == 429
+    assert (await carol.call("POST", review, body))[0] == 201
+    assert (await site.admin.call("POST", MAPS, {"metadata": {"name": "a"}}))[0] == 201
+    rest.set()
+    await asyncio.gather(*tasks)
+    assert (await bob.call("POST", review, body))[0] == 201
+    await site.grant("bob", rule("watch", "", "configmaps"))
+    assert bob.session and site.admin.session
+    for who, codes in ((bob, [200, 200, 200, 429]), (site.admin, [200] * 4)):
+        assert who.session
+        streams = [await who.session.get(who.url + MAPS, params={"watch": "1"}) for _ in range(4)]
+        assert [stream.status for stream in streams] == codes
+        for stream in streams:
+            stream.close()
 
 
 async def test_a_right_in_one_namespace_is_none_in_another_or_in_all(site: Site) -> None:

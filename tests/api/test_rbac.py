@@ -271,7 +271,12 @@ def test_other_changes_do_not_have_the_roles_read_again(monkeypatch: pytest.Monk
     found = Authorizer(memory)  # type: ignore[arg-type]
     assert found.allows(BOB, GET)
     read: list[bytes] = []
-    monkeypatch.setattr(rbac, "decode", lambda data: read.append(data) or orjson.loads(data))
+
+    def decode(data: bytes) -> Any:
+        read.append(data)
+        return orjson.loads(data)
+
+    monkeypatch.setattr(rbac, "decode", decode)
     write(memory, (CONFIG_MAP, {"metadata": named("c", "a")}))
     assert found.allows(BOB, GET) and not read
     write(memory, READ)

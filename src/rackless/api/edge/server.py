@@ -88,7 +88,7 @@ class Edge:
         caller = impersonated(self._caller(request), request.headers, self._authorizer)
         raw = request.rel_url.raw_path
         if raw.startswith(("/api/", "/apis/")) and (path := parse_path(raw)) is not None:
-            return await self._resources.serve(request, path, caller, seen.enter(self._metrics))
+            return await self._resources.serve(request, path, caller, seen.enter(self._metrics, caller))
         asked = Attributes(request.method.lower() if request.method != "HEAD" else "get", path=raw)
         if not self._authorizer.allows(caller, asked):
             # As the real server: a path that is no resource has no name in the sentence.
