@@ -132,11 +132,12 @@ class Watcher:
         if self.overrun:
             raise Overrun
         found: list[tuple[str, WatchEvent]] = []
-        looked = size = 0
-        while self.queue and looked < _BATCH and size < _BATCH_BYTES:
+        looked = size = looking = 0
+        while self.queue and looked < _BATCH and size + looking < _BATCH_BYTES:
             event = self.queue.popleft()
             looked += 1
             size += len(event.change.data)
+            looking += 2 * self.wanted.weight  # as it is now, and as it was before
             if (kind := event.type_for(self.wanted)) is not None:
                 found.append((kind, event))
         self.size -= size
