@@ -10,6 +10,7 @@ from typing import Any
 import orjson
 import pytest
 
+from rackless.api.objects import watching
 from rackless.api.objects.watching import Filter, Hub
 from rackless.api.process import ApiServer
 from rackless.api.selectors import parse_labels
@@ -89,6 +90,25 @@ async def test_objects_enter_and_leave_a_selection(client: Client) -> None:
     await client.call("DELETE", f"{WIDGETS}/a")
     events = await Watching(client, resourceVersion=start, labelSelector="in=yes").take(4)
     assert [event["type"] for event in events] == ["ADDED", "DELETED", "ADDED", "DELETED"]
+
+
+async def test_what_is_kept_for_watches_that_begin_a_little_back_is_bounded_in_bytes(
+    client: Client, api: ApiServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two thousand changes of an object of a megabyte, by whoever may patch one, were gigabytes of memory."""
+    assert api.objects
+    hub, path = api.objects.hub, "/api/v1/namespaces/default/configmaps"
+    monkeypatch.setattr(watching, "_WINDOW_BYTES", 500_000)
+    first = (await client.create(path, {"metadata": {"name": "a"}}))["metadata"]["resourceVersion"]
+    for number in range(20):
+        code, _ = await client.merge(f"{path}/a", {"data": {"a": str(number % 10) * 100_000}})
+        assert code == 200
+    kept = [len(event.change.data) for event in hub._window]
+    assert 0 < len(kept) <= 5 and hub._window_size == sum(kept) <= 500_000
+    events = await Watching(client, path, resourceVersion=first).take(20)
+    assert [event["object"]["data"]["a"][0] for event in events] == [str(number % 10) for number in range(20)]
+    last = [event["object"]["metadata"]["resourceVersion"] for event in events][-3]
+    assert len(await Watching(client, path, resourceVersion=last).take(2)) == 2
 
 
 async def test_a_large_selector_looks_into_few_events_at_a_time() -> None:
