@@ -68,7 +68,7 @@ class Store(Protocol):
 
     @property
     def backlog(self) -> int:
-        """How many changes are kept as history, about."""
+        """How many changes are kept as history, about. A large one may count as several."""
         ...
 
     @property
