@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
@@ -128,6 +129,23 @@ async def test_revisions_never_go_back_after_compaction_and_reopening(store: Sto
 
 
 @pytest.mark.real
+@pytest.mark.parametrize(("bound", "most"), [("MOST_CHANGES", 5), ("MOST_CHANGED_BYTES", 1000)])
+async def test_of_a_history_no_more_is_read_than_anybody_gets(
+    store: Store, monkeypatch: pytest.MonkeyPatch, bound: str, most: int
+) -> None:
+    """All of it was read into memory, for each watch that begins far back, to find that it is too much."""
+    monkeypatch.setattr(inspect.getmodule(type(store)), bound, most)
+    start = revision = await store.write("g/things/ns/a", 0, _data("a"))
+    for _ in range(3):
+        revision = await store.write("g/things/ns/a", revision, _data("a"))
+    assert len(await store.history("g/things", start, store.revision)) == 3
+    for _ in range(12):
+        revision = await store.write("g/things/ns/a", revision, _data("a"))
+    with pytest.raises(Compacted):
+        await store.history("g/things", start, store.revision)
+    assert await store.history("g/others", start, store.revision) == []
+
+
 async def test_sqlite_takes_so_many_bytes_of_objects_and_deletions_always(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -23,7 +23,16 @@ from typing import Any
 from rackless.api.encoding import rendered, restamped
 from rackless.api.metrics import Histogram
 from rackless.api.stores.memory import ObjectsInMemory, ReadsFromMemory
-from rackless.api.stores.port import Compacted, Full, Raced, StoredChange, StoredObject, StoreUnreachable
+from rackless.api.stores.port import (
+    MOST_CHANGED_BYTES,
+    MOST_CHANGES,
+    Compacted,
+    Full,
+    Raced,
+    StoredChange,
+    StoredObject,
+    StoreUnreachable,
+)
 from rackless.errors import HypervisorError, LabError
 from rackless.run.files import sync_folder
 
@@ -215,7 +224,16 @@ class SqliteStore(ReadsFromMemory):
         return found
 
     async def history(self, bucket: str, after: int, until: int) -> list[StoredChange]:
-        found = await self._read(_HISTORY, (after, until, f"{bucket}/", f"{bucket}0"), _change)
+        size = count = 0
+
+        def change(row: tuple[Any, ...]) -> StoredChange | None:
+            nonlocal size, count
+            size, count = size + len(row[2] or b"") + len(row[3] or b""), count + 1
+            if size > MOST_CHANGED_BYTES or count > MOST_CHANGES:
+                raise Compacted(until)
+            return _change(row)
+
+        found = await self._read(_HISTORY, (after, until, f"{bucket}/", f"{bucket}0"), change)
         if after < self._compacted:
             raise Compacted(self._compacted)
         return [change for change in found if change is not None]
