@@ -158,6 +158,16 @@ def _create(spec: Any, name: str = "large") -> Request:
     return Request("POST", GADGETS, _raw(_gadget(name, spec)))
 
 
+_SCALEDS = "/apis/example.org/v1/namespaces/default/scaleds"
+
+
+def _scaled() -> Request:
+    found = definition("scaleds", {"type": "object", "properties": {"replicas": {"type": "integer"}}})
+    paths = {"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas"}
+    found["spec"]["versions"][0]["subresources"] = {"scale": paths}
+    return Request("POST", DEFINITIONS, _raw(found))
+
+
 _LISTEDS = "/apis/example.org/v1/namespaces/default/listeds"
 _TABLE = {"Accept": "application/json;as=Table;g=meta.k8s.io;v=v1"}
 _GZIP = {"Content-Encoding": "gzip"}
@@ -211,6 +221,12 @@ ATTACKS: dict[str, Callable[[], Attack]] = {
                        {"type": f"c{n}", "status": "True"} for n in range(20_000)]}}),
                        "application/strategic-merge-patch+json")], (200, 422),
                    [Request("POST", "/api/v1/nodes", _raw({"metadata": {"name": "n1"}}))]),
+    "a scale of a megabyte": lambda: Attack(
+        [Request("PUT", f"{_SCALEDS}/s/scale", b"a:\n" + b"- x\n" * 250_000, "application/yaml"),
+         Request("PUT", f"{_SCALEDS}/s/scale", _raw({"spec": {"replicas": 1}, "a": [{}] * 400_000})),
+         Request("PATCH", f"{_SCALEDS}/s/scale", _raw([{"op": "add", "path": "/spec/a", "value": [{}] * 400_000}]),
+                 "application/json-patch+json")],
+                   (200, 400, 422), [_scaled(), Request("POST", _SCALEDS, _raw(_gadget("s", {"replicas": 1}, "Scaled")))]),
     "an object that grows by patches": lambda: Attack(
         [Request("PATCH", f"{GADGETS}/large", _raw({"spec": {f"p{n}": "x" * 2_000_000}}),
                             "application/merge-patch+json") for n in range(3)], (413,), [_OPEN, _create({"a": 1})]),

@@ -21,6 +21,7 @@ from cryptography.x509.oid import NameOID
 
 from rackless.api.access.keys import ensure_authority
 from rackless.api.duties.defaults import SYSTEM
+from rackless.api.edge import seen
 from rackless.api.kinds.access import CLUSTER_ROLE_BINDING
 from rackless.api.objects.operations import now
 from rackless.api.objects.writes import Context
@@ -142,6 +143,65 @@ async def test_a_list_of_one_name_is_asked_for_as_that_name(site: Site) -> None:
             assert response.status == code, selector
 
 
+@pytest.mark.parametrize(
+    "selector",
+    [r"type!=a\,metadata.name=mine", r"type!=\,metadata.name=mine\,", r"metadata.name!=x\,metadata.name=mine"],
+)
+async def test_a_name_inside_a_value_of_a_selector_is_nobodys_name(site: Site, selector: str) -> None:
+    """A comma after a backslash is the value's: what follows was taken for the name that is asked for, and all were listed."""
+    bob = await site.user("bob")
+    await site.grant("bob", rule("list watch", "", "secrets", names="mine"))
+    secrets = "/api/v1/namespaces/default/secrets"
+    await site.admin.create(secrets, {"metadata": {"name": "other"}, "stringData": {"password": "hush"}})
+    assert (await bob.get(secrets, fieldSelector=selector))[0] == 403
+    assert (await bob.get(secrets, fieldSelector=selector, watch=1, timeoutSeconds=1))[0] == 403
+    assert (await bob.get(secrets, fieldSelector="metadata.name=mine"))[0] == 200
+
+
+async def test_a_label_that_has_a_roles_rules_gathered_is_given_by_who_holds_them(site: Site) -> None:
+    """Labels say which rules an aggregated role gathers: a label on `cluster-admin` was a way to all of its rights."""
+    bob = await site.user("bob")
+    gather = {"clusterRoleSelectors": [{"matchLabels": {"to": "bob"}}]}
+    await site.admin.create(f"{RBAC}/clusterroles", {"metadata": {"name": "sum"}, "aggregationRule": gather})
+    subjects = [{"kind": "User", "name": "bob"}]
+    bound = {"metadata": {"name": "sum"}, "roleRef": {"kind": "ClusterRole", "name": "sum"}, "subjects": subjects}
+    await site.admin.create(f"{RBAC}/clusterrolebindings", bound)
+    await site.grant("bob", rule("get patch update", "rbac.authorization.k8s.io", "clusterroles"))
+    path = f"{RBAC}/clusterroles/cluster-admin"
+    labels = {"metadata": {"labels": {"to": "bob"}}}
+    code, answer = await bob.merge(path, labels)
+    assert code == 403 and "not currently held" in answer["message"], answer
+    code, _ = await bob.call("PATCH", path + "?fieldManager=bob", labels, media=APPLY)
+    assert code in (400, 403)
+    _, stored = await bob.get(path)
+    stored["metadata"]["labels"] = {"to": "bob"}
+    assert (await bob.call("PUT", path, stored))[0] == 403
+    assert (await bob.get("/api/v1/secrets"))[0] == 403
+    assert (await bob.merge(path, {"metadata": {"annotations": {"seen": "by bob"}}}))[0] == 200
+    await site.grant(
+        "bob", rule("escalate", "rbac.authorization.k8s.io", "clusterroles", "cluster-admin"), namespace="default"
+    )
+    assert (await bob.merge(path, labels))[0] == 403, "in a namespace it is no right on what is the cluster's"
+
+
+async def test_a_token_ends_with_its_account_and_is_bound_to_nothing_that_is_not_watched(site: Site) -> None:
+    """Deleted is deleted, although a finalizer holds what is left of it."""
+    accounts = "/api/v1/namespaces/default/serviceaccounts"
+    await site.admin.create(accounts, {"metadata": {"name": "robot", "finalizers": ["example.com/hold"]}})
+    answer = await site.admin.create(f"{accounts}/robot/token", {"spec": {"expirationSeconds": 3600}})
+    headers = {"Authorization": "Bearer " + answer["status"]["token"]}
+    connector = aiohttp.TCPConnector(ssl=site.admin.context(certificate=False))
+    async with aiohttp.ClientSession(connector=connector, headers=headers) as session:
+        for step, code in (("before", 200), ("after", 401)):
+            async with session.get(site.admin.url + "/api") as found:
+                assert found.status == code, step
+            await site.admin.call("DELETE", f"{accounts}/robot")
+    await site.admin.create(accounts, {"metadata": {"name": "other"}})
+    reference = {"kind": "Secret", "apiVersion": "v1", "name": "s"}
+    code, answer = await site.admin.call("POST", f"{accounts}/other/token", {"spec": {"boundObjectRef": reference}})
+    assert code == 422 and answer["details"]["causes"][0]["field"] == "spec.boundObjectRef"
+
+
 async def test_subresources_are_rights_of_their_own(site: Site) -> None:
     await site.admin.create(WIDGETS, widget("a"))
     bob = await site.user("bob")
@@ -258,6 +318,51 @@ async def test_a_local_review_is_about_its_own_namespace(site: Site) -> None:
     assert (await site.admin.call("POST", "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews", {"spec": {}}))[
         0
     ] == 400
+
+
+async def test_one_caller_takes_a_share_of_what_all_have(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two hundred halves of a question that everybody may ask, and nobody else could write for a minute."""
+    monkeypatch.setattr(seen, "MOST_WRITING", 8)
+    monkeypatch.setattr(seen, "MOST_READING", 8)
+    monkeypatch.setattr(seen, "MOST_WATCHING_EACH", 3)
+    bob, carol = await site.user("bob"), await site.user("carol")
+    review, body = (
+        "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews",
+        {"spec": {"nonResourceAttributes": {"verb": "get"}}},
+    )
+    rest = asyncio.Event()
+
+    async def half() -> AsyncIterator[bytes]:
+        yield b"{"
+        await rest.wait()
+        yield b"}"
+
+    async def stuck() -> int:
+        assert bob.session
+        async with bob.session.post(bob.url + review, data=half()) as response:
+            return response.status
+
+    tasks = [asyncio.create_task(stuck()) for _ in range(8)]
+    done: set[asyncio.Task[int]] = set()
+    while len(done) < 6:
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED, timeout=20)
+        assert done, "none of them is refused"
+        await asyncio.sleep(0.05)
+    assert {task.result() for task in done} == {429}
+    assert (await bob.call("POST", review, body))[0] == 429
+    assert (await carol.call("POST", review, body))[0] == 201
+    assert (await site.admin.call("POST", MAPS, {"metadata": {"name": "a"}}))[0] == 201
+    rest.set()
+    await asyncio.gather(*tasks)
+    assert (await bob.call("POST", review, body))[0] == 201
+    await site.grant("bob", rule("watch", "", "configmaps"))
+    assert bob.session and site.admin.session
+    for who, codes in ((bob, [200, 200, 200, 429]), (site.admin, [200] * 4)):
+        assert who.session
+        streams = [await who.session.get(who.url + MAPS, params={"watch": "1"}) for _ in range(4)]
+        assert [stream.status for stream in streams] == codes
+        for stream in streams:
+            stream.close()
 
 
 async def test_a_right_in_one_namespace_is_none_in_another_or_in_all(site: Site) -> None:

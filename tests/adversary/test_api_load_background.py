@@ -129,6 +129,39 @@ async def test_an_object_that_raises_is_told_retried_and_holds_up_nobody(
     assert await number(client, "rackless_stuck_objects") == 0
 
 
+async def test_a_namespace_that_ends_for_long_keeps_no_node_from_its_certificate(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Somebody deletes a namespace with tens of thousands of objects; a node joins, and somebody else makes a namespace."""
+    go_on, end = asyncio.Event(), keeping.Upkeep._retire_all
+
+    async def slowly(self: keeping.Upkeep, kind: Any, namespace: str) -> int:
+        await go_on.wait()
+        return await end(self, kind, namespace)
+
+    monkeypatch.setattr(keeping.Upkeep, "_retire_all", slowly)
+    await client.create("/api/v1/namespaces", {"metadata": {"name": "large"}})
+    await client.call("DELETE", "/api/v1/namespaces/large")
+    await client.create("/api/v1/namespaces", {"metadata": {"name": "other"}})
+    await client.create(REQUESTS, _request("node"))
+    await _approve(client, "node")
+
+    async def signed() -> Any:
+        return (await client.get(f"{REQUESTS}/node"))[1]["status"].get("certificate")
+
+    async def account() -> bool:
+        return (await client.get("/api/v1/namespaces/other/serviceaccounts/default"))[0] == 200
+
+    async def gone() -> bool:
+        return (await client.get("/api/v1/namespaces/large"))[0] == 404
+
+    await until(signed)
+    await until(account)
+    assert not await gone()
+    go_on.set()
+    await until(gone)
+
+
 async def test_a_task_that_dies_is_told_and_begun_anew(caplog: pytest.LogCaptureFixture) -> None:
     supervisor, runs, well = Supervisor(first_pause=0.01), 0, asyncio.Event()
 

@@ -29,12 +29,19 @@ _PATHS = (
     "/apis/example.com/v1/namespaces/default/widgets/w1/scale", "/apis/example.com/v1beta1/widgets",
     "/apis/rbac.authorization.k8s.io/v1/clusterroles/x", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
     "/apis/certificates.k8s.io/v1/certificatesigningrequests/c/approval", "/openapi/v2", "/metrics", "/readyz?verbose",
+    "/api/v1/namespaces/default/serviceaccounts/default/token", "/api/v1/namespaces/default/finalize",
+    "/apis/coordination.k8s.io/v1/namespaces/default/leases/l", "/api/v1/namespaces/default/secrets",
+    "/apis/authorization.k8s.io/v1/namespaces/default/localsubjectaccessreviews", "/api/v1/namespaces/default/events",
+    "/apis/rbac.authorization.k8s.io/v1/namespaces/default/rolebindings/r",
     "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", "/apis/metal3.io/v1alpha1/namespaces/default/baremetalhosts",
 )  # fmt: skip
 _QUERIES = (
     "", "?fieldManager=f", "?fieldManager=f&force=true", "?dryRun=All", "?fieldValidation=Strict", "?limit=3",
     "?watch=1&timeoutSeconds=1", "?labelSelector=a%3Db", "?fieldSelector=metadata.name%3Dx", "?resourceVersion=1",
-    "?continue=eyJydiI6MX0", "?propagationPolicy=Foreground",
+    "?continue=eyJydiI6MX0", "?propagationPolicy=Foreground", "?limit=--5", "?limit=%C2%B2", "?fieldSelector=type%21%3Da%5C%2Cb",
+    "?resourceVersionMatch=Exact&resourceVersion=%C2%B2", "?resourceVersionMatch=Exact&resourceVersion=3",
+    "?labelSelector=a%3E%D9%A3", "?continue=eyJydiI6Mywic3RhcnQiOiJhIn0&limit=1",
+    "?watch=1&timeoutSeconds=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=1",
 )  # fmt: skip
 
 
@@ -46,6 +53,9 @@ def _bodies() -> list[bytes]:
         {"spec": {"size": None, "parts": [{"name": "a", "$patch": "delete"}]}}, {"status": {"conditions": [{}]}},
         {"metadata": {"finalizers": ["a/b"], "ownerReferences": [{"uid": "1"}], "managedFields": [{"fieldsV1": {}}]}},
         {"kind": "DeleteOptions", "preconditions": {"uid": "x"}}, [], None, "text", 1e308,
+        {"$retainKeys": ["a"], "metadata": {"$deleteFromPrimitiveList/finalizers": ["a/b"], "$setElementOrder/finalizers": ["a"]}},
+        {"metadata": {"name": "r"}, "roleRef": {"kind": "ClusterRole", "name": "view"}, "subjects": [{"kind": "User"}]},
+        {"spec": {"replicas": 2, "expirationSeconds": 600, "audiences": ["a"], "leaseDurationSeconds": 1e15}},
     ]  # fmt: skip
     return [*map(orjson.dumps, values), b"", b"a: &a [*a]\n", b"- {<<: *b}\n", b"k8s\x00" + bytes(20), b"\x1f\x8b\x08"]
 
@@ -84,6 +94,15 @@ def _request(chance: random.Random, bodies: list[bytes]) -> bytes:
     if chance.random() < 0.2:
         forms = (b"application/yaml", b"application/json;as=Table;g=meta.k8s.io;v=v1", b"*/*")
         head.append(b"Accept: " + chance.choice(forms))
+    if chance.random() < 0.1:
+        named = (
+            b"Impersonate-User: ",
+            b"Impersonate-Group: ",
+            b"User-Agent: ",
+            b"Impersonate-Extra-",
+            b"Authorization: Bearer ",
+        )
+        head.append(chance.choice(named) + chance.choice((b"a", b"\xff", b"a: b", b"a.b.c", b"%zz: \xc3\xa4")))
     head.append(b"Content-Length: %d" % len(body))
     return b"\r\n".join(head) + b"\r\n\r\n" + body
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import io
+import json
 
 import aiohttp
 import pytest
 
+from rackless.api.encoding import encode
+from rackless.api.process import ApiServer
 from rackless.api.schema import cel
 from tests.adversary.api_load_attacks import ATTACKS, Request
 from tests.adversary.probe import Turns
@@ -62,6 +65,49 @@ async def test_nobody_is_held_up_by_somebody_elses_request(client: Client, name:
     assert all(code in attack.codes for code in codes), codes
     assert turns.longest <= TIMES * usual, f"{turns.longest:.3f} s against {usual:.3f} s"
     assert turns.grown <= MEMORY, f"{turns.grown >> 20} MiB"
+
+
+async def test_thousands_of_roles_and_bindings_of_somebody_hold_up_nobody(client: Client, api: ApiServer) -> None:
+    """Whoever administers one namespace may fill it with them; each change of one had all of them read again, and each question
+    went through all of them."""
+    assert api.objects
+    head = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding"}
+    group = {"kind": "Group", "apiGroup": "rbac.authorization.k8s.io", "name": "system:authenticated"}
+    rest = {
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "view"},
+        "subjects": [group],
+    }
+    metadata = {"namespace": "default", "uid": "u", "creationTimestamp": "2020-01-01T00:00:00Z"}
+    names = [f"b{number}" for number in range(5000)]
+    keys = {name: f"rbac.authorization.k8s.io/rolebindings/default/{name}" for name in names}
+    await asyncio.gather(
+        *(
+            api.objects.store.write(keys[name], 0, encode({**head, "metadata": {**metadata, "name": name}, **rest}))
+            for name in names
+        )
+    )
+    someone = {"Impersonate-User": "someone", "Impersonate-Group": "system:authenticated"}
+    reviews, bindings = (
+        "/apis/authorization.k8s.io/v1/",
+        "/apis/rbac.authorization.k8s.io/v1/namespaces/default/rolebindings",
+    )
+    access = json.dumps(
+        {"spec": {"resourceAttributes": {"verb": "x", "resource": "y", "namespace": "default"}}}
+    ).encode()
+    rules = json.dumps({"spec": {"namespace": "default"}}).encode()
+    touch = Request(
+        "PATCH", f"{bindings}/b7", b'{"metadata":{"annotations":{"a":"b"}}}', "application/merge-patch+json"
+    )
+    requests = [
+        touch,
+        Request("POST", reviews + "selfsubjectaccessreviews", access, headers=someone),
+        Request("POST", reviews + "selfsubjectrulesreviews", rules, headers=someone),
+    ]
+    usual = await ordinary(client)
+    async with Turns() as turns:
+        codes = [await send(client, request) for request in requests]
+    assert codes == [200, 201, 201]
+    assert turns.longest <= TIMES * usual, f"{turns.longest:.3f} s against {usual:.3f} s"
 
 
 @pytest.mark.parametrize("selector", ["labelSelector", "fieldSelector"])

@@ -9,12 +9,13 @@ from collections.abc import Iterator
 import pytest
 
 from rackless.bmc.ipmi import wire
-from rackless.bmc.ipmi.endpoint import CLAIM_LIMIT, OPENING_LIMIT, OPENING_SECONDS, OPENING_SHARE
+from rackless.bmc.ipmi.endpoint import CLAIM_LIMIT, CLAIM_SHARE, OPENING_LIMIT, OPENING_SECONDS, OPENING_SHARE
 from rackless.bmc.ipmi.wire import Request
 from tests.adversary.bmc_clients import Bystander, idle_turn, turn_of
 from tests.adversary.bmc_host import Host, bmc_host
 from tests.bmc.conftest import ADMIN
 from tests.bmc.ipmi.client import RANDOM
+from tests.bmc.ipmi.client import Client as IpmiClient
 from tests.bmc.ipmi.conftest import Desk, desk, make_desk  # noqa: F401 - fixtures
 
 TURNS = 12
@@ -65,15 +66,40 @@ def test_a_flood_of_datagrams_costs_a_bounded_place_and_nobody_else_waits(host: 
 
 
 async def test_names_said_and_never_proved_take_a_bounded_place(desk: Desk) -> None:  # noqa: F811
+    endpoint = desk.port.endpoint
+    for number in range(3 * CLAIM_LIMIT):
+        await claim(desk.client(peer=(f"10.0.{number >> 8}.{number & 255}", 1)))
+    assert len(endpoint._claims) == CLAIM_LIMIT
+    assert len(endpoint._openings) == 0, "a name takes the place of what it came by"
     client = desk.client()
-    for _ in range(3 * CLAIM_LIMIT):
-        session = await client.open()
-        name = ADMIN.username.encode()
-        said = bytes((1, 0, 0, 0)) + session.to_bytes(4, "little") + RANDOM + bytes((4, 0, 0, len(name))) + name
-        assert (await client.ask_outside(wire.RAKP1, said))[1] == 0
-    assert len(desk.port.endpoint._claims) == CLAIM_LIMIT
-    assert len(desk.port.endpoint._openings) == 0, "a name takes the place of what it came by"
-    assert len(desk.port.endpoint._opened_by[client.peer[0]]) == 1
+    for _ in range(3 * CLAIM_SHARE):
+        await claim(client)
+    assert len(endpoint._claimed_by[client.peer[0]]) == CLAIM_SHARE
+    assert len(endpoint._opened_by[client.peer[0]]) == 1
+
+
+async def test_one_address_that_knows_a_name_pushes_out_only_its_own_logins(desk: Desk) -> None:  # noqa: F811
+    """Every client knows a name, `admin` say: who said it and never proved it pushed out whoever was slower."""
+    patient = desk.client(peer=("192.0.2.50", 1))
+    asked = patient.ask_outside
+    flood = desk.client(peer=("192.0.2.66", 2), console=7)
+
+    async def amid_the_flood(kind: int, payload: bytes) -> bytes:
+        if kind == wire.RAKP3:
+            for _ in range(2 * CLAIM_LIMIT):
+                await claim(flood)
+        return await asked(kind, payload)
+
+    patient.ask_outside = amid_the_flood  # type: ignore[method-assign]
+    await patient.login()
+    assert list(desk.port.endpoint._claims) == list(desk.port.endpoint._claimed_by["192.0.2.66"])
+
+
+async def claim(client: IpmiClient) -> None:
+    """Open a session and say a name."""
+    session, name = await client.open(), ADMIN.username.encode()
+    said = bytes((1, 0, 0, 0)) + session.to_bytes(4, "little") + RANDOM + bytes((4, 0, 0, len(name))) + name
+    assert (await client.ask_outside(wire.RAKP1, said))[1] == 0
 
 
 async def test_one_address_pushes_out_only_its_own_half_open_sessions(desk: Desk) -> None:  # noqa: F811
@@ -110,6 +136,7 @@ async def test_half_open_sessions_are_forgotten_when_their_time_is_over(desk: De
     desk.clock.seconds += 0.5
     await desk.client(peer=("10.0.1.2", 1)).open()
     assert len(desk.port.endpoint._openings) == 2
+    assert len(desk.port.endpoint._opened_by) == 12, "addresses are looked through when they are many, and not each time"
 
 
 async def test_commands_that_wait_are_bounded_and_the_next_one_is_told_to_come_again(desk: Desk) -> None:  # noqa: F811

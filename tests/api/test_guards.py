@@ -323,6 +323,7 @@ SPEC: Json = {"request": request((CN, "bob")), "signerName": "example.com/x", "u
         ({**SPEC, "request": "x"}, [("spec.request", INVALID)]),
         ({"signerName": "a/b", "usages": [SIGN]}, [("spec.request", INVALID)]),
         ({**SPEC, "expirationSeconds": 599}, [("spec.expirationSeconds", INVALID)]),
+        ({**SPEC, "expirationSeconds": 599.0}, [("spec.expirationSeconds", INVALID)]),
         ({**SPEC, "expirationSeconds": 600}, []),
         ({**SPEC, "expirationSeconds": None}, []),
         (None, [("spec.signerName", REQUIRED), ("spec.usages", REQUIRED), ("spec.request", INVALID)]),

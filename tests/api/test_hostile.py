@@ -12,7 +12,7 @@ import pytest
 
 from rackless.api.process import ApiServer
 
-from .conftest import BOTH, WIDGETS, Client, widget
+from .conftest import BOTH, WIDGETS, Client, Json, widget
 
 SEEDS = 150
 MEDIA = (
@@ -156,12 +156,85 @@ async def test_what_is_refused_is_not_written(client: Client, api: ApiServer) ->
         {"labelSelector": "a=("}, {"labelSelector": "=b"}, {"labelSelector": "a in (b"}, {"fieldSelector": "x"},
         {"limit": "x"}, {"continue": "!!"}, {"continue": "e30"}, {"resourceVersion": "x"}, {"resourceVersion": "-1"},
         {"resourceVersionMatch": "Exact"}, {"resourceVersionMatch": "Maybe", "resourceVersion": "1"}, {"limit": "-5"},
-        {"watch": "1", "resourceVersion": "abc"}, {"watch": "1", "timeoutSeconds": "x"},
+        {"watch": "1", "resourceVersion": "abc"}, {"watch": "1", "timeoutSeconds": "x"}, {"limit": "--5"}, {"limit": "5-"},
+        {"limit": "\u00b2"}, {"limit": "1" * 16}, {"watch": "1", "timeoutSeconds": "--1"},
+        *({"resourceVersionMatch": "Exact", "resourceVersion": version}
+          for version in ("\u00b2", "\u0663", "-1", "9" * 20, "9" * 5000, "1e3", " 1")),
     ],
 )  # fmt: skip
 async def test_queries_that_mean_nothing_are_refused(client: Client, query: dict[str, str]) -> None:
     code, answer = await client.get(WIDGETS, **query)
     assert 400 <= code < 500 and answer["kind"] == "Status", answer
+
+
+async def ask_raw(client: Client, request: bytes) -> bytes:
+    """The first bytes that come back."""
+    port = int(client.url.rpartition(":")[2])
+    reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=client.context())
+    writer.write(request)
+    async with asyncio.timeout(20):
+        answer = await reader.read(4096)
+    writer.close()
+    return answer
+
+
+@pytest.mark.parametrize("header", [b"Impersonate-User: \xff", b"Impersonate-User: a\r\nImpersonate-Group: x\xffy"])
+async def test_headers_that_are_no_text_are_refused_in_words(client: Client, header: bytes) -> None:
+    answer = await ask_raw(client, b"GET %s HTTP/1.1\r\nHost: x\r\n%s\r\n\r\n" % (WIDGETS.encode(), header))
+    assert answer.startswith(b"HTTP/1.1 400 ") and b'"kind":"Status"' in answer
+    ours = b"User-Agent: \xff\xfe/1\r\nContent-Type: application/merge-patch+json\r\nContent-Length: 21"
+    await client.call("PATCH", f"{WIDGETS}/w?fieldManager=m", widget("w"), media="application/apply-patch+yaml")
+    request = b"PATCH %s/w HTTP/1.1\r\nHost: x\r\n%s\r\n\r\n%s" % (WIDGETS.encode(), ours, b'{"spec": {"size": 7}}')
+    assert (await ask_raw(client, request)).startswith(b"HTTP/1.1 200 "), "a program is called what it may be called"
+
+
+async def test_what_is_no_http_fills_no_log(client: Client, caplog: pytest.LogCaptureFixture) -> None:
+    for request in (b"nonsense\r\n\r\n", b"GET / HTTP/1.1\r\nContent-Length: -1\r\n\r\n", b"GET / HTTP/9\r\n\r\n",
+                    b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", b"\x16\x03\x01\r\n\r\n"):  # fmt: skip
+        assert b" 400 " in (await ask_raw(client, request))[:20]
+    assert not caplog.text
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        *((f"{WIDGETS}/w/scale", body) for body in ({"spec": 5}, {"metadata": 5}, {"metadata": {"name": "other"}},
+          {"spec": {"replicas": 1e30}}, {"spec": {"replicas": -1}}, [], "x")),
+        *(("/api/v1/namespaces/default/serviceaccounts/default/token", body)
+          for body in (5, [], {"spec": 5}, {"spec": {"audiences": [{}]}}, {"spec": {"expirationSeconds": 1e3}})),
+        ("/apis/coordination.k8s.io/v1/namespaces/default/leases/l", {"spec": {"leaseDurationSeconds": 1e15}}),
+        ("/apis/coordination.k8s.io/v1/namespaces/default/leases/l", {"spec": {"leaseTransitions": 2**31}}),
+        *(("/apis/coordination.k8s.io/v1/namespaces/default/leases/l?fieldManager=" + name, {})
+          for name in ("x" * 129, "%0a", "%07")),
+    ],
+)  # fmt: skip
+async def test_values_of_another_shape_are_refused_and_not_read_as_something_else(
+    client: Client, path: str, body: Any
+) -> None:
+    await client.create(WIDGETS, widget("w", replicas=3))
+    method = "POST" if "token" in path else "PUT"
+    code, answer = await client.call(method, path, body)
+    assert code in (400, 422) and answer["kind"] == "Status", answer
+    assert (await client.get(f"{WIDGETS}/w"))[1]["spec"]["replicas"] == 3
+
+
+@pytest.mark.parametrize(
+    "patch",
+    [
+        {"$retainKeys": 5}, {"$retainKeys": "data"}, {"$retainKeys": [{}]}, {"metadata": {"$retainKeys": True}},
+        {"$deleteFromPrimitiveList/data": 5}, {"metadata": {"$deleteFromPrimitiveList/name": ["a"]}},
+        {"metadata": {"$deleteFromPrimitiveList/labels": ["a"]}}, {"metadata": {"$setElementOrder/finalizers": 5}},
+        {"metadata": {"$patch": "nonsense"}}, {"metadata": {"$patch": {}}}, {"$patch": ["replace"]},
+        {"metadata": {"ownerReferences": [{"$patch": "delete"}]}}, {"metadata": {"ownerReferences": [5]}},
+    ],
+)  # fmt: skip
+async def test_directives_of_a_strategic_merge_that_mean_nothing_are_refused(client: Client, patch: Json) -> None:
+    maps = "/api/v1/namespaces/default/configmaps"
+    made = {"metadata": {"name": "a", "labels": {"a": "b"}, "finalizers": ["a/b"]}, "data": {"a": "b"}}
+    await client.create(maps, made)
+    code, answer = await client.call("PATCH", f"{maps}/a", patch, media="application/strategic-merge-patch+json")
+    assert 400 <= code < 500 and answer["kind"] == "Status", answer
+    assert (await client.get(f"{maps}/a"))[1]["data"] == {"a": "b"}
 
 
 async def test_our_own_mistake_is_a_status_and_its_reason_only_in_the_log(

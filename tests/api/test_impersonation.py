@@ -69,6 +69,16 @@ def test_every_part_is_asked_for_and_taken_on() -> None:
     assert answers.asked == PARTS
 
 
+@pytest.mark.parametrize("name", ["Impersonate-User", "impersonate-group", "Impersonate-Uid", "Impersonate-Extra-x"])
+def test_bytes_that_are_no_text_name_nobody(name: str) -> None:
+    for letter in ("\ud800", "\udcff", "\udfff"):
+        with pytest.raises(RequestRefused) as refused:
+            act(("Impersonate-User", "bob"), (name, f"a{letter}"))
+        assert refused.value.code == 400 and "UTF-8" in refused.value.message
+    assert act(("Impersonate-User", "bärbel")).name == "bärbel"
+    assert act(("Impersonate-User", "bob"), ("X-Else", "\ud800")).name == "bob"
+
+
 @pytest.mark.parametrize("part", PARTS, ids=lambda part: f"{part.resource} {part.name}")
 def test_one_part_that_is_refused_refuses_all_of_it_and_is_named(part: Attributes) -> None:
     with pytest.raises(RequestRefused) as refused:

@@ -105,3 +105,21 @@ def test_strategic_merge_refuses_or_answers(old: Any, patch: Any) -> None:
     except RequestRefused as refused:
         assert refused.code == 400
     assert old == before
+
+
+def test_names_to_keep_are_looked_up_and_not_compared_one_by_one() -> None:
+    compared = 0
+
+    class Name(str):
+        __hash__ = str.__hash__
+
+        def __eq__(self, other: object) -> bool:
+            nonlocal compared
+            compared += 1
+            return str.__eq__(self, other)
+
+    names = [Name(f"k{n}") for n in range(1000)]
+    old: dict[str, Any] = {Name(f"k{n}"): "x" for n in range(500, 1500)}
+    merged = strategic.merge(old, {"$retainKeys": names}, {})
+    assert list(merged) == [f"k{n}" for n in range(500, 1000)]
+    assert compared < 10_000

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import orjson
 import pytest
 
-from rackless.api.access import escalation
+from rackless.api.access import escalation, rbac
 from rackless.api.access.attributes import Attributes
 from rackless.api.access.default_roles import DEFAULT_BINDINGS, DEFAULT_ROLES
 from rackless.api.access.escalation import Guard
@@ -15,6 +16,7 @@ from rackless.api.access.rbac import Authorizer, covers, refusal
 from rackless.api.kinds.access import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, ROLE, ROLE_BINDING
 from rackless.api.kinds.core import CONFIG_MAP, NAMESPACE
 from rackless.api.kinds.kind import Caller, Kind, Writing
+from rackless.api.offload import NeedsThread
 from rackless.api.status import RequestRefused
 from rackless.api.stores.memory import ObjectsInMemory
 
@@ -263,16 +265,39 @@ def test_rules_of_all_bindings_and_roles_add_up_and_changes_count_at_once() -> N
     assert list(found.rules(BOB, "b")) == [rule("get", "core", "pods")]
 
 
-def test_other_changes_do_not_have_the_roles_read_again() -> None:
+def test_other_changes_do_not_have_the_roles_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
     memory = ObjectsInMemory()
     write(memory, READ, binding("b", "read", user("bob")))
     found = Authorizer(memory)  # type: ignore[arg-type]
     assert found.allows(BOB, GET)
-    seen = found._all(CLUSTER_ROLE)
+    read: list[bytes] = []
+
+    def decode(data: bytes) -> Any:
+        read.append(data)
+        return orjson.loads(data)
+
+    monkeypatch.setattr(rbac, "decode", decode)
     write(memory, (CONFIG_MAP, {"metadata": named("c", "a")}))
-    assert found._all(CLUSTER_ROLE) is seen
+    assert found.allows(BOB, GET) and not read
     write(memory, READ)
-    assert found._all(CLUSTER_ROLE) is not seen
+    assert found.allows(BOB, GET) and len(read) == 1, "that one, and none of the others"
+    memory.apply([(CLUSTER_ROLE.key("", "read"), memory.revision + 1, None)])
+    assert not found.allows(BOB, GET) and len(read) == 1
+    write(memory, READ, binding("b", "read", group("devs")))
+    assert found.allows(BOB, GET) and not found.allows(Caller("bob"), GET), "it is bound to others now"
+
+
+def test_what_cannot_be_read_has_all_read_again_and_is_told_to_who_asks(monkeypatch: pytest.MonkeyPatch) -> None:
+    memory = ObjectsInMemory()
+    found = Authorizer(memory)  # type: ignore[arg-type]
+    write(memory, READ, binding("b", "read", user("bob")))
+    assert found.allows(BOB, GET)
+    with monkeypatch.context() as broken:
+        broken.setattr(rbac, "decode", lambda data: 1 / 0)
+        memory.apply([(CLUSTER_ROLE.key("", "read"), memory.revision + 1, b'{"metadata":{"name":"read"},"rules":[]}')])
+        with pytest.raises(ZeroDivisionError):
+            found.allows(BOB, GET)
+    assert not found.allows(BOB, GET), "nothing old is believed"
 
 
 def test_masters_may_everything_and_others_nothing_without_a_rule() -> None:
@@ -387,6 +412,8 @@ HELD: list[tuple[list[Json], Json, bool]] = [
     ([rule("*", "*", "*")], rule("x", "y", "z"), True),
     ([rule("*", "core apps", "*")], rule("get", urls="/a"), False),
     ([], rule("get", "core", "pods"), False),
+    ([rule("get", "core", "pods") | {"resourceNames": [""]}], rule("get", "core", "pods"), False),
+    ([rule("get", "core", "pods") | {"resourceNames": ["", "a"]}], rule("get", "core", "pods", names="a"), True),
 ]
 
 
@@ -407,6 +434,9 @@ def test_a_role_is_written_and_bound_by_who_holds_all_of_it(own: list[Json], giv
         assert (guarded(found, *bound) is None) is allowed
     assert (guarded(found, CLUSTER_ROLE, new, {**new, "rules": []}) is None) is allowed
     assert guarded(found, CLUSTER_ROLE, new, new) is None, "nothing is given by a write that changes no rule"
+    labelled = {**new, "metadata": {**new["metadata"], "labels": {"a": "b"}}}
+    for one, other in ((labelled, new), (new, labelled)):
+        assert (guarded(found, CLUSTER_ROLE, one, other) is None) is allowed, "others may gather it by its labels"
 
 
 def test_what_is_held_in_a_namespace_is_given_there_only() -> None:
@@ -474,6 +504,74 @@ def test_aggregation_needs_everything() -> None:
     )
     refused = guarded(found, *binding("b", "sum"))
     assert refused and refused.code == 403, "what an aggregated role gathers is given with it"
+
+
+def test_what_is_held_in_a_namespace_of_any_name_is_nothing_in_the_cluster() -> None:
+    everything = rule("*", "*", "*")
+    for namespace in ("a", "XX"):
+        found = authorizer(
+            role("all", everything), binding("all", "all", user("bob"), namespace=namespace), role("target", everything)
+        )
+        for written in (role("x", everything), binding("x", "target"), binding("x", "absent")):
+            refused = guarded(found, *written)
+            assert refused and refused.code == 403
+            known = guarded(found, *written, old={**written[1], "rules": [], "subjects": [user("x")]})
+            assert known and known.code in (403, 404)
+
+
+def test_an_aggregated_role_gathers_cluster_roles_only_and_of_others() -> None:
+    gather = {"clusterRoleSelectors": [{"matchLabels": {"a": "b"}}]}
+    get, labels = rule("get", "core", "pods"), {"a": "b"}
+    found = authorizer(
+        role("sum", rule("list", "core", "pods"), aggregationRule=gather, labels=labels),
+        role("part", rule("delete", "core", "pods"), namespace="a", labels=labels), role("other", get, labels=labels),
+        binding("b", "sum", user("bob")),
+    )  # fmt: skip
+    assert list(found.rules(BOB, "a")) == [rule("list", "core", "pods"), get]
+
+
+def test_a_role_and_a_cluster_role_of_one_name_are_two() -> None:
+    found = authorizer(
+        role("x", rule("get", "core", "pods")), role("x", rule("list", "core", "pods"), namespace="a"),
+        binding("b", "x", user("bob"), namespace="a"), binding("c", "x", group("devs"), namespace="a", kind="Role"),
+        binding("d", "x", group("devs"), namespace="a", kind="Role"),
+    )  # fmt: skip
+    assert list(found.rules(BOB, "a")) == [rule("get", "core", "pods"), rule("list", "core", "pods")], "each once"
+
+
+def test_nothing_is_kept_of_bindings_that_are_gone() -> None:
+    memory = ObjectsInMemory()
+    found = Authorizer(memory)  # type: ignore[arg-type]
+    write(memory, READ, binding("b", "read", user("bob"), group("devs")), binding("c", "read", group("devs")))
+    assert memory.faults == 0 and found.allows(BOB, GET)
+    bound = found._all()._bindings[""]
+    write(memory, binding("b", "read", user("carol")))
+    assert set(bound._of) == {("User", "carol"), ("Group", "devs")} and found.allows(BOB, GET)
+    for name in "bc":
+        memory.apply([(CLUSTER_ROLE_BINDING.key("", name), memory.revision + 1, None)])
+    assert not bound._of and not bound._whose and memory.faults == 0
+
+
+MINE = [rule("get", "core", f"r{n}") for n in range(100)]
+
+
+def test_many_own_rules_are_looked_at_so_often_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Somebody who has thousands of roles, and writes one of thousands of things."""
+    for most, held in ((300, True), (299, False)):
+        monkeypatch.setattr(escalation, "_MOST_LOOKS", most)
+        assert escalation._Held(MINE).covers([rule("get", "core", "r99")]) is held
+    found = authorizer(*holder(*MINE))
+    refused = guarded(found, *role("x", rule("get", "core", "r1 r2 r99")))
+    assert refused and refused.code == 403
+
+
+async def test_what_takes_many_looks_is_done_in_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(escalation, "_LOOKS_ON_LOOP", 300)
+    assert escalation._Held(MINE).covers([rule("get", "core", "r99")])
+    monkeypatch.setattr(escalation, "_LOOKS_ON_LOOP", 299)
+    with pytest.raises(NeedsThread):
+        escalation._Held(MINE).covers([rule("get", "core", "r99")])
+    assert await asyncio.to_thread(escalation._Held(MINE).covers, [rule("get", "core", "r99")])
 
 
 def test_a_role_too_large_to_be_checked_is_refused_at_once(monkeypatch: pytest.MonkeyPatch) -> None:

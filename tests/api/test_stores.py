@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import pytest
 
 from rackless.api.process import open_store
-from rackless.api.stores.port import Compacted, Raced, Store, StoredChange
+from rackless.api.stores import sqlite
+from rackless.api.stores.port import Compacted, Full, Raced, Store, StoredChange
+
+from .conftest import Client
 
 Open = Callable[[], Store]
 DATA = b'{"apiVersion":"v1","kind":"X","metadata":{"name":"%s","uid":"u"}}'
@@ -125,6 +129,73 @@ async def test_revisions_never_go_back_after_compaction_and_reopening(store: Sto
 
 
 @pytest.mark.real
+@pytest.mark.parametrize(("bound", "most"), [("MOST_CHANGES", 5), ("MOST_CHANGED_BYTES", 1000)])
+async def test_of_a_history_no_more_is_read_than_anybody_gets(
+    store: Store, monkeypatch: pytest.MonkeyPatch, bound: str, most: int
+) -> None:
+    """All of it was read into memory, for each watch that begins far back, to find that it is too much."""
+    monkeypatch.setattr(inspect.getmodule(type(store)), bound, most)
+    start = revision = await store.write("g/things/ns/a", 0, _data("a"))
+    for _ in range(3):
+        revision = await store.write("g/things/ns/a", revision, _data("a"))
+    assert len(await store.history("g/things", start, store.revision)) == 3
+    for _ in range(12):
+        revision = await store.write("g/things/ns/a", revision, _data("a"))
+    with pytest.raises(Compacted):
+        await store.history("g/things", start, store.revision)
+    assert await store.history("g/others", start, store.revision) == []
+
+
+async def test_sqlite_takes_so_many_bytes_of_objects_and_deletions_always(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are in memory: whoever may create objects could take all of it."""
+    monkeypatch.setattr(sqlite, "MOST_BYTES", 10_000)
+    store = sqlite.SqliteStore(tmp_path / "s.db")
+    await store.open()
+    large = _data("a")[:-1] + b',"x":"%s"}' % (b"x" * 6000)
+    first = await store.write("g/things/ns/a", 0, large)
+    with pytest.raises(Full, match="must be deleted first"):
+        await store.write("g/things/ns/b", 0, large)
+    second = await store.write("g/things/ns/b", 0, _data("b"))
+    with pytest.raises(Full):
+        await store.write("g/things/ns/b", second, large)
+    assert store.problem == "", "others go on"
+    marked = await store.write("g/things/ns/a", first, large[:-1] + b',"deletionTimestamp":"now"}')
+    await store.write("g/things/ns/a", marked, None)
+    await store.write("g/things/ns/b", second, large)
+    size = sum(len(entry.data) for entry in store.entries("g/things"))
+    assert store._memory.size == size
+    await store.close()
+    store = sqlite.SqliteStore(tmp_path / "s.db")
+    await store.open()
+    assert store._memory.size == size
+    with pytest.raises(Full):
+        await store.write("g/things/ns/c", 0, large)
+    await store.close()
+
+
+async def test_who_creates_is_told_when_there_is_no_room(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sqlite, "MOST_BYTES", 0)
+    code, answer = await client.call("POST", "/api/v1/namespaces/default/configmaps", {"metadata": {"name": "a"}})
+    assert code == 503 and "no room" in answer["message"] and "must be deleted" in answer["message"]
+    assert (await client.get("/readyz"))[0] == 200
+    code, _ = await client.call("DELETE", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/widgets.example.com")
+    assert code == 200
+
+
+async def test_large_changes_count_as_several_of_the_history(tmp_path: Path) -> None:
+    store = sqlite.SqliteStore(tmp_path / "s.db")
+    await store.open()
+    revision = 0
+    for _ in range(4):
+        revision = await store.write("g/things/ns/a", revision, _data("a")[:-1] + b',"x":"%s"}' % (b"x" * 1_000_000))
+    assert 950 < store.backlog < 1000
+    await store.compact(revision)
+    assert store.backlog == 0
+    await store.close()
+
+
 async def test_two_servers_on_one_etcd_see_each_other(etcd: str) -> None:
     one, two = open_store(f"etcd:{etcd}"), open_store(f"etcd:{etcd}")
     await one.open()

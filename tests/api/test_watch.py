@@ -10,7 +10,11 @@ from typing import Any
 import orjson
 import pytest
 
+from rackless.api.objects import watching
+from rackless.api.objects.watching import Filter, Hub
 from rackless.api.process import ApiServer
+from rackless.api.selectors import parse_labels
+from rackless.api.stores.memory import ObjectsInMemory
 
 from .conftest import WIDGETS, Client, Etcd, Json, settings, widget, widget_definition
 
@@ -86,6 +90,42 @@ async def test_objects_enter_and_leave_a_selection(client: Client) -> None:
     await client.call("DELETE", f"{WIDGETS}/a")
     events = await Watching(client, resourceVersion=start, labelSelector="in=yes").take(4)
     assert [event["type"] for event in events] == ["ADDED", "DELETED", "ADDED", "DELETED"]
+
+
+async def test_what_is_kept_for_watches_that_begin_a_little_back_is_bounded_in_bytes(
+    client: Client, api: ApiServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two thousand changes of an object of a megabyte, by whoever may patch one, were gigabytes of memory."""
+    assert api.objects
+    hub, path = api.objects.hub, "/api/v1/namespaces/default/configmaps"
+    monkeypatch.setattr(watching, "_WINDOW_BYTES", 500_000)
+    first = (await client.create(path, {"metadata": {"name": "a"}}))["metadata"]["resourceVersion"]
+    for number in range(20):
+        code, _ = await client.merge(f"{path}/a", {"data": {"a": str(number % 10) * 100_000}})
+        assert code == 200
+    kept = [len(event.change.data) for event in hub._window]
+    assert 0 < len(kept) <= 5 and hub._window_size == sum(kept) <= 500_000
+    events = await Watching(client, path, resourceVersion=first).take(20)
+    assert [event["object"]["data"]["a"][0] for event in events] == [str(number % 10) for number in range(20)]
+    last = [event["object"]["metadata"]["resourceVersion"] for event in events][-3]
+    assert len(await Watching(client, path, resourceVersion=last).take(2)) == 2
+
+
+async def test_a_large_selector_looks_into_few_events_at_a_time() -> None:
+    """Each of 256 requirements is asked of an object twice: in one turn with hundreds of events that took all others' time."""
+    memory = ObjectsInMemory()
+    hub = Hub(memory)  # type: ignore[arg-type]
+    picky = Filter("default", parse_labels(",".join(f"!k{number}" for number in range(256))))
+    watchers = [(await hub.watch("example.com/widgets", wanted, 0))[0] for wanted in (Filter("default"), picky)]
+    data = b'{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"name":"w"}}'
+    memory.apply([(f"example.com/widgets/default/w{number}", number + 1, data) for number in range(400)])
+    assert len(await watchers[0].batch(1)) == 400
+    seen: list[int] = []
+    while len(seen) < 400:
+        batch = await watchers[1].batch(1)
+        assert 1 <= len(batch) <= 10
+        seen += [event.change.revision for _, event in batch]
+    assert seen == list(range(1, 401)) and watchers[1].size == 0
 
 
 async def test_a_watch_ends_when_its_time_is_up_with_a_bookmark_to_resume_from(client: Client) -> None:

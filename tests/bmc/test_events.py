@@ -162,6 +162,24 @@ async def test_streams_leave_room_for_subscriptions(rack: Rack) -> None:
         one.close()
 
 
+async def test_streams_and_subscriptions_that_are_asked_for_at_once_are_no_more(rack: Rack) -> None:
+    """A look at how many there are, and a wait, before one more: whoever asked for all at once had all."""
+    ask = [rack.client.get(rack.base() + STREAM, headers=basic("viewer", "v1ewer")) for _ in range(20)]
+    open_ones = await asyncio.gather(*ask)
+    assert sorted(one.status for one in open_ones) == [200] * 8 + [503] * 12
+    wish = {"Destination": "http://events.invalid/", "Protocol": "Redfish"}
+    answers = await asyncio.gather(*(rack.ask("POST", SUBSCRIPTIONS, wish) for _ in range(20)))
+    assert sorted(status for status, _, _ in answers) == [201] * 8 + [503] * 12
+    assert (await rack.get(SUBSCRIPTIONS))["Members@odata.count"] == 16
+    for one in open_ones:
+        one.close()
+
+    async def gone() -> bool:
+        return bool((await rack.get(SUBSCRIPTIONS))["Members@odata.count"] == 8)
+
+    await rack.until(gone)
+
+
 # where events are not told to
 
 
@@ -217,7 +235,11 @@ async def test_a_name_that_comes_to_lead_there_later_is_not_followed_either(
 
 
 async def test_headers_are_bounded(rack: Rack) -> None:
-    for headers in ([{f"X-{number}": "x"} for number in range(17)], [{"X": "y" * 1024}]):
+    ours = [[{name: "5"}] for name in ("Content-Length", "transfer-encoding", "Host", "Connection")]
+    strange = [[{name: "x"}] for name in ("", "-", "X Y", "X:", "\u00e9")] + [
+        [{"X": text}] for text in ("a\r\nb", "\0", 5)
+    ]
+    for headers in ([{f"X-{number}": "x"} for number in range(17)], [{"X": "y" * 1024}], *ours, *strange):
         wish = {"Destination": "http://events.invalid/", "Protocol": "Redfish", "HttpHeaders": headers}
         assert (await rack.ask("POST", SUBSCRIPTIONS, wish))[0] == 400
 

@@ -9,6 +9,7 @@ from aiohttp import web
 
 from rackless.bmc.core import bios
 from rackless.bmc.core.accounts import Account
+from rackless.bmc.core.log import Log, LogKind
 from tests.bmc.conftest import ADMIN, OPERATOR, VIEWER, Files, MakeRack, Rack, basic, free_port
 
 V1 = "/redfish/v1"
@@ -141,6 +142,33 @@ async def test_what_happens_is_in_the_logs(rack: Rack) -> None:
     assert (await rack.ask("POST", f"{log}/Actions/LogService.ClearLog", as_=VIEWER))[0] == 403
     assert (await rack.ask("POST", f"{log}/Actions/LogService.ClearLog"))[0] == 204
     assert (await rack.get(f"{log}/Entries"))["Members"] == []
+
+
+async def test_logins_of_strangers_push_nothing_out_of_the_log(rack: Rack) -> None:
+    """Whoever may not even log in could wipe what had happened to a BMC's accounts out of its log."""
+    new = {"UserName": "carol", "Password": "an0ther one", "RoleId": "ReadOnly"}
+    assert (await rack.ask("POST", ACCOUNTS, new))[0] == 201
+    wrong = {"UserName": "admin", "Password": "wrong"}
+    for _ in range(300):
+        assert (await rack.ask("POST", f"{V1}/SessionService/Sessions", wrong, as_=None))[0] == 401
+    found = rack.fleet.service(rack.addresses[0]).log.entries()
+    assert any("carol" in entry.text for entry in found)
+    assert len([entry for entry in found if "refused" in entry.text]) == 16
+
+
+def test_a_log_keeps_the_newest_and_of_strangers_a_few() -> None:
+    log = Log(32)
+    for number in range(5):
+        log.add(LogKind.CHANGED, f"stranger {number}", told=False)
+    assert [entry.text for entry in log.entries()] == ["stranger 3", "stranger 4"]
+    for number in range(40):
+        log.add(LogKind.CHANGED, f"ours {number}")
+    log.add(LogKind.CHANGED, "stranger 5", told=False)
+    assert [entry.text for entry in log.entries()] == [f"ours {number}" for number in range(8, 40)]
+    log.remove(log.entries()[0].number)
+    log.add(LogKind.CHANGED, "stranger 6", told=False)
+    log.add(LogKind.CHANGED, "stranger 7", told=False)
+    assert [entry.text for entry in log.entries()][-2:] == ["ours 39", "stranger 7"]
 
 
 class Receiver:

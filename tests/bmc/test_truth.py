@@ -244,6 +244,20 @@ async def test_of_parallel_changes_guarded_by_one_etag_one_wins(rack: Rack) -> N
     assert sorted(status for status, _, _ in answers) == [200] + [412] * 7
 
 
+async def test_a_guarded_change_is_not_overtaken_by_one_without_a_guard(rack: Rack) -> None:
+    _, _, headers = await rack.ask("GET", SYSTEM)
+    service = rack.fleet.service(rack.addresses[0])
+    async with service.systems["1"].lock:  # both wait
+        theirs = asyncio.create_task(rack.ask("PATCH", SYSTEM, {"AssetTag": "theirs"}))
+        await asyncio.sleep(0.2)
+        ours = asyncio.create_task(
+            rack.ask("PATCH", SYSTEM, {"AssetTag": "ours"}, headers={"If-Match": headers["ETag"]})
+        )
+        await asyncio.sleep(0.2)
+    assert [(await theirs)[0], (await ours)[0]] == [200, 412]
+    assert (await rack.get(SYSTEM))["AssetTag"] == "theirs"
+
+
 async def test_a_write_that_fails_leaves_the_old_state_and_no_rubbish(tmp_path: Path) -> None:
     file = JsonFile(tmp_path / "x.json")
     await file.save({"a": 1})

@@ -12,6 +12,7 @@ import os
 import resource
 import time
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple
@@ -57,6 +58,8 @@ class Metrics:
         self._histograms: list[tuple[str, str, Histogram]] = []
         self.watches: dict[RequestSubject, int] = {}
         self.inflight = {"mutating": 0, "readOnly": 0}
+        self.of_callers: Counter[tuple[str, str]] = Counter()
+        """Requests and watches by kind and caller; not shown, for there may be any number of callers."""
         self.refused = 0
         self._started = time.time()
 

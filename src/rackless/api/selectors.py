@@ -14,6 +14,8 @@ _SET = re.compile(r"^\s*([^\s!=,()]+)\s+(in|notin)\s*\(([^()]*)\)\s*$")
 _COMPARE = re.compile(r"^\s*([^\s!=,()<>]+)\s*(==|=|!=|<|>)\s*([^\s!=,()<>]*)\s*$")
 _MOST = 256
 """Requirements of a selector: each is asked of every object."""
+_FIELD = re.compile(r"^([^=!]+)(==|=|!=)(.*)$", re.DOTALL)
+_FIELDS_END = re.compile(r"(?<!\\),")
 _EXISTS = re.compile(r"^\s*(!?)\s*([^\s!=,()]+)\s*$")
 
 
@@ -119,6 +121,20 @@ class FieldSelector:
         return all((values.get(field, "") == value) is equal for field, equal, value in self.others)
 
 
+def field_requirements(text: str) -> list[tuple[str, bool, str]]:
+    """Field, whether it must be equal, value. A comma after a backslash is one of the value."""
+    parts = _FIELDS_END.split(text) if text.strip() else []
+    if len(parts) > _MOST:
+        raise bad_request(f"a selector of {len(parts)} requirements, of {_MOST} at most")
+    requirements = []
+    for part in parts:
+        found = _FIELD.match(part.strip())
+        if not found:
+            raise bad_request(f"invalid selector: {text!r}; can't understand {part!r}")
+        requirements.append((found[1].strip(), found[2] != "!=", re.sub(r"\\(.)", r"\1", found[3])))
+    return requirements
+
+
 def parse_fields(
     text: str,
     supported: frozenset[str] = frozenset(),
@@ -129,15 +145,7 @@ def parse_fields(
         return None
     name = namespace = None
     others: list[tuple[str, bool, str]] = []
-    parts = re.split(r"(?<!\\),", text)
-    if len(parts) > _MOST:
-        raise bad_request(f"a selector of {len(parts)} requirements, of {_MOST} at most")
-    for part in parts:
-        found = re.match(r"^([^=!]+)(==|=|!=)(.*)$", part.strip(), re.DOTALL)
-        if not found:
-            raise bad_request(f"invalid selector: {text!r}; can't understand {part!r}")
-        field, sign, value = found[1].strip(), found[2], re.sub(r"\\(.)", r"\1", found[3])
-        equal = sign != "!="
+    for field, equal, value in field_requirements(text):
         if field == "metadata.name" and equal and name in (None, value):
             name = value
         elif field == "metadata.namespace" and equal and namespace in (None, value):

@@ -60,6 +60,7 @@ async def serve(paths: LabPaths, drivers: Drivers) -> None:
     watches = (
         _restore(lab, bus),
         go_on(lab.disk_watch.watch, "looking for room on the disk", bus, lab.clock),
+        go_on(lab.log_watch.watch, "looking after the size of logs", bus, lab.clock),
         go_on(folders.watch, "looking after the lab's folders", bus, lab.clock),
     )
     besides = [asyncio.create_task(watch) for watch in watches]

@@ -24,6 +24,7 @@ from rackless.lab.api_forward import host_url
 from rackless.lab.bmc_network import BmcWiring
 from rackless.lab.disk_watch import DiskWatch
 from rackless.lab.files import FileServer
+from rackless.lab.log_watch import LogWatch
 from rackless.lab.network_watch import NetworkWatch
 from rackless.lab.ntp import TimeServer
 from rackless.lab.pause import ServersPause
@@ -138,6 +139,7 @@ class RunningLab:
         )
         self.machines = LabMachines(self.plan, self.api, self.resources, self.cluster, self, drivers, bus)
         self.disk_watch = DiskWatch(self._room, self.hypervisor.go_on_writing, self.clock, bus)
+        self.log_watch = LogWatch(paths.logs, self.clock)
         base = Observed(spec, daemon=True, grown=self._grown())
         self.journal = Journal(paths.journal, paths.goal)
         self.runner = Runner(spec, stages(self), self.journal, bus, base)

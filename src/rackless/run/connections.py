@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
 from aiohttp.web_protocol import RequestHandler
 
 
@@ -161,6 +162,11 @@ class GuardedConnection(RequestHandler):
     def _cut(self) -> None:
         if self.transport is not None:
             self._guard.cut(self, self.transport)
+
+    def log_exception(self, *args: Any, **more: Any) -> None:
+        """What is no HTTP is told to who sent it and not to the log: any stranger could fill a disk with tracebacks."""
+        if not isinstance(more.get("exc_info"), HttpProcessingError):
+            super().log_exception(*args, **more)
 
 
 def _is_open(handler: RequestHandler) -> bool:

@@ -116,7 +116,8 @@ class Tokens:
         except (ValueError, KeyError, TypeError, InvalidSignature):
             return None
         entry = self._store.get(SERVICE_ACCOUNT.key(namespace, account["name"]))
-        if entry is None or decode(entry.data)["metadata"]["uid"] != account["uid"]:
+        metadata = decode(entry.data)["metadata"] if entry is not None else {}
+        if metadata.get("uid") != account["uid"] or "deletionTimestamp" in metadata:
             return None
         groups = ("system:serviceaccounts", f"system:serviceaccounts:{namespace}", "system:authenticated")
         return Caller(claims["sub"], groups, account["uid"])

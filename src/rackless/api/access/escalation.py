@@ -6,7 +6,8 @@ The verbs `escalate` and `bind` lift the check. Deciding on a certificate reques
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeVar
 
 from rackless.api import status
 from rackless.api.access import nodes
@@ -17,26 +18,20 @@ from rackless.api.kinds.access import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, RBAC, 
 from rackless.api.kinds.certificates import CERTIFICATE_REQUEST
 from rackless.api.kinds.core import NAMESPACE
 from rackless.api.kinds.kind import Caller, Kind, Writing
+from rackless.api.offload import leave_loop
 from rackless.api.status import Json
 
 _MOST_PIECES = 10_000
 """Rules of a role that somebody other than an administrator may write or bind; the largest of kube-apiserver have some hundred."""
+_MOST_LOOKS = 1_000_000
+"""How often one of the caller's own rules is looked at for that: a second."""
+_LOOKS_ON_LOOP = 5_000
 
-
-def _pieces(rule: Json) -> Iterator[Attributes]:
-    """Everything a rule allows, one thing at a time; `*` stays a word of its own, covered only by `*`."""
-    for verb in rule.get("verbs") or ():
-        for path in rule.get("nonResourceURLs") or ():
-            yield Attributes(verb, path=path)
-        for group in rule.get("apiGroups") or ():
-            for resource in rule.get("resources") or ():
-                name, _, sub = resource.partition("/")
-                for only in rule.get("resourceNames") or ("",):
-                    yield Attributes(verb, group, name, sub, name=only)
+T = TypeVar("T")
 
 
 def _most(rule: Json) -> int:
-    """How many pieces a rule has."""
+    """How many pieces a rule has: things it allows, one at a time."""
     resources = (
         len(rule.get("apiGroups") or ())
         * len(rule.get("resources") or ())
@@ -45,19 +40,83 @@ def _most(rule: Json) -> int:
     return len(rule.get("verbs") or ()) * (resources + len(rule.get("nonResourceURLs") or ()))
 
 
-def _held(authorizer: Authorizer, caller: Caller, namespace: str, rules: Sequence[Json]) -> bool:
-    """Masters do not come here: they may bind and escalate."""
-    if sum(map(_most, rules)) > _MOST_PIECES:
-        return False
-    own = list(authorizer.rules(caller, namespace))
-    return all(any(covers(mine, piece) for mine in own) for rule in rules for piece in _pieces(rule))
+class _TooMany(Exception):
+    """More looks than anybody gets."""
+
+
+class _Held:
+    """What somebody holds. `*` in what is to be given stays a word of its own, covered only by `*`."""
+
+    def __init__(self, rules: Sequence[Json]) -> None:
+        self._rules = rules
+        self._looks = 0
+
+    def _look(self, rules: Sequence[Json]) -> Sequence[Json]:
+        self._looks += len(rules)
+        if self._looks > _LOOKS_ON_LOOP:
+            leave_loop()
+        if self._looks > _MOST_LOOKS:
+            raise _TooMany
+        return rules
+
+    def covers(self, rules: Sequence[Json]) -> bool:
+        """Whether each thing that these rules allow is allowed by one that is held."""
+        try:
+            return sum(map(_most, rules)) <= _MOST_PIECES and all(map(self._covers, rules))
+        except _TooMany:
+            return False
+
+    def _covers(self, rule: Json) -> bool:
+        return all(self._covers_verb(rule, verb) for verb in rule.get("verbs") or ())
+
+    def _covers_verb(self, rule: Json, verb: str) -> bool:
+        own = [mine for mine in self._look(self._rules) if _among(verb, mine.get("verbs"))]
+        paths = (Attributes(verb, path=path) for path in rule.get("nonResourceURLs") or ())
+        groups = rule.get("apiGroups") or ()
+        return all(self._any(own, path) for path in paths) and all(
+            self._covers_group(rule, verb, group, own) for group in groups
+        )
+
+    def _covers_group(self, rule: Json, verb: str, group: str, of_verb: Sequence[Json]) -> bool:
+        own = [mine for mine in self._look(of_verb) if _among(group, mine.get("apiGroups"))]
+        return all(self._any(own, piece) for piece in _pieces(rule, verb, group))
+
+    def _any(self, own: Sequence[Json], piece: Attributes) -> bool:
+        return any(covers(mine, piece) and _not_fewer(mine, piece) for mine in self._look(own))
+
+
+def _among(word: str, words: Sequence[str] | None) -> bool:
+    return word in (words or ()) or "*" in (words or ())
+
+
+def _not_fewer(mine: Json, piece: Attributes) -> bool:
+    """A rule for some names is none for all, not even where one of them is no name."""
+    return bool(piece.name) or not mine.get("resourceNames")
+
+
+def _pieces(rule: Json, verb: str, group: str) -> Iterator[Attributes]:
+    for resource in rule.get("resources") or ():
+        name, _, sub = resource.partition("/")
+        for only in rule.get("resourceNames") or ("",):
+            yield Attributes(verb, group, name, sub, name=only)
+
+
+def _as_it_is(function: Callable[..., T]) -> Callable[..., T]:
+    return function
 
 
 class Guard:
-    """What a write needs beyond its own verb."""
+    """What a write needs beyond its own verb. Called in a thread for what is heavy: what it asks the authorizer is asked on the
+    loop, by way of `on_loop`."""
 
-    def __init__(self, authorizer: Authorizer) -> None:
+    def __init__(
+        self, authorizer: Authorizer, on_loop: Callable[[Callable[..., Any]], Callable[..., Any]] = _as_it_is
+    ) -> None:
         self._authorizer = authorizer
+        self._on_loop = on_loop
+
+    def _allows(self, caller: Caller, asked: Attributes) -> bool:
+        return bool(self._on_loop(self._authorizer.allows)(caller, asked))
 
     def __call__(self, kind: Kind, writing: Writing) -> None:
         if writing.old is None:
@@ -76,7 +135,7 @@ class Guard:
         namespace = metadata["name"] if kind is NAMESPACE else metadata.get("namespace", "")
         # The name is not asked of a POST, so a rule for some names does not allow one; it was asked before we came here.
         asked = Attributes("create", kind.group, kind.plural, "", namespace, metadata["name"])
-        if not self._authorizer.allows(caller, asked):
+        if not self._allows(caller, asked):
             raise status.forbidden(kind.plural, kind.group, metadata["name"], refusal(caller, asked))
 
     def _role(self, kind: Kind, writing: Writing) -> None:
@@ -86,27 +145,33 @@ class Guard:
             ((each or {}).get("rules") or [], (each or {}).get("aggregationRule"))
             for each in (writing.new, writing.old)
         )
-        if writing.old is not None and new == old:
+        # By its labels other roles gather its rules: labels give away what it allows, as a rule does.
+        if writing.old is not None and new == old and metadata.get("labels") == writing.old["metadata"].get("labels"):
             return
-        if self._authorizer.allows(caller, Attributes("escalate", RBAC, kind.plural, "", namespace, metadata["name"])):
+        if self._allows(caller, Attributes("escalate", RBAC, kind.plural, "", namespace, metadata["name"])):
             return
         if new[1] or old[1]:  # an aggregated role takes in future rules, too: only an administrator can hold those
             why = "must have cluster-admin privileges to use an aggregationRule"
             raise status.forbidden(kind.plural, kind.group, metadata["name"], why)
-        if not _held(self._authorizer, caller, namespace, new[0]):
+        if not self._held(caller, namespace, new[0]):
             raise self._refusal(kind, writing)
 
     def _binding(self, kind: Kind, writing: Writing) -> None:
         role = writing.new.get("roleRef") or {}
         namespace, caller = writing.new["metadata"].get("namespace", ""), writing.caller
-        plural, name = "roles" if role.get("kind") == "Role" else "clusterroles", str(role.get("name", ""))
-        if self._authorizer.allows(caller, Attributes("bind", RBAC, plural, "", namespace, name)):
+        plural, name = "roles" if role.get("kind") == "Role" else "clusterroles", str(role.get("name"))
+        if self._allows(caller, Attributes("bind", RBAC, plural, "", namespace, name)):
             return
-        rules = self._authorizer.rules_of(role, namespace)
+        rules: Sequence[Json] | None = self._on_loop(self._authorizer.rules_of)(role, namespace)
         if rules is None:  # binding a role that does not exist yet needs the right to bind every role
             raise status.not_found(plural, RBAC, name)
-        if not _held(self._authorizer, caller, namespace, rules):
+        if not self._held(caller, namespace, rules):
             raise self._refusal(kind, writing)
+
+    def _held(self, caller: Caller, namespace: str, rules: Sequence[Json]) -> bool:
+        """Masters do not come here: they may bind and escalate."""
+        own = self._on_loop(lambda: list(self._authorizer.rules(caller, namespace)))
+        return _Held(own()).covers(rules)
 
     def _refusal(self, kind: Kind, writing: Writing) -> status.RequestRefused:
         who = f'user "{writing.caller.name}" (groups={list(writing.caller.groups)})'
@@ -115,7 +180,7 @@ class Guard:
 
     def _certificate(self, writing: Writing) -> None:
         spec, old, caller = writing.new.get("spec") or {}, writing.old, writing.caller
-        signer, name = spec.get("signerName", ""), writing.new["metadata"]["name"]
+        signer, name = str(spec.get("signerName")), writing.new["metadata"]["name"]
         kind = CERTIFICATE_REQUEST
         if old is None and names_masters(signer, spec["request"]):
             why = f"use of {CLIENT} signer with {MASTERS} group is not allowed"
@@ -132,6 +197,5 @@ class Guard:
         """By the signer's name, or by its domain's with a star."""
         names = (signer, signer.partition("/")[0] + "/*")
         return any(
-            self._authorizer.allows(caller, Attributes(verb, "certificates.k8s.io", "signers", "", "", name))
-            for name in names
+            self._allows(caller, Attributes(verb, "certificates.k8s.io", "signers", "", "", name)) for name in names
         )

@@ -18,8 +18,11 @@ _ACCOUNT = "system:serviceaccount:"
 
 def impersonated(caller: Caller, headers: CIMultiDictProxy[str], authorizer: Authorizer) -> Caller:
     """The user that the request acts as: the one of the Impersonate-User header, else the one who sent it."""
-    if not any(name.lower().startswith("impersonate-") for name in headers):
+    given = [value for name, value in headers.items() if name.lower().startswith("impersonate-")]
+    if not given:
         return caller
+    if not all(map(_is_text, given)):
+        raise status.bad_request("the headers of impersonation are no UTF-8")
     name = headers.get(_USER, "")
     if not name:
         raise status.bad_request("a user must be named to impersonate groups, a uid or extra values")
@@ -28,6 +31,15 @@ def impersonated(caller: Caller, headers: CIMultiDictProxy[str], authorizer: Aut
         if not authorizer.allows(caller, asked):
             raise status.forbidden(asked.resource, asked.group, asked.name, refusal(caller, asked))
     return Caller(name, _with_usual(wanted), wanted.uid, wanted.extra)
+
+
+def _is_text(value: str) -> bool:
+    """Bytes of a header that are no UTF-8 come as surrogates, which no answer could name."""
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _extra(headers: CIMultiDictProxy[str]) -> Mapping[str, tuple[str, ...]]:

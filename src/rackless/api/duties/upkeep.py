@@ -32,6 +32,13 @@ from rackless.trust.authority import Authority
 log = logging.getLogger(__name__)
 
 _MOST_HISTORY = 100_000
+KEEPER, ENDINGS = "keeper", "endings"
+"""What is done at once, such as signing, and what takes as long as there are objects to be deleted: the one does not wait for the
+other."""
+
+
+def _queue_of(data: bytes) -> str:
+    return ENDINGS if b'"deletionTimestamp"' in data else KEEPER
 
 
 class Upkeep:
@@ -39,7 +46,7 @@ class Upkeep:
         self._objects = objects
         self._authority = authority
         self._compact_every = compact_every
-        self._queue: asyncio.Queue[str] = asyncio.Queue()
+        self._queues: dict[str, asyncio.Queue[str]] = {KEEPER: asyncio.Queue(), ENDINGS: asyncio.Queue()}
         self._waiting: set[str] = set()
         self.supervisor = Supervisor()
         self.retries = Retries("keeper", self._recheck)
@@ -51,7 +58,8 @@ class Upkeep:
             for entry in store.entries(kind.bucket):
                 self._offer(entry.key, entry.data)
         store.subscribe(self._changed)
-        self.supervisor.tend("keeper", self._work)
+        for name in self._queues:
+            self.supervisor.tend(name, lambda name=name: self._work(name))  # type: ignore[misc]
         self.supervisor.tend("compaction", self._compact)
         self.supervisor.tend("collector", self.collector.run)
 
@@ -62,7 +70,8 @@ class Upkeep:
 
     @property
     def queue_lengths(self) -> dict[str, int]:
-        return {"keeper": self._queue.qsize(), "collector": self.collector.queue_length}
+        lengths = {name: queue.qsize() for name, queue in self._queues.items()}
+        return {**lengths, "collector": self.collector.queue_length}
 
     @property
     def stuck(self) -> dict[str, str]:
@@ -93,15 +102,18 @@ class Upkeep:
         interesting = always or b'"deletionTimestamp"' in data
         if interesting and key not in self._waiting:
             self._waiting.add(key)
-            self._queue.put_nowait(key)
+            self._queues[_queue_of(data)].put_nowait(key)
 
-    async def _work(self) -> None:
+    async def _work(self, name: str) -> None:
         while True:
-            key = await self._queue.get()
+            key = await self._queues[name].get()
             self._waiting.discard(key)
             entry = self._objects.store.get(key)
             if entry is None:
                 self.retries.succeeded(key)
+                continue
+            if _queue_of(entry.data) != name:  # it began to end while it waited
+                self._offer(key, entry.data)
                 continue
             await self.retries.attempt(key, self._work_on(key, entry.data))
 

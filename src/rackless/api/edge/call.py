@@ -18,8 +18,18 @@ from rackless.api.objects.watching import Filter
 from rackless.api.objects.writes import Context
 from rackless.api.offload import Offload
 from rackless.api.selectors import parse_fields, parse_labels
+from rackless.api.status import invalid, invalid_value
 
 T = TypeVar("T")
+_LONGEST_MANAGER = 128
+
+
+def manager_of(name: str) -> str:
+    """A field manager as a request names it."""
+    if len(name) > _LONGEST_MANAGER or not name.isprintable():
+        why = f"should be printable and may not be more than {_LONGEST_MANAGER} bytes"
+        raise invalid("PatchOptions", "meta.k8s.io", "", [invalid_value("fieldManager", name[:64], why)])
+    return name
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +75,8 @@ class ResourceCall:
         """The circumstances of a write. Who writes is, where the request does not say, the program's name."""
         asked = self.query.one_of("fieldValidation", ("Strict", "Warn", "Ignore"))
         context = Context(self.caller, now(), asked or "Warn", guard=self.guard, weight=len(raw))  # type: ignore[arg-type]
-        program = self.request.headers.get("User-Agent", "").partition("/")[0][:128]
-        context.manager = self.query.text("fieldManager") or program or "unknown"
+        program = self.request.headers.get("User-Agent", "").partition("/")[0].encode("ascii", "replace").decode()
+        context.manager = manager_of(self.query.text("fieldManager")) or program[:128] or "unknown"
         if asked in ("Strict", "Warn") and raw:
             context.duplicates = duplicate_fields(raw)
         return context

@@ -43,7 +43,7 @@ async def _page(objects: Objects, call: ResourceCall) -> Page:
     revision, token, limit = query.text("resourceVersion"), query.text("continue"), query.number("limit") or 0
     if match_rule and not revision:
         raise bad_request("resourceVersionMatch is forbidden unless resourceVersion is provided")
-    if match_rule == "Exact" and (revision == "0" or not revision.isdigit()):
+    if match_rule == "Exact" and (revision == "0"):
         raise bad_request('resourceVersionMatch "Exact" is forbidden for resourceVersion "0"')
     if token and revision not in ("", "0"):
         raise bad_request("specifying resource version is not allowed when using continue")

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from urllib.parse import parse_qsl, unquote
 
-from rackless.api.status import bad_request
+from rackless.api.selectors import field_requirements
+from rackless.api.status import RequestRefused, bad_request
 
 _JSON = "application/json"
+_NUMBER = re.compile(r"-?[0-9]{1,15}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,11 +45,11 @@ def parse_path(raw: str) -> Path | None:
 
 def selected_name(selector: str) -> str:
     """The one name that a field selector leaves: then a list is asked for as an object of that name is."""
-    for part in selector.split(","):
-        field, equals, name = part.partition("=")
-        if equals and field.strip() == "metadata.name":
-            return name.removeprefix("=").strip()
-    return ""
+    try:
+        requirements = field_requirements(selector)
+    except RequestRefused:  # told to who may ask at all
+        return ""
+    return next((value for field, equal, value in requirements if field == "metadata.name" and equal), "")
 
 
 class Query:
@@ -71,7 +74,7 @@ class Query:
         value = self._values.get(name, "")
         if not value:
             return None
-        if not value.isascii() or not value.lstrip("-").isdigit() or len(value) > 15:
+        if not _NUMBER.fullmatch(value):
             raise bad_request(f'strconv.ParseInt: parsing "{value}": invalid syntax')
         return int(value)
 

@@ -33,7 +33,7 @@ class ResourceRequests:
         self._objects = objects
         self._authorizer = authorizer
         self._tokens = tokens
-        self._guard = objects.offload.on_loop(Guard(authorizer))
+        self._guard = Guard(authorizer, objects.offload.on_loop)
 
     @property
     def offload(self) -> Offload:

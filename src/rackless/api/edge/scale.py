@@ -35,13 +35,15 @@ def write_scale(obj: Json, scale: Scale, body: Any, target: ObjectTarget) -> Jso
     """The object with the number of replicas of a Scale."""
     if not isinstance(body, dict) or body.get("kind", "Scale") != "Scale":
         raise bad_request("the object provided is unrecognized (must be of type Scale)")
-    metadata = body.get("metadata")
-    metadata = metadata if isinstance(metadata, dict) else {}
+    metadata, spec = ({} if body.get(name) is None else body[name] for name in ("metadata", "spec"))
+    if not isinstance(metadata, dict) or not isinstance(spec, dict):
+        raise bad_request("metadata and spec of a Scale must be objects")
+    if metadata.get("name") not in (None, "", target.name):
+        raise bad_request("the name of the object does not match the name on the URL")
     seen = metadata.get("resourceVersion")
     if seen and seen != obj["metadata"]["resourceVersion"]:
         raise status.conflict(target.kind.plural, target.kind.group, target.name)
-    spec = body.get("spec")
-    replicas = (spec if isinstance(spec, dict) else {}).get("replicas", 0)
+    replicas = spec.get("replicas", 0)
     if type(replicas) is not int or replicas < 0 or replicas > 2**31 - 1:
         cause = status.invalid_value("spec.replicas", replicas, "should be a non-negative integer")
         raise status.invalid("Scale", "autoscaling", target.name, [cause])

@@ -27,7 +27,7 @@ from rackless.api.kinds.kind import Caller
 from rackless.api.metrics import MEDIA, Metrics
 from rackless.api.objects.registry import Registry
 from rackless.api.status import RequestRefused
-from rackless.api.stores.port import StoreUnreachable, TooLarge
+from rackless.api.stores.port import Full, StoreUnreachable, TooLarge
 from rackless.trust.sni import show_by_name
 
 log = logging.getLogger(__name__)
@@ -70,6 +70,8 @@ class Edge:
             return await self._serve(request, seen)
         except RequestRefused as refused:
             return respond.refusal(refused)
+        except Full as error:
+            return respond.refusal(status.unavailable(f"the store has no room: {error}"))
         except StoreUnreachable as error:
             return respond.refusal(status.unavailable(f"the store cannot be reached: {error}"))
         except TooLarge as error:
@@ -88,7 +90,7 @@ class Edge:
         caller = impersonated(self._caller(request), request.headers, self._authorizer)
         raw = request.rel_url.raw_path
         if raw.startswith(("/api/", "/apis/")) and (path := parse_path(raw)) is not None:
-            return await self._resources.serve(request, path, caller, seen.enter(self._metrics))
+            return await self._resources.serve(request, path, caller, seen.enter(self._metrics, caller))
         asked = Attributes(request.method.lower() if request.method != "HEAD" else "get", path=raw)
         if not self._authorizer.allows(caller, asked):
             # As the real server: a path that is no resource has no name in the sentence.

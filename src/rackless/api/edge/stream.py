@@ -96,7 +96,7 @@ class WatchStream:
         chunk: list[bytes] = []
         size = 0
         for data in items:
-            size += len(data)
+            size += len(data) + self._wanted.weight
             if not self._wanted.looks_inside or self._wanted.takes(self._obj(data)):
                 chunk.append(self._event("ADDED", data))
             if size > 256 * 1024:

@@ -65,7 +65,7 @@ def _request_problems(writing: Writing) -> list[Cause]:
             found.append(required("spec.usages"))
         if problem := request_problem(spec.get("request", "")):
             found.append(invalid_value("spec.request", spec.get("request", "")[:60], problem))
-        if isinstance(spec.get("expirationSeconds"), int) and spec["expirationSeconds"] < 600:
+        if isinstance(spec.get("expirationSeconds"), int | float) and spec["expirationSeconds"] < 600:
             found.append(
                 invalid_value(
                     "spec.expirationSeconds",

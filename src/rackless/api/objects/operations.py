@@ -98,9 +98,7 @@ class Objects:
         """Memory as new as the client asks: what is current now, or at least a revision it has seen."""
         if revision in ("", "0"):
             return await self.store.fresh() if not revision else self.store.revision
-        if not revision.isascii() or not revision.isdigit() or len(revision) > 19:
-            raise bad_request(f'invalid resource version: "{revision}"')
-        wanted = int(revision)
+        wanted = _number(revision)
         if wanted > self.store.revision:
             await self.store.fresh()
             if wanted > self.store.revision:
@@ -116,7 +114,7 @@ class Objects:
             at, after = _read_token(token)
             entries = await self._entries_at(kind, wanted, at)
         elif match == "Exact":
-            at = int(revision)
+            at = _number(revision)
             entries = await self._entries_at(kind, wanted, at)
         else:
             at = await self.at_least(revision)
@@ -409,6 +407,12 @@ class Objects:
             ),
             dry=dry,
         )
+
+
+def _number(revision: str) -> int:
+    if not revision.isascii() or not revision.isdigit() or len(revision) > 19:
+        raise bad_request(f'invalid resource version: "{revision[:64]}"')
+    return int(revision)
 
 
 def _metadata(body: Any) -> Any:

@@ -17,7 +17,8 @@ from rackless.api.selectors import FieldSelector, LabelSelector
 from rackless.api.stores.memory import bucket_of
 from rackless.api.stores.port import Compacted, Store, StoredChange
 
-_WINDOW = 2000
+_WINDOW, _WINDOW_BYTES = 2000, 32 * 1024 * 1024
+"""Of the newest changes, for watches that begin a little back; further back they read the store's history."""
 _LONGEST_QUEUE = 20_000
 _LARGEST_QUEUE = 32 * 1024 * 1024
 """Events and bytes that wait for a watcher; with more it must begin anew."""
@@ -132,11 +133,12 @@ class Watcher:
         if self.overrun:
             raise Overrun
         found: list[tuple[str, WatchEvent]] = []
-        looked = size = 0
-        while self.queue and looked < _BATCH and size < _BATCH_BYTES:
+        looked = size = looking = 0
+        while self.queue and looked < _BATCH and size + looking < _BATCH_BYTES:
             event = self.queue.popleft()
             looked += 1
             size += len(event.change.data)
+            looking += 2 * self.wanted.weight  # as it is now, and as it was before
             if (kind := event.type_for(self.wanted)) is not None:
                 found.append((kind, event))
         self.size -= size
@@ -148,7 +150,8 @@ class Hub:
         self._store = store
         self._watchers: dict[str, dict[Watcher, None]] = {}
         """Those who came first hear first."""
-        self._window: deque[WatchEvent] = deque(maxlen=_WINDOW)
+        self._window: deque[WatchEvent] = deque()
+        self._window_size = 0
         self._since = store.revision
         self.overruns = 0
         """How many watches ended because their client read too slowly."""
@@ -162,9 +165,11 @@ class Hub:
     def _publish(self, changes: Sequence[StoredChange]) -> None:
         for change in changes:
             event = WatchEvent(change)
-            if len(self._window) == _WINDOW:
-                self._since = self._window[0].change.revision
             self._window.append(event)
+            self._window_size += len(change.data)
+            while len(self._window) > _WINDOW or self._window_size > _WINDOW_BYTES:
+                gone = self._window.popleft().change
+                self._since, self._window_size = gone.revision, self._window_size - len(gone.data)
             for watcher in self._watchers.get(bucket_of(change.key), ()):
                 watcher.offer(event)
 
@@ -175,6 +180,7 @@ class Hub:
                 watcher.queue.clear()
         self.close()
         self._window.clear()
+        self._window_size = 0
         self._since = self._store.revision
 
     def close(self) -> None:

@@ -195,7 +195,7 @@ def _format(name: str) -> list[Check]:
         low, high = _WHOLE_RANGES[name]
 
         def whole(value: Any, out: list[Cause]) -> None:
-            if type(value) is int and not low <= value <= high:
+            if _number(value) and not low <= value <= high:  # 1e15 is a whole number, too
                 out.append(_body(value, f"must be of type {name}: {value}"))
 
         return [whole]

@@ -23,7 +23,17 @@ from rackless.api.stores import messages
 from rackless.api.stores.groups import MOST_WRITES, PREFIX, SPAN, Group, Write, last_of, next_group, unpacked
 from rackless.api.stores.memory import ObjectsInMemory, ReadsFromMemory
 from rackless.api.stores.messages import EtcdEvent, EtcdPair
-from rackless.api.stores.port import Compacted, Full, Raced, StoredChange, StoredObject, StoreUnreachable, TooLarge
+from rackless.api.stores.port import (
+    MOST_CHANGED_BYTES,
+    MOST_CHANGES,
+    Compacted,
+    Full,
+    Raced,
+    StoredChange,
+    StoredObject,
+    StoreUnreachable,
+    TooLarge,
+)
 from rackless.api.stores.room import EtcdRoom
 from rackless.api.stores.rpc import EtcdConnection, EtcdCredentials, RefusedByEtcd, Unanswered
 
@@ -324,6 +334,7 @@ class EtcdStore(ReadsFromMemory):
 
     async def history(self, bucket: str, after: int, until: int) -> list[StoredChange]:
         found: list[StoredChange] = []
+        size = 0
         if until <= after:
             return found
         async with aclosing(self._events(after, previous=True)) as stream:
@@ -336,6 +347,9 @@ class EtcdStore(ReadsFromMemory):
                     change = _change_of(event)
                     if change and change.revision > after and change.key.startswith(bucket + "/"):
                         found.append(change)
+                        size += len(change.data) + len(change.previous or b"")
+                        if size > MOST_CHANGED_BYTES or len(found) > MOST_CHANGES:
+                            raise Compacted(until)
                 if last >= until // SPAN:
                     break
         return found

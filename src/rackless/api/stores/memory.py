@@ -54,6 +54,8 @@ class Bucket:
 class ObjectsInMemory:
     def __init__(self) -> None:
         self.revision = 0
+        self.size = 0
+        """Bytes of all objects."""
         self.faults = 0
         """How often a subscriber failed on changes."""
         self._buckets: dict[str, Bucket] = {}
@@ -68,7 +70,8 @@ class ObjectsInMemory:
                 name = bucket_of(key) + "/"
                 bucket = self._bucket(name[:-1])
                 bucket.forget_order()
-            bucket.items[key] = StoredObject(key, revision, rendered(data, revision))
+            entry = bucket.items[key] = StoredObject(key, revision, rendered(data, revision))
+            self.size += len(entry.data)
 
     def _bucket(self, name: str) -> Bucket:
         found = self._buckets.get(name)
@@ -102,9 +105,11 @@ class ObjectsInMemory:
             bucket = self._bucket(bucket_of(key))
             old = bucket.items.get(key)
             self.revision = revision
+            self.size -= len(old.data) if old else 0
             if data is not None:
                 entry = StoredObject(key, revision, rendered(data, revision))
                 bucket.put(entry)
+                self.size += len(entry.data)
                 changes.append(StoredChange(key, revision, entry.data, old.data if old else None))
             elif old is not None:
                 bucket.drop(key)

@@ -12,6 +12,9 @@ from typing import NamedTuple, Protocol
 
 from rackless.api.metrics import Histogram
 
+MOST_CHANGES, MOST_CHANGED_BYTES = 20_000, 32 * 1024 * 1024
+"""Of a history that somebody reads: beyond it a list is shorter, and the history is as good as gone."""
+
 
 class StoredObject(NamedTuple):
     """An object as it is: `data` carries its resource version already."""
@@ -68,7 +71,7 @@ class Store(Protocol):
 
     @property
     def backlog(self) -> int:
-        """How many changes are kept as history, about."""
+        """How many changes are kept as history, about. A large one may count as several."""
         ...
 
     @property
@@ -125,7 +128,7 @@ class Store(Protocol):
         ...
 
     async def history(self, bucket: str, after: int, until: int) -> list[StoredChange]:
-        """The changes of a bucket with `after < revision <= until`. Raises Compacted."""
+        """The changes of a bucket with `after < revision <= until`. Raises Compacted, also when they are too many or too large."""
         ...
 
     def subscribe(self, subscriber: Subscriber) -> Callable[[], None]: ...

@@ -23,7 +23,16 @@ from typing import Any
 from rackless.api.encoding import rendered, restamped
 from rackless.api.metrics import Histogram
 from rackless.api.stores.memory import ObjectsInMemory, ReadsFromMemory
-from rackless.api.stores.port import Compacted, Raced, StoredChange, StoredObject, StoreUnreachable
+from rackless.api.stores.port import (
+    MOST_CHANGED_BYTES,
+    MOST_CHANGES,
+    Compacted,
+    Full,
+    Raced,
+    StoredChange,
+    StoredObject,
+    StoreUnreachable,
+)
 from rackless.errors import HypervisorError, LabError
 from rackless.run.files import sync_folder
 
@@ -63,6 +72,12 @@ DELETE FROM log WHERE revision <= :line AND (
 _ROWS_PER_INSERT = 500
 _LOG_SIZE = 4 * 1024 * 1024
 _PROBE_EVERY = 1.0
+MOST_BYTES = 1 << 30
+"""Of all objects, which are kept in memory: half of what etcd takes by default."""
+_MARK = 1024
+"""By so much an object may grow even then: a deletion is first a mark on it."""
+_USUAL_BYTES = 4096
+"""Of an object. A larger one counts as several changes of the history."""
 
 logger = logging.getLogger(__name__)
 
@@ -92,6 +107,8 @@ class SqliteStore(ReadsFromMemory):
         self._memory = ObjectsInMemory()
         self._next = 1
         self._compacted = 0
+        self._history_bytes = 0
+        """Written since the last compaction."""
         self._pending: dict[str, asyncio.Future[int]] = {}
         self._queue: queue.SimpleQueue[_Write | _Job | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
@@ -190,7 +207,7 @@ class SqliteStore(ReadsFromMemory):
 
     @property
     def backlog(self) -> int:
-        return self.revision - self._compacted
+        return max(self.revision - self._compacted, self._history_bytes // _USUAL_BYTES)
 
     @property
     def queued(self) -> int:
@@ -207,7 +224,16 @@ class SqliteStore(ReadsFromMemory):
         return found
 
     async def history(self, bucket: str, after: int, until: int) -> list[StoredChange]:
-        found = await self._read(_HISTORY, (after, until, f"{bucket}/", f"{bucket}0"), _change)
+        size = count = 0
+
+        def change(row: tuple[Any, ...]) -> StoredChange | None:
+            nonlocal size, count
+            size, count = size + len(row[2] or b"") + len(row[3] or b""), count + 1
+            if size > MOST_CHANGED_BYTES or count > MOST_CHANGES:
+                raise Compacted(until)
+            return _change(row)
+
+        found = await self._read(_HISTORY, (after, until, f"{bucket}/", f"{bucket}0"), change)
         if after < self._compacted:
             raise Compacted(self._compacted)
         return [change for change in found if change is not None]
@@ -234,6 +260,11 @@ class SqliteStore(ReadsFromMemory):
         entry = self._memory.get(key)
         if (entry.revision if entry else 0) != expected:
             raise Raced(key)
+        growth = len(data or b"") - (len(entry.data) if entry else 0)
+        if (entry is None or growth > _MARK) and self._memory.size + growth > MOST_BYTES:
+            raise Full(
+                f"the objects have {self._memory.size} bytes, of {MOST_BYTES} at most: some must be deleted first"
+            )
         assert self._loop
         done: asyncio.Future[int] = self._loop.create_future()
         self._pending[key] = done
@@ -257,6 +288,7 @@ class SqliteStore(ReadsFromMemory):
         except StoreUnreachable:
             self._compacted = before
             raise
+        self._history_bytes = 0
 
     async def _job(self, work: Callable[[sqlite3.Connection], None]) -> None:
         """Work in a transaction of its own, between the writes. Raises Unreachable."""
@@ -363,6 +395,7 @@ class SqliteStore(ReadsFromMemory):
         self.commits.observe(seconds)
         try:
             self._memory.apply([(write.key, write.revision, write.data) for write in batch])
+            self._history_bytes += sum(len(write.data or b"") for write in batch)
         finally:
             for write in batch:
                 if not write.done.done():

@@ -31,20 +31,29 @@ class LogEntry:
     warning: bool = False
     origin: str = ""
     """The resource it happened to, where that is not the one the log is of."""
+    told: bool = True
 
 
 class Log:
     def __init__(self, most: int = 256) -> None:
         self._entries: deque[LogEntry] = deque(maxlen=most)
+        self._most, self._most_untold = most, max(1, most // 16)
         self._numbers = itertools.count(1)
         self._listeners: list[Callable[[LogEntry], None]] = []
 
     def add(self, kind: LogKind, text: str, *, warning: bool = False, origin: str = "", told: bool = True) -> None:
-        """Keep it, and tell it unless it is what strangers do at will."""
-        entry = LogEntry(next(self._numbers), time.time(), kind, text, warning, origin)
-        self._entries.append(entry)
+        """Keep it, and tell it unless it is what strangers do at will: of that a few entries are kept, and none of the others makes
+        room for them."""
+        entry = LogEntry(next(self._numbers), time.time(), kind, text, warning, origin, told)
         if told:
+            self._entries.append(entry)
             self._tell(entry)
+            return
+        strangers = [one for one in self._entries if not one.told]
+        if strangers and (len(strangers) >= self._most_untold or len(self._entries) == self._most):
+            self._entries.remove(strangers[0])
+        if len(self._entries) < self._most:
+            self._entries.append(entry)
 
     def tell(self, kind: LogKind, text: str) -> None:
         """What subscribers want to know and nobody looks up later."""

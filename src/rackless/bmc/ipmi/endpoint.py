@@ -41,6 +41,8 @@ CLAIM_LIMIT = 256
 OPENING_SECONDS = 20.0
 OPENING_SHARE = 64
 """Half-open sessions of one client's address: its own oldest make room, not those of others."""
+CLAIM_SHARE = 64
+"""The same for those in which a user name was said."""
 _USERS_SHARE = 4
 """One of so many sessions is reserved, so that one user cannot take all of them."""
 _REPEAT_SECONDS = 5.0
@@ -88,6 +90,8 @@ class _Opening:
     suite: Suite
     limit: int
     at: float
+    client: str
+    """The address it was opened from, which is no made-up one when a name follows: our answer came there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +124,7 @@ class Endpoint:
         self._opened_by: dict[str, deque[int]] = {}
         """Which half-open sessions a client's address has, the oldest first."""
         self._claims: OrderedDict[int, _Claim] = OrderedDict()
+        self._claimed_by: dict[str, deque[int]] = {}
 
     # datagrams
 
@@ -214,23 +219,12 @@ class Endpoint:
             return refusal(request.tag, RakpStatus.INVALID_ROLE, request.console)
         now = self.now()
         _trim(self._openings, OPENING_LIMIT - 1, lambda opening: opening.at, now - OPENING_SECONDS)
-        self._trim_client(peer[0])
+        _trim_client(self._openings, self._opened_by, peer[0], OPENING_SHARE)
         limit = request.privilege or Privilege.ADMINISTRATOR
         id = self._new_id()
-        self._openings[id] = _Opening(request.console, suite, limit, now)
+        self._openings[id] = _Opening(request.console, suite, limit, now, peer[0])
         self._opened_by[peer[0]].append(id)
         return encode_open_response(request.tag, limit, request.console, id, suite.algorithms)
-
-    def _trim_client(self, client: str) -> None:
-        own = self._opened_by.setdefault(client, deque())
-        while own and (len(own) >= OPENING_SHARE or own[0] not in self._openings):
-            self._openings.pop(own.popleft(), None)
-        if len(self._opened_by) > 2 * OPENING_LIMIT:
-            self._opened_by = {
-                name: ids
-                for name, ids in self._opened_by.items()
-                if name == client or any(id in self._openings for id in ids)
-            }
 
     def _new_id(self) -> int:
         while True:
@@ -256,7 +250,9 @@ class Endpoint:
             self._gate.told(rakp1.name.decode(errors="replace"), peer, status)
             return refusal(rakp1.tag, status, opening.console)
         _trim(self._claims, CLAIM_LIMIT - 1, lambda claim: claim.opening.at, self.now() - OPENING_SECONDS)
+        _trim_client(self._claims, self._claimed_by, opening.client, CLAIM_SHARE)
         claim = self._claims[rakp1.session] = _Claim(opening, rakp1, login, self.random(16))
+        self._claimed_by[opening.client].append(rakp1.session)
         return self._rakp2(claim)
 
     def _admit(self, rakp1: Rakp1, opening: _Opening) -> tuple[Login | None, RakpStatus]:
@@ -355,6 +351,17 @@ class Endpoint:
 
 def _id(session: int) -> bytes:
     return session.to_bytes(4, "little")
+
+
+def _trim_client(table: OrderedDict[int, _T], by_client: dict[str, deque[int]], client: str, share: int) -> None:
+    """Make room for one more of this client."""
+    own = by_client.setdefault(client, deque())
+    while own and (len(own) >= share or own[0] not in table):
+        table.pop(own.popleft(), None)
+    if len(by_client) > 2 * OPENING_LIMIT:
+        for name, ids in list(by_client.items()):
+            if name != client and not any(id in table for id in ids):
+                del by_client[name]
 
 
 def _trim(table: OrderedDict[int, _T], most: int, at: Callable[[_T], float], oldest: float) -> None:

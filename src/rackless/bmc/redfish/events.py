@@ -16,9 +16,9 @@ from rackless.bmc.redfish.schemas import SCHEMAS
 from rackless.bmc.redfish.subscriptions import (
     FOREVER,
     MOST,
-    STREAMS,
     SUSPEND,
     TERMINATE,
+    Crowded,
     Subscription,
     Wish,
     headers_of,
@@ -127,9 +127,13 @@ def subscription(scope: Scope) -> Json:
     return _render(_one(scope))
 
 
+def _crowded() -> Refusal:
+    return Refusal(503, message("EventSubscriptionLimitExceeded"), headers={"Retry-After": "30"})
+
+
 async def subscribe(scope: Scope, values: Json) -> Answer:
     if len(scope.service.subscriptions.by_id) >= MOST:
-        raise Refusal(503, message("EventSubscriptionLimitExceeded"), headers={"Retry-After": "30"})
+        raise _crowded()
     destination = values["Destination"]
     try:
         url = URL(destination)
@@ -144,17 +148,19 @@ async def subscribe(scope: Scope, values: Json) -> Answer:
         note = "The BMC tells nothing to an address of its own, to loopback or to link-local addresses."
         refused = message("PropertyValueError", "Destination", about=["#/Destination"], note=note)
         raise Refusal(400, refused)
-    one = await scope.service.subscriptions.add(
-        Wish(
-            destination,
-            values.get("Context") or "",
-            headers,
-            values.get("DeliveryRetryPolicy", SUSPEND),
-            tuple(values.get("RegistryPrefixes", ())),
-            bool(values.get("VerifyCertificate", False)),
-            tuple(values.get("EventTypes", ())),
-        )
+    wish = Wish(
+        destination,
+        values.get("Context") or "",
+        headers,
+        values.get("DeliveryRetryPolicy", SUSPEND),
+        tuple(values.get("RegistryPrefixes", ())),
+        bool(values.get("VerifyCertificate", False)),
+        tuple(values.get("EventTypes", ())),
     )
+    try:
+        one = await scope.service.subscriptions.add(wish)
+    except Crowded:
+        raise _crowded() from None
     return Created(f"{_SUBSCRIPTIONS}/{one.id}", _render(one))
 
 
@@ -190,18 +196,21 @@ async def test(scope: Scope, values: Json) -> Answer:
     return None
 
 
-def stream(scope: Scope) -> AsyncIterator[Json]:
-    known = scope.service.subscriptions.by_id
-    streams = sum(one.wish.destination is None for one in known.values())
-    if len(known) >= MOST or streams >= STREAMS:
-        raise Refusal(503, message("EventSubscriptionLimitExceeded"), headers={"Retry-After": "30"})
+async def stream(scope: Scope) -> AsyncIterator[Json]:
     accounts, account, session = scope.service.accounts, scope.account, scope.session
 
     def valid() -> bool:
         """As long as a session's client listens it is used; a client without one is let in by its account."""
         return accounts.keep_alive(session.id) if session is not None else account in accounts.by_id.values()
 
-    return scope.service.subscriptions.stream(valid)
+    events = scope.service.subscriptions.stream(valid)
+    try:
+        async for event in events:
+            yield event
+    except Crowded:
+        raise _crowded() from None
+    finally:
+        await events.aclose()  # type: ignore[attr-defined]
 
 
 _SUBSCRIBE: Shape = {

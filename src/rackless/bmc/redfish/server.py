@@ -151,9 +151,10 @@ class RedfishServer:
                 return await self._post(request, resource, scope, trace)
             case _:
                 assert resource.delete is not None
-                if request.headers.get("If-Match"):
-                    self._check_match(request, resource, scope)
-                return written(await resource.delete(scope))
+                async with scope.service.conditional:
+                    if request.headers.get("If-Match"):
+                        self._check_match(request, resource, scope)
+                    return written(await resource.delete(scope))
 
     # reading
 
@@ -199,8 +200,9 @@ class RedfishServer:
 
     async def _stream(self, request: web.BaseRequest, events: AsyncIterator[Json]) -> web.StreamResponse:
         response = web.StreamResponse(headers=with_standard({"Content-Type": "text/event-stream;charset=utf-8"}))
-        await response.prepare(request)
+        await anext(events)  # it has its place now, or is refused
         try:
+            await response.prepare(request)
             await response.write(b": here\n\n")
             async for event in events:
                 text = f"id: {event['Id']}\ndata: {json.dumps(event)}\n\n" if event else ": here\n\n"
@@ -222,11 +224,11 @@ class RedfishServer:
         taken = bodies.read(body, bodies.shape_of(resource.writable, scope), current=current)
         if not taken.values:
             raise Refusal(400, message("NoOperation"))
-        if request.headers.get("If-Match"):
-            async with scope.service.conditional:
+        async with (
+            scope.service.conditional
+        ):  # also without a condition: it would come between that of another and its change
+            if request.headers.get("If-Match"):
                 self._check_match(request, resource, scope)
-                answer = await resource.patch(scope, taken.values)
-        else:
             answer = await resource.patch(scope, taken.values)
         if isinstance(answer, Created | Accepted):
             return written(answer)

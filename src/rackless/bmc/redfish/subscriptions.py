@@ -12,6 +12,7 @@ import json
 import socket
 import ssl
 from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -28,6 +29,12 @@ STREAMS = 8
 """Of the most: a subscription that waits for its receiver is not kept out by clients that listen."""
 _WAITING = 128
 _MOST_HEADERS, _LONGEST_HEADER = 16, 1024
+_OURS = frozenset({"connection", "content-length", "expect", "host", "te", "trailer", "transfer-encoding", "upgrade"})
+"""Headers that say where a request goes and where it ends: with these of a client's, a receiver would read two in one."""
+
+
+class Crowded(Exception):
+    """There are as many subscriptions, or streams, as there may be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +110,9 @@ class Subscriptions:
         return not await leads_astray(host, self._names, self._forbids)
 
     async def add(self, wish: Wish) -> Subscription:
+        """Raises Crowded. Others may have subscribed while it was asked where the wish leads."""
+        if len(self.by_id) >= MOST:
+            raise Crowded
         one = self._open(wish)
         try:
             await self._save()
@@ -167,10 +177,15 @@ class Subscriptions:
                 one.worker = asyncio.create_task(self._deliver(one))
 
     async def stream(self, valid: Callable[[], bool]) -> AsyncIterator[Json]:
-        """Events for a client that holds a connection; an empty one now and then shows that it is still there."""
+        """Events for a client that holds a connection; an empty one now and then, and at the beginning, shows that it is still
+        there. Raises Crowded before the first."""
+        streams = sum(one.wish.destination is None for one in self.by_id.values())
+        if len(self.by_id) >= MOST or streams >= STREAMS:
+            raise Crowded
         one = self._open(Wish(None))
         one.valid = valid
         try:
+            yield {}
             while one.id in self.by_id:
                 try:
                     async with asyncio.timeout(20):
@@ -210,7 +225,8 @@ class Subscriptions:
         one.suspended = True
         if one.wish.policy == TERMINATE:
             self.by_id.pop(one.id, None)
-            await self._save()
+            with suppress(OSError):  # no room to write that down: it is tried once more after the next start
+                await self._save()
 
     async def _post(self, wish: Wish, event: Json) -> bool:
         trust: ssl.SSLContext | bool = (self._trust or True) if wish.verify else False
@@ -247,7 +263,9 @@ def headers_of(value: Any) -> dict[str, str] | None:
         if not isinstance(item, dict):
             return None
         for name, text in item.items():
-            if not isinstance(text, str) or "\n" in text or "\r" in text or not name.replace("-", "").isalnum():
+            if not isinstance(text, str) or not name.isascii() or not name.replace("-", "").isalnum():
+                return None
+            if not text.isprintable() or name.lower() in _OURS:
                 return None
             found[name] = text
             if len(found) > _MOST_HEADERS or len(name) + len(text) > _LONGEST_HEADER:

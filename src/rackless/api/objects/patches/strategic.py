@@ -29,14 +29,20 @@ def merge(target: Any, patch: Any, schema: Json) -> Any:
         raise bad_request(f"Unknown patch type: {directive}")
     result = dict(target) if isinstance(target, dict) else {}
     if (retained := patch.get("$retainKeys")) is not None:
-        result = {key: value for key, value in result.items() if key in retained}
+        if not isinstance(retained, list) or not all(isinstance(key, str) for key in retained):
+            raise bad_request("$retainKeys must be a list of names")
+        kept = set(retained)
+        result = {key: value for key, value in result.items() if key in kept}
     for key, value in patch.items():
         if key in ("$patch", "$retainKeys") or key.startswith(_ORDER):
             continue
         if key.startswith(_DELETE_FROM):
             name = key[len(_DELETE_FROM) :]
-            gone = {_mark(each) for each in value} if isinstance(value, list) else set()
-            result[name] = [each for each in result.get(name) or [] if _mark(each) not in gone]
+            there = result.get(name) or []
+            if not isinstance(value, list) or not isinstance(there, list):
+                raise bad_request(f"{key} must be a list, of what shall leave a list")
+            gone = {_mark(each) for each in value}
+            result[name] = [each for each in there if _mark(each) not in gone]
         elif value is None:
             result.pop(key, None)
         else:
