@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from rackless.controllers.machines.deleting import HOOKS, held
 from rackless.controllers.machines.draft import Draft
 from rackless.controllers.machines.records import (
     DELETE_FIRST,
@@ -56,6 +57,13 @@ def protect(draft: Draft) -> bool:
     if machine.control_plane and not any(hook.get("name") == QUORUM_HOOK["name"] for hook in held):
         draft.change.setdefault("spec", {})["lifecycleHooks"] = {"preDrain": [*map(dict, held), QUORUM_HOOK]}
         draft.tell("Protected", f"a deletion waits until the hook {QUORUM_HOOK['name']} is taken away")
+    return True
+
+
+def hooks(draft: Draft) -> bool:
+    """What would hold a deletion up, told while there is none."""
+    for moment, condition, done in HOOKS:
+        held(draft, moment, condition, done)
     return True
 
 
@@ -274,4 +282,4 @@ def node_change(machine: Machine, node: Record, identity: str) -> dict[str, Any]
     return change
 
 
-STEPS: Sequence[Callable[[Draft], bool]] = (hold, protect, keep, check, claim, follow, remediate, join)
+STEPS: Sequence[Callable[[Draft], bool]] = (hold, protect, hooks, keep, check, claim, follow, remediate, join)

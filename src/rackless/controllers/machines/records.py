@@ -83,6 +83,13 @@ class Machine:
     def addresses_of(self, *types: str) -> list[str]:
         return [each["address"] for each in self.addresses if each.get("type") in types]
 
+    def condition(self, type_: str) -> str:
+        """The status of a condition; empty when there is none."""
+        for each in self.status.get("conditions") or ():
+            if each.get("type") == type_:
+                return str(each.get("status"))
+        return ""
+
     @property
     def host(self) -> str:
         """Its host as `namespace/name`, as far as its own record says so."""
