@@ -5,6 +5,7 @@ import json
 import pytest
 
 from rackless.controllers.host_annotations import DETACHED, HARDWARE, STATUS
+from rackless.ports.provisioner import ErrorKind, Failed, HostAccess, Result
 from rackless.provisioning.baremetalhost import KIND, Operational, State
 from tests.provisioning.site import Site
 
@@ -67,6 +68,24 @@ async def test_a_host_is_not_detached_while_it_is_worked_on() -> None:
     async with site.controlled():
         host = await site.until("ctrl-0", lambda host: host.status.operational is Operational.DETACHED)
     assert host.status.state is State.AVAILABLE
+
+
+async def test_an_engine_that_does_not_let_go_of_a_host_is_told_and_asked_again() -> None:
+    site = Site()
+    await site.add("ctrl-0")
+    delete, kept = site.provisioner.delete, [Failed(ErrorKind.REGISTRATION, "the node is locked")]
+
+    async def keeping(host: HostAccess) -> Result:
+        return kept.pop() if kept else await delete(host)
+
+    site.provisioner.delete = keeping  # type: ignore[method-assign]
+    async with site.controlled():
+        await site.until_state("ctrl-0")
+        await site.annotate("ctrl-0", {DETACHED: ""})
+        await site.until("ctrl-0", lambda host: host.status.operational is Operational.DETACHED)
+        await site.clock.run(site.clock.sleep(0.01))
+        [event] = [each for each in await site.resources.list("Event") if each["reason"] == "DetachError"]
+    assert (event["type"], event["message"]) == ("Warning", "the node is locked")
 
 
 async def test_a_host_that_is_moved_goes_on_from_the_status_it_brings() -> None:

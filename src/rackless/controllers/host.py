@@ -191,7 +191,9 @@ class HostController:
                 change={"metadata": {"finalizers": kept}}, events=(Happened("Deleted", "nothing of it is left"),)
             )
         status, after = await self._settled(host, record, outcome, version, known)
-        events = _events(host.status, status, outcome)
+        events = (*_events(host.status, status, outcome), *_let_in(host.status, status))
+        if isinstance(outcome, Stay):
+            events += _switched(host.status, status)
         further = replace(host, status=status)
         if isinstance(outcome, Move) and _rests(further):
             # how it stands there is part of the same write, unless that leads elsewhere
@@ -465,12 +467,44 @@ def _rests(host: Host) -> bool:
     return host.status.state in RESTING and not wishes and not host.deleting and not wants_detached(host)
 
 
+REASONS: Mapping[tuple[State, State], str] = {
+    (State.NONE, State.UNMANAGED): "Discovered",
+    (State.REGISTERING, State.INSPECTING): "Registered",
+    (State.REGISTERING, State.PREPARING): "InspectionSkipped",
+    (State.REGISTERING, State.EXTERNALLY_PROVISIONED): "Registered",
+    (State.INSPECTING, State.PREPARING): "InspectionComplete",
+    (State.AVAILABLE, State.INSPECTING): "InspectionStarted",
+    (State.AVAILABLE, State.PROVISIONING): "ProvisioningStarted",
+    (State.PROVISIONING, State.PROVISIONED): "ProvisioningComplete",
+    (State.PROVISIONING, State.DEPROVISIONING): "DeprovisioningStarted",
+    (State.PROVISIONED, State.DEPROVISIONING): "DeprovisioningStarted",
+    (State.DEPROVISIONING, State.AVAILABLE): "DeprovisioningComplete",
+    (State.DEPROVISIONING, State.POWERING_OFF): "DeprovisioningComplete",
+}
+"""What Metal3 calls a change of state in an Event; of one that it does not tell, the new state is the reason."""
+
+
 def _events(before: Status, after: Status, outcome: Stay | Move | Failed) -> tuple[Happened, ...]:
     if isinstance(outcome, Failed):
         return (Happened(camel(outcome.kind.value), outcome.message, "Warning"),)
     if after.state is not before.state:
-        return (Happened(camel(after.state.value), f"from {before.state.value or 'new'} to {after.state.value}"),)
+        reason = REASONS.get((before.state, after.state)) or camel(after.state.value)
+        return (Happened(reason, f"from {before.state.value or 'new'} to {after.state.value}"),)
     return ()
+
+
+def _switched(before: Status, after: Status) -> tuple[Happened, ...]:
+    """A host that rests was switched on or off; in other states that is a part of the work."""
+    if after.powered_on == before.powered_on:
+        return ()
+    return (Happened("PowerOn", "Host powered on") if after.powered_on else Happened("PowerOff", "Host powered off"),)
+
+
+def _let_in(before: Status, after: Status) -> tuple[Happened, ...]:
+    """Its BMC took credentials that were changed."""
+    if not before.good_credentials or after.good_credentials == before.good_credentials:
+        return ()
+    return (Happened("BMCAccessValidated", "Verified access to BMC"),)
 
 
 def _unused(host: Host, outcome: Stay | Move | Failed, access: tuple[HostAccess, str] | None) -> tuple[Happened, ...]:

@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import Any
 
 from rackless.controllers.runtime.controller import Happened, Result
-from rackless.ports.provisioner import Done, HostAccess, Provisioner
+from rackless.ports.provisioner import Done, Failed, HostAccess, Provisioner
 from rackless.ports.resources import Record
 from rackless.provisioning.baremetalhost import BadRecord, Host, Operational, State, read, status_record
 from rackless.provisioning.settle import stamped
@@ -84,6 +84,8 @@ async def detach(host: Host, access: HostAccess, provisioner: Provisioner, now: 
     if host.status.operational is Operational.DETACHED:
         return Result(DETACHED_POLL)
     outcome = await provisioner.delete(access)
+    if isinstance(outcome, Failed):
+        return Result(TRY_AGAIN, events=(Happened("DetachError", outcome.message, "Warning"),))
     if not isinstance(outcome, Done):
         return Result(TRY_AGAIN)
     status = replace(
