@@ -309,6 +309,7 @@ async def test_missing_credentials_are_told_and_mended_by_their_arrival() -> Non
         host = await site.until("ctrl-0", lambda host: host.status.error_type is not None)
         assert host.status.error_type is ErrorKind.REGISTRATION
         assert host.status.error_message == "the BMC secret bmc is not there"
+        assert "BMCCredentialError" in await told(site)
         await site.resources.apply(secret("bmc", {"username": "admin", "password": "secret"}))
         await site.until_state("ctrl-0")
 

@@ -47,7 +47,7 @@ from rackless.provisioning.baremetalhost import (
     secrets_of,
     status_record,
 )
-from rackless.provisioning.credentials import Incomplete, host_access
+from rackless.provisioning.credentials import Incomplete, NoCredentials, host_access
 from rackless.provisioning.data_image import KIND as DATA_IMAGE
 from rackless.provisioning.data_image import holds_up
 from rackless.provisioning.deadlines import BY_DEFAULT, OTHERWISE, BadDeadlines, read_deadlines
@@ -232,7 +232,7 @@ class HostController:
         outcome, version = await self._step(host, key, known)
         outcome = escape(host, self._in_time(host, known, outcome))
         if isinstance(outcome, Failed) and (seen := self.evidence(host.name)):
-            outcome = Failed(outcome.kind, f"{outcome.message}\n{seen}")
+            outcome = replace(outcome, message=f"{outcome.message}\n{seen}")
         return outcome, version
 
     async def _apart(self, host: Host, known: _Known) -> Result:
@@ -486,7 +486,8 @@ REASONS: Mapping[tuple[State, State], str] = {
 
 def _events(before: Status, after: Status, outcome: Stay | Move | Failed) -> tuple[Happened, ...]:
     if isinstance(outcome, Failed):
-        return (Happened(camel(outcome.kind.value), outcome.message, "Warning"),)
+        reason = "BMCCredentialError" if isinstance(outcome, NoCredentials) else camel(outcome.kind.value)
+        return (Happened(reason, outcome.message, "Warning"),)
     if after.state is not before.state:
         reason = REASONS.get((before.state, after.state)) or camel(after.state.value)
         return (Happened(reason, f"from {before.state.value or 'new'} to {after.state.value}"),)
