@@ -131,6 +131,37 @@ async def test_a_host_is_not_rebooted_by_force(client: Client) -> None:
     assert (await client.call("POST", HOSTS_PATH, record))[0] == 201
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("inspect.metal3.io/hardwaredetails", '{"ramMebibytes": "x"}', "ramMebibytes in body must be of type integer"),
+        ("inspect.metal3.io/hardwaredetails", '{"nics": [{"mac": "x"}]}', "nics[0].mac"),
+        ("inspect.metal3.io/hardwaredetails", '{"memory": 7}', "unknown field memory"),
+        ("baremetalhost.metal3.io/status", '{"poweredOn": "yes"}', "poweredOn in body must be of type boolean"),
+        ("baremetalhost.metal3.io/status", '{"operationalStatus": "fine"}', "operationalStatus"),
+        ("baremetalhost.metal3.io/status", "[]", "must be a JSON object"),
+    ],
+)
+async def test_a_status_or_hardware_in_an_annotation_is_one_that_can_be_stored(
+    client: Client, name: str, value: str, said: str
+) -> None:
+    record = _host()
+    record["metadata"]["annotations"] = {name: value}
+    code, answer = await client.call("POST", HOSTS_PATH, record)
+    assert code == 422 and said in answer["message"] and name in answer["message"]
+
+
+async def test_a_status_in_an_annotation_may_be_a_part_of_one(client: Client) -> None:
+    record = _host()
+    part = '{"provisioning": {"state": "provisioned"}, "hardwareProfile": "unknown", "newer": 1}'
+    record["metadata"]["annotations"] = {
+        "baremetalhost.metal3.io/status": part,
+        "inspect.metal3.io/hardwaredetails": '{"ramMebibytes": 7, "nics": [{"mac": "02:00:00:00:00:01"}]}',
+    }
+    code, answer = await client.call("POST", HOSTS_PATH, record)
+    assert code == 201, answer
+
+
 async def test_what_may_not_change_on_a_host_does_not(client: Client) -> None:
     path = f"{HOSTS_PATH}/w0"
     await client.create(HOSTS_PATH, _host(bootMACAddress="02:00:00:00:00:01"))

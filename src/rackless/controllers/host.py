@@ -16,7 +16,14 @@ from typing import Any
 from rackless.controllers.data_images import DataImageController
 from rackless.controllers.event_subscriptions import KIND as SUBSCRIPTION
 from rackless.controllers.event_subscriptions import SubscriptionController
-from rackless.controllers.host_annotations import brought_along, detach, waits_with_its_end, wants_detached
+from rackless.controllers.host_annotations import (
+    awaits_status,
+    brought_along,
+    detach,
+    held,
+    waits_with_its_end,
+    wants_detached,
+)
 from rackless.controllers.host_firmware import FirmwareController
 from rackless.controllers.runtime.cache import Cache, CachedReader
 from rackless.controllers.runtime.controller import Happened, Result, Wake, own
@@ -174,7 +181,7 @@ class HostController:
             return Result()
         if FINALIZER not in host.finalizers and not host.deleting:
             return Result(0.0, change={"metadata": {"finalizers": [*host.finalizers, FINALIZER]}})
-        if (brought := brought_along(record, host)) is not None:
+        if (brought := brought_along(record, host, self.now())) is not None:
             return brought
         if host.status.operational is Operational.DETACHED or wants_detached(host):
             return await self._apart(host, known)
@@ -262,6 +269,8 @@ class HostController:
             message = f"rackless met an error of its own, {type(error).__name__}: {error}"
         if host.status.error_message == message:
             return None
+        if awaits_status(record):
+            return held(host, message)
         if known := self._hosts.get(key_of(record)):
             known.access = None
         failed = Failed(PHASE_ERRORS.get(host.status.state, ErrorKind.REGISTRATION), message)
