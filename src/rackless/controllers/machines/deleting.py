@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 
 from rackless.controllers.machines import draining
 from rackless.controllers.machines.draft import Draft
-from rackless.controllers.machines.records import FINALIZER, WITHOUT_DRAIN, Machine, consumer_of, state_of
+from rackless.controllers.machines.records import FINALIZER, WITHOUT_DRAIN, Machine, consumer_of, left_alone, state_of
 from rackless.controllers.runtime.controller import Happened
 
 PRE_DRAIN, PRE_TERMINATE = ("preDrain", "Drainable", "drained"), ("preTerminate", "Terminable", "ended")
@@ -101,6 +101,11 @@ def give_back(draft: Draft) -> bool:
         draft.host, draft.host_change = host, {"spec": wanted}
     if not busy:
         return True
+    if why := left_alone(host):
+        said = f"what is on host {name} is to be taken off, and nobody does so: {why}"
+        if draft.condition("InstanceExists", "True", "HostLeftAlone", said):
+            draft.tell("HostLeftAlone", said, "Warning")
+        return False
     said = f"what is on host {name} is taken off"
     if status.get("errorMessage"):
         said += f"; {status.get('errorType')}: {status['errorMessage']}"

@@ -113,4 +113,4 @@ class Draft:
         return {**self.status, "lastUpdated": self.seen.now}
 
 
-_WARNINGS = ("NoHostAvailable", "InvalidConfiguration", "HostGone", "HostFailed", "HookPresent")
+_WARNINGS = ("NoHostAvailable", "InvalidConfiguration", "HostGone", "HostFailed", "HostLeftAlone", "HookPresent")

@@ -22,6 +22,7 @@ from rackless.controllers.machines.records import (
     Machine,
     consumer_of,
     consumer_reference,
+    left_alone,
     problem,
     provider_id,
     state_of,
@@ -192,14 +193,15 @@ def follow(draft: Draft) -> bool:
         draft.tell("HostDeleted", f"its host {machine.host} is being deleted: this Machine goes first", "Warning")
     if state not in EXISTS:
         said = _unprovisioned(host)  # the same in all states on its way: which one is in an annotation
-        failed = str(status.get("errorMessage") or "")
-        if failed:
+        reason = "HostNotProvisioned"
+        if failed := str(status.get("errorMessage") or ""):
+            reason = "HostFailed"
             said += f"; {status.get('errorType')}: {failed}"
-        if (
-            draft.condition("InstanceExists", "False", "HostFailed" if failed else "HostNotProvisioned", said)
-            and failed
-        ):
-            draft.tell("HostFailed", said, "Warning")
+        elif why := left_alone(host):
+            reason = "HostLeftAlone"
+            said += f", and nobody sees to it: {why}"
+        if draft.condition("InstanceExists", "False", reason, said) and reason != "HostNotProvisioned":
+            draft.tell(reason, said, "Warning")
         draft.status.pop("addresses", None)
         return False
     if state in ("unmanaged", "registering") and not machine.provider_id:

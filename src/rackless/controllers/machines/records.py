@@ -154,6 +154,14 @@ def consumer_reference(machine: Machine) -> Record:
     return {"kind": KIND, "apiVersion": API_VERSION, "name": machine.name, "namespace": machine.namespace}
 
 
+def left_alone(host: Record) -> str:
+    """Why nobody looks after a host, so that whoever waits for it waits in vain; empty when somebody does."""
+    annotations = host["metadata"].get("annotations") or {}
+    if baremetalhost.PAUSED in annotations:
+        return "it is paused"
+    return "it is detached" if (host.get("status") or {}).get("operationalStatus") == "detached" else ""
+
+
 def state_of(host: Record) -> str:
     return str(((host.get("status") or {}).get("provisioning") or {}).get("state") or "")
 
