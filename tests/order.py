@@ -18,6 +18,7 @@ EARLY = (
     "tests/simulation/test_simulator.py",
     "tests/real/test_rehearsal.py",
     "tests/drivers/ironic/test_real_ironic.py",
+    "tests/drivers/ironic/test_real_pivot.py",
     "tests/real/test_lab_life.py",
     "tests/real/test_lab_networks.py",
     "tests/real/test_strangers_redfish.py",

@@ -21,7 +21,7 @@ TWICE = {
 MEANINGS = {
     # word: where classes and modules may be called so, as patterns of `module` or `module:Class`
     "machine": [
-        r"api\.definitions\.machines",  # the definition of the Machine API's kinds
+        r"api\.definitions\.machine(s|_rules)",  # the definitions of the Machine API's kinds, and what is refused of them
         r"(controllers|cluster\.reference|labd)\.machines?\b",  # their controllers, and the objects of a lab's nodes
         r"labd\.\w+:LabMachines",
         r"installer\.assets\.",  # manifests of Machines, and the installer's own words around them

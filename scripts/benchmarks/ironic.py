@@ -18,15 +18,13 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import suppress
 from ipaddress import IPv4Address
 from pathlib import Path
 from typing import Any
 from uuid import UUID
 
-import aiohttp
-from aiohttp import web
+from parts.agent import Agent
 
 from rackless.bmc.core.accounts import Account
 from rackless.bmc.fleet import Bmc, Fleet
@@ -53,8 +51,6 @@ TARGET = 4.0
 ADDRESS, NETWORK = "192.0.2.1", "192.0.2"
 _CLONE_NEWNET = 0x40000000
 _MEBI = 1 << 20
-_STEPS = {"clean": [("erase_devices_metadata", 10)], "deploy": [("write_image", 0)]}
-"""What an agent can do, by priority."""
 
 
 def main() -> int:
@@ -149,8 +145,12 @@ async def _install(given: argparse.Namespace, config: IronicConfig, folder: Path
 
     bus.subscribe(hear)
     await fleet.start()
-    agents = [asyncio.create_task(Agent(number, name, hypervisor, config, given, folder).live())
-              for number, name in enumerate(names)]  # fmt: skip
+    agents = [
+        asyncio.create_task(
+            Agent(name, _agent(number), _mac(number), hypervisor, config.ca, folder, given.boot, given.write).live()
+        )
+        for number, name in enumerate(names)
+    ]
     provisioner = IronicProvisioner(config.url, config.username, config.password, config.ca, database=config.database)
     runtime = Runtime(SystemClock(), bus)
     host_controller(runtime, resources, provisioner, bmc_ca=config.ca)
@@ -175,129 +175,6 @@ async def _install(given: argparse.Namespace, config: IronicConfig, folder: Path
         await fleet.stop()
 
 
-class Agent:
-    """Of one server: boots from what is in its drive when it is switched on, calls, and does as it is told."""
-
-    def __init__(
-        self,
-        number: int,
-        name: str,
-        hypervisor: FakeHypervisor,
-        config: IronicConfig,
-        given: argparse.Namespace,
-        folder: Path,
-    ) -> None:
-        self._number, self._name, self._hypervisor, self._config, self._given = number, name, hypervisor, config, given
-        self._folder = folder
-        self._commands: list[dict[str, Any]] = []
-        self._calls = asyncio.Event()
-        authority = Authority.ensure(folder / f"agent-{number}", "an agent")
-        leaf = authority.ensure_leaf("agent", [_agent(number)], uses=(Use.SERVER,))
-        self._ca = authority.certificate.read_text()
-        self._tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        self._tls.load_cert_chain(leaf.certificate, leaf.key)
-        self._trust = ssl.create_default_context(cafile=config.ca)
-
-    async def live(self) -> None:
-        booted: asyncio.Task[None] | None = None
-        while True:
-            state = await self._hypervisor.observe(self._name)
-            runs = state is not None and state.power is Power.ON
-            if booted is not None and (booted.done() or not runs):
-                booted.cancel()
-                with suppress(asyncio.CancelledError):
-                    await booted
-                booted = None
-            if booted is None and runs and state is not None and state.media is not None:
-                booted = asyncio.create_task(self._boot(state.media))
-            await asyncio.sleep(0.2)
-
-    async def _boot(self, iso: Path) -> None:
-        menu = self._folder / f"grub-{self._number}.cfg"
-        menu.unlink(missing_ok=True)
-        argv = ["xorriso", "-osirrox", "on", "-indev", iso, "-extract", "/boot/grub/grub.cfg", menu]
-        await LocalProcesses().run(argv)
-        words = menu.read_text().split()
-        token = next(word.partition("=")[2] for word in words if word.startswith("ipa-agent-token="))
-        inspects = next(
-            (word.partition("=")[2] for word in words if word.startswith("ipa-inspection-callback-url=")), ""
-        )
-        await asyncio.sleep(self._given.boot)
-        self._commands = []
-        async with self._listening(), self._session() as session:
-            if inspects:
-                async with session.post(inspects, json=_inventory(_mac(self._number), _agent(self._number))) as answer:
-                    assert answer.status == 202, await answer.text()
-            async with session.get(f"{self._config.url}/v1/lookup?addresses={_mac(self._number)}") as answer:
-                assert answer.status == 200, await answer.text()
-                node = (await answer.json())["node"]["uuid"]
-            while True:
-                self._calls.clear()
-                body = {"callback_url": f"https://{_agent(self._number)}:9999", "agent_token": token,
-                        "agent_version": "11.0.0", "agent_verify_ca": self._ca}  # fmt: skip
-                async with session.post(f"{self._config.url}/v1/heartbeat/{node}", json=body) as answer:
-                    again = 5.0 if answer.status == 409 else 22.0
-                with suppress(TimeoutError):
-                    async with asyncio.timeout(again):
-                        await self._calls.wait()
-
-    def _session(self) -> aiohttp.ClientSession:
-        headers = {"X-OpenStack-Ironic-API-Version": "1.84", "Accept": "application/json"}
-        connector = aiohttp.TCPConnector(ssl=self._trust)
-        return aiohttp.ClientSession(connector=connector, headers=headers)
-
-    @asynccontextmanager
-    async def _listening(self) -> AsyncIterator[None]:
-        app = web.Application(client_max_size=64 * _MEBI)
-        app.router.add_post("/v1/commands/", self._command)
-        app.router.add_get("/v1/commands/", self._listed)
-        runner = web.AppRunner(app, access_log=None)
-        await runner.setup()
-        await web.TCPSite(runner, _agent(self._number), 9999, ssl_context=self._tls).start()
-        try:
-            yield
-        finally:
-            await runner.cleanup()
-
-    async def _listed(self, request: web.Request) -> web.Response:
-        return web.json_response({"commands": self._commands})
-
-    async def _command(self, request: web.Request) -> web.Response:
-        asked = json.loads(await request.read())
-        _, _, name = asked["name"].partition(".")
-        done: dict[str, Any] = {
-            "id": str(len(self._commands)), "command_name": name, "command_params": asked["params"],
-            "command_status": "SUCCEEDED", "command_error": None, "command_result": {"result": "ok"},
-        }  # fmt: skip
-        if name.startswith("get_") and name.endswith("_steps"):
-            wanted = name.removeprefix("get_").removesuffix("_steps")
-            steps = [{"step": step, "interface": "deploy", "priority": priority, "reboot_requested": False,
-                      "abortable": True, "argsinfo": None} for step, priority in _STEPS.get(wanted, ())]  # fmt: skip
-            done["command_result"] = {
-                f"{wanted}_steps": {"GenericHardwareManager": steps},
-                "hardware_manager_version": {"generic_hardware_manager": "1.1"},
-            }
-        self._commands.append(done)
-        if name in ("prepare_image", "execute_clean_step", "execute_deploy_step", "install_bootloader", "cache_image"):
-            done["command_status"] = "RUNNING"
-            seconds = self._given.write if (asked["params"].get("step") or {}).get("step") == "write_image" else 2.0
-            if name.startswith("execute_"):
-                done["command_result"] = {"clean_result": None, "clean_step": asked["params"].get("step"),
-                                          "deploy_result": None, "deploy_step": asked["params"].get("step")}  # fmt: skip
-            if name == "prepare_image":
-                done["command_result"] = {"result": "prepare_image: image (x) written to device /dev/sda root_uuid=0"}
-            asyncio.get_running_loop().call_later(seconds, self._end, done)
-        if name in ("power_off", "run_image"):
-            asyncio.get_running_loop().call_later(
-                2.0, lambda: asyncio.ensure_future(self._hypervisor.power_off(self._name))
-            )
-        return web.json_response(done)
-
-    def _end(self, command: dict[str, Any]) -> None:
-        command["command_status"] = "SUCCEEDED"
-        self._calls.set()
-
-
 def _config(folder: Path) -> IronicConfig:
     authority = Authority.ensure(folder / "ca", "a measurement")
     names = [ADDRESS, "127.0.0.1", *(_bmc(number) for number in range(30))]
@@ -320,29 +197,6 @@ def _server(number: int, name: str) -> ServerState:
         macs=(_mac(number),), disks=(Disk(Path("/disks/a"), 8 << 30, f"disk-{number}"),), media=None,
         boot_first=BootDevice.DISK,
     )  # fmt: skip
-
-
-def _inventory(mac: str, address: str) -> dict[str, Any]:
-    disk = {"name": "/dev/sda", "size": 8 << 30, "model": "QEMU HARDDISK", "rotational": True, "serial": "disk"}
-    return {
-        "inventory": {
-            "interfaces": [{"name": "eth0", "mac_address": mac, "has_carrier": True, "ipv4_address": address}],
-            "memory": {"physical_mb": 1536, "total": 1536 << 20},
-            "cpu": {"count": 1, "architecture": "x86_64", "model_name": "QEMU", "frequency": "2000", "flags": []},
-            "disks": [disk],
-            "boot": {"current_boot_mode": "uefi"},
-            "hostname": "agent",
-            "system_vendor": {
-                "product_name": "server",
-                "manufacturer": "rackless",
-                "serial_number": "1",
-                "firmware": {},
-            },
-            "bmc_address": "0.0.0.0",
-        },
-        "root_disk": disk,
-        "configuration": {"collectors": ["default"], "managers": []},
-    }
 
 
 def _mac(number: int) -> str:

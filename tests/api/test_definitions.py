@@ -10,7 +10,9 @@ import pytest
 import yaml
 
 from rackless.api.definitions.hosts import HOSTS
+from rackless.api.definitions.machine_rules import HOST_OPERATORS
 from rackless.api.definitions.machines import MACHINES
+from rackless.controllers.machines.selectors import OPERATORS
 
 from .conftest import HOSTS as HOSTS_PATH
 from .conftest import ROOT, Client, Json
@@ -129,6 +131,37 @@ async def test_a_host_is_not_rebooted_by_force(client: Client) -> None:
     assert (await client.call("POST", HOSTS_PATH, record))[0] == 201
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("inspect.metal3.io/hardwaredetails", '{"ramMebibytes": "x"}', "ramMebibytes in body must be of type integer"),
+        ("inspect.metal3.io/hardwaredetails", '{"nics": [{"mac": "x"}]}', "nics[0].mac"),
+        ("inspect.metal3.io/hardwaredetails", '{"memory": 7}', "unknown field memory"),
+        ("baremetalhost.metal3.io/status", '{"poweredOn": "yes"}', "poweredOn in body must be of type boolean"),
+        ("baremetalhost.metal3.io/status", '{"operationalStatus": "fine"}', "operationalStatus"),
+        ("baremetalhost.metal3.io/status", "[]", "must be a JSON object"),
+    ],
+)
+async def test_a_status_or_hardware_in_an_annotation_is_one_that_can_be_stored(
+    client: Client, name: str, value: str, said: str
+) -> None:
+    record = _host()
+    record["metadata"]["annotations"] = {name: value}
+    code, answer = await client.call("POST", HOSTS_PATH, record)
+    assert code == 422 and said in answer["message"] and name in answer["message"]
+
+
+async def test_a_status_in_an_annotation_may_be_a_part_of_one(client: Client) -> None:
+    record = _host()
+    part = '{"provisioning": {"state": "provisioned"}, "hardwareProfile": "unknown", "newer": 1}'
+    record["metadata"]["annotations"] = {
+        "baremetalhost.metal3.io/status": part,
+        "inspect.metal3.io/hardwaredetails": '{"ramMebibytes": 7, "nics": [{"mac": "02:00:00:00:00:01"}]}',
+    }
+    code, answer = await client.call("POST", HOSTS_PATH, record)
+    assert code == 201, answer
+
+
 async def test_what_may_not_change_on_a_host_does_not(client: Client) -> None:
     path = f"{HOSTS_PATH}/w0"
     await client.create(HOSTS_PATH, _host(bootMACAddress="02:00:00:00:00:01"))
@@ -191,6 +224,126 @@ async def test_what_cannot_be_done_beside_a_host_is_refused(
     record = {"apiVersion": "metal3.io/v1alpha1", "kind": kind, "metadata": {"name": "w0"}, "spec": spec}
     code, answer = await client.call("POST", f"{_BESIDE}/{plural}", record)
     assert code == 422 and why in answer["message"]
+
+
+MACHINE_PATH = "/apis/machine.openshift.io/v1beta1/namespaces/default"
+IMAGE = {"url": "http://192.0.2.1/node.qcow2", "checksum": "ab" * 32}
+
+
+def machine(name: str = "m", **value: Any) -> Json:
+    provider = {"apiVersion": "baremetal.cluster.k8s.io/v1alpha1", "kind": "BareMetalMachineProviderSpec", **value}
+    spec = {"providerSpec": {"value": provider}}
+    return {
+        "apiVersion": "machine.openshift.io/v1beta1", "kind": "Machine", "metadata": {"name": name}, "spec": spec,
+    }  # fmt: skip
+
+
+def machine_set(labels: Json, selector: Json, **value: Any) -> Json:
+    template = {"metadata": {"labels": labels}, "spec": machine(**value)["spec"]}
+    return {
+        "apiVersion": "machine.openshift.io/v1beta1",
+        "kind": "MachineSet",
+        "metadata": {"name": "s"},
+        "spec": {"replicas": 0, "selector": selector, "template": template},
+    }
+
+
+@pytest.mark.parametrize(
+    ("value", "field", "why"),
+    [
+        ({"image": IMAGE, "hostselector": {"matchLabels": {"a": "b"}}}, "hostselector", "hostSelector"),
+        ({"image": {**IMAGE, "sourceURL": "http://x"}}, "image.sourceURL", "checksum"),
+        ({"image": IMAGE, "hostSelector": {"matchlabels": {"a": "b"}}}, "hostSelector.matchlabels", "matchLabels"),
+        ({"image": "http://x"}, "image", "must be an object"),
+        (
+            {"image": IMAGE, "hostSelector": {"matchExpressions": [{"key": "a", "operator": "like", "values": ["b"]}]}},
+            "hostSelector.matchExpressions[0].operator",
+            "Unsupported value",
+        ),
+    ],
+)
+async def test_a_machine_that_would_take_another_host_than_meant_is_refused(
+    client: Client, value: Json, field: str, why: str
+) -> None:
+    code, answer = await client.call("POST", f"{MACHINE_PATH}/machines", machine(**value))
+    assert code == 422
+    [cause] = answer["details"]["causes"]
+    assert cause["field"] == f"spec.providerSpec.value.{field}" and why in cause["message"]
+    record = machine_set({"a": "b"}, {"matchLabels": {"a": "b"}}, **value)
+    code, answer = await client.call("POST", f"{MACHINE_PATH}/machinesets", record)
+    assert code == 422 and f"spec.template.spec.providerSpec.value.{field}" in answer["message"]
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"image": IMAGE, "hostSelector": {"matchExpressions": [{"key": "a", "operator": "NotIn", "values": ["b"]}]}},
+        {"customDeploy": {"method": "install_coreos"}, "image": {"url": "", "checksum": ""}, "hostSelector": {},
+         "userData": {"name": "worker-user-data-managed"}, "metadata": {"creationTimestamp": None}},
+        {"kind": "SomebodyElsesSpec", "flavour": "large"},
+    ],
+)  # fmt: skip
+async def test_a_machine_as_installers_and_people_write_it_is_taken(client: Client, value: Json) -> None:
+    code, answer = await client.call("POST", f"{MACHINE_PATH}/machines", machine(**value))
+    assert code == 201, answer
+
+
+def test_the_operators_of_a_host_selector_are_those_that_are_acted_on() -> None:
+    assert set(HOST_OPERATORS) == set(OPERATORS)
+
+
+async def test_a_set_counts_its_own_machines_and_goes_on_doing_so(client: Client) -> None:
+    path, own = f"{MACHINE_PATH}/machinesets", {"matchLabels": {"a": "b"}}
+    code, answer = await client.call("POST", path, machine_set({"a": "c"}, own))
+    assert code == 422 and "`selector` does not match template `labels`" in answer["message"]
+    code, answer = await client.call("POST", path, machine_set({"a": "b"}, {}))
+    assert code == 422 and "spec.selector" in answer["message"]
+    assert (await client.call("POST", path, machine_set({"a": "b"}, own)))[0] == 201
+    code, answer = await client.merge(f"{path}/s", {"spec": {"selector": {"matchLabels": {"a": None, "c": "d"}}}})
+    assert code == 422 and "selector is immutable" in answer["message"]
+    code, answer = await client.merge(f"{path}/s", {"spec": {"replicas": 3}})
+    assert code == 200, answer
+    code, answer = await client.merge(f"{path}/s/scale", {"spec": {"replicas": 2}})
+    assert code == 200, answer
+
+
+async def test_a_machine_that_is_being_deleted_gets_no_more_hooks(client: Client) -> None:
+    path, hook = f"{MACHINE_PATH}/machines/m", {"name": "wait", "owner": "somebody"}
+    record = machine(image=IMAGE)
+    record["metadata"]["finalizers"] = ["example.com/held"]
+    record["spec"]["lifecycleHooks"] = {"preDrain": [hook]}
+    await client.create(f"{MACHINE_PATH}/machines", record)
+    await client.call("DELETE", path)
+    more = {"spec": {"lifecycleHooks": {"preTerminate": [hook]}}}
+    code, answer = await client.merge(path, more)
+    assert code == 422 and "pre-terminate hooks are immutable when machine is marked for deletion" in answer["message"]
+    code, answer = await client.merge(path, {"spec": {"lifecycleHooks": {"preDrain": []}}})
+    assert code == 200, answer
+
+
+async def test_a_health_check_with_a_template_of_somebody_elses_remedy_is_refused(client: Client) -> None:
+    path = f"{MACHINE_PATH}/machinehealthchecks"
+    record = {
+        "apiVersion": "machine.openshift.io/v1beta1",
+        "kind": "MachineHealthCheck",
+        "metadata": {"name": "c"},
+        "spec": {
+            "selector": {"matchLabels": {"a": "b"}},
+            "unhealthyConditions": [{"type": "Ready", "status": "Unknown", "timeout": "5m"}],
+        },
+    }
+    template = {
+        "kind": "Metal3RemediationTemplate",
+        "apiVersion": "infrastructure.cluster.x-k8s.io/v1beta1",
+        "name": "x",
+    }
+    code, answer = await client.call(
+        "POST",
+        path,
+        {**record, "spec": {**record["spec"], "remediationTemplate": template}},  # type: ignore[dict-item]
+    )
+    assert code == 422 and "external-baremetal" in answer["message"]
+    assert (await client.call("POST", path, record))[0] == 201
 
 
 async def test_what_stands_beside_a_host_is_taken_and_a_subscription_is_not_changed(client: Client) -> None:

@@ -18,6 +18,7 @@ from rackless.drivers.fake.clock import VirtualClock
 from rackless.drivers.fake.provisioner import FakeProvisioner
 from rackless.drivers.fake.resources import MemoryResources
 from rackless.events import Bus
+from rackless.ports.pods import Pods
 from rackless.ports.resources import Record, Resources
 from rackless.provisioning.baremetalhost import baremetalhost, secret
 
@@ -67,6 +68,7 @@ class MachineSite:
     resources: MemoryResources = field(default_factory=MemoryResources)
     nodes: MemoryResources = field(default_factory=MemoryResources)
     bus: Bus = field(default_factory=Bus)
+    pods: Pods | None = None
     provisioner: FakeProvisioner = field(init=False)
 
     def __post_init__(self) -> None:
@@ -103,7 +105,7 @@ class MachineSite:
         runtime = Runtime(self.clock, self.bus, Recorder(now=self.now))
         resources, nodes = resources or self.resources, nodes or self.nodes
         host_controller(runtime, resources, self.provisioner, now=self.now, chance=lambda: 1.0)
-        machine_controller(runtime, resources, nodes, now=self.now)
+        machine_controller(runtime, resources, nodes, now=self.now, pods=self.pods)
         machineset_controller(runtime, resources, nodes, now=self.moment)
         for loop in runtime.loops:
             loop.chance = lambda: 1.0

@@ -99,6 +99,19 @@ async def test_a_node_that_does_not_come_back_costs_its_machine_and_the_set_make
     assert "RemediationFailed" in await site.reasons("Machine", first)
 
 
+@pytest.mark.parametrize(("limit", "minutes"), [("5m", 5), ("45m", 45), ("0", 20)])
+async def test_how_long_a_node_may_take_to_come_back_is_for_the_check_to_say(limit: str, minutes: int) -> None:
+    site = Site()
+    async with site.cluster(1, grown=1) as names:
+        await site.resources.apply(check(nodeStartupTimeout=limit))
+        first = await site.consumer(names[0])
+        await site.silence(names[0])
+        await site.wait(330 + 60 * (minutes - 1))
+        assert not (await site.get("Machine", first))["metadata"].get("deletionTimestamp")
+        await site.wait(200)
+        assert first not in await site.names("Machine") and len(await site.names("Machine")) == 1
+
+
 async def test_without_the_strategy_the_machine_is_deleted_and_made_anew() -> None:
     site = Site()
     async with site.cluster(1, grown=1) as names:

@@ -10,7 +10,7 @@ from rackless.drivers.fake.provisioner import SECONDS, FakeProvisioner, Fault
 from rackless.errors import ProvisioningFailed
 from rackless.events import Note
 from rackless.ports.provisioner import ErrorKind, HostAccess, Result
-from rackless.provisioning.baremetalhost import KIND, PAUSED, State, secret
+from rackless.provisioning.baremetalhost import KIND, PAUSED, State, image_record, secret
 from rackless.provisioning.progress import worded
 from tests.provisioning.site import IMAGE, Site
 
@@ -309,6 +309,7 @@ async def test_missing_credentials_are_told_and_mended_by_their_arrival() -> Non
         host = await site.until("ctrl-0", lambda host: host.status.error_type is not None)
         assert host.status.error_type is ErrorKind.REGISTRATION
         assert host.status.error_message == "the BMC secret bmc is not there"
+        assert "BMCCredentialError" in await told(site)
         await site.resources.apply(secret("bmc", {"username": "admin", "password": "secret"}))
         await site.until_state("ctrl-0")
 
@@ -584,6 +585,7 @@ async def test_credentials_that_change_are_tried_at_once_and_noted_when_they_are
         assert set(seen) == {"secret"}
         await site.resources.apply(secret("bmc", {"username": "admin", "password": "other"}))
         await site.until("ctrl-0", lambda host: host.status.good_credentials != before)
+        assert (await told(site))[-1] == "BMCAccessValidated"
     assert seen[-1] == "other"
     assert site.work("ctrl-0").count("provision") == 1
 
@@ -669,3 +671,57 @@ async def test_a_host_that_somebody_else_looks_after_is_not_collected(annotation
         await site.resources.delete(KIND, "a")
         await site.clock.run(site.clock.sleep(120))
         assert await site.resources.get(KIND, "a") is None and "a" in site.provisioner.hosts
+
+
+async def told(site: Site) -> list[str]:
+    """The reasons of all Events, as they were first told."""
+    await site.clock.run(site.clock.sleep(0.01))
+    events = await site.resources.list("Event")
+    return [event["reason"] for event in sorted(events, key=lambda event: int(event["metadata"]["resourceVersion"]))]
+
+
+async def test_what_happens_to_a_host_is_told_in_metal3s_words() -> None:
+    site = Site()
+    await site.add("ctrl-0")
+    async with site.controlled():
+        await site.until_state("ctrl-0")
+        await site.change("ctrl-0", online=False)
+        await site.until("ctrl-0", lambda host: not host.status.powered_on)
+        await site.change("ctrl-0", online=True)
+        await site.until("ctrl-0", lambda host: host.status.powered_on)
+        await site.change("ctrl-0", image=None)
+        await site.until_state("ctrl-0", state=State.AVAILABLE)
+        await site.annotate("ctrl-0", {"inspect.metal3.io": ""})
+        await site.until("ctrl-0", lambda host: host.status.state is State.INSPECTING)
+        reasons = await told(site)
+    assert reasons == [
+        "Registering", "Registered", "InspectionComplete", "Available", "ProvisioningStarted", "ProvisioningComplete",
+        "PowerOff", "PowerOn", "DeprovisioningStarted", "DeprovisioningComplete", "InspectionStarted",
+    ]  # fmt: skip
+
+
+async def test_a_host_without_a_bmc_is_discovered_and_one_that_is_not_inspected_says_so() -> None:
+    site = Site()
+    await site.add("ctrl-0", "nobody", image=None)
+    await site.change("ctrl-0", inspectionMode="disabled")
+    await site.change("nobody", bmc={})
+    async with site.controlled():
+        await site.until_state("ctrl-0", state=State.AVAILABLE)
+        assert {"Discovered", "InspectionSkipped"} <= set(await told(site))
+
+
+async def test_a_reboot_that_was_asked_for_before_an_installation_is_none_of_the_new_system() -> None:
+    site = Site()
+    await site.add("ctrl-0", image=None)
+    async with site.controlled():
+        await site.until_state("ctrl-0", state=State.AVAILABLE)
+        record = await site.resources.get(KIND, "ctrl-0")
+        assert record
+        record["metadata"]["annotations"] = {"reboot.metal3.io": ""}
+        record["spec"]["image"] = image_record(IMAGE)
+        await site.resources.apply(record)
+        await site.until_state("ctrl-0")
+        await site.clock.run(site.clock.sleep(300))
+        host = await site.host("ctrl-0")
+    assert not host.annotations and host.status.powered_on
+    assert site.work("ctrl-0")[-1] == "provision", "the new system is not switched off and on"

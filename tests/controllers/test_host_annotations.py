@@ -1,12 +1,15 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
 from rackless.controllers.host_annotations import DETACHED, HARDWARE, STATUS
-from rackless.provisioning.baremetalhost import KIND, Operational, State
-from tests.provisioning.site import Site
+from rackless.ports.provisioner import ErrorKind, Failed, HostAccess, Result
+from rackless.ports.resources import Refused
+from rackless.provisioning.baremetalhost import KIND, Operational, State, image_record
+from tests.provisioning.site import IMAGE, Site
 
 
 async def reasons(site: Site) -> set[str]:
@@ -69,6 +72,24 @@ async def test_a_host_is_not_detached_while_it_is_worked_on() -> None:
     assert host.status.state is State.AVAILABLE
 
 
+async def test_an_engine_that_does_not_let_go_of_a_host_is_told_and_asked_again() -> None:
+    site = Site()
+    await site.add("ctrl-0")
+    delete, kept = site.provisioner.delete, [Failed(ErrorKind.REGISTRATION, "the node is locked")]
+
+    async def keeping(host: HostAccess) -> Result:
+        return kept.pop() if kept else await delete(host)
+
+    site.provisioner.delete = keeping  # type: ignore[method-assign]
+    async with site.controlled():
+        await site.until_state("ctrl-0")
+        await site.annotate("ctrl-0", {DETACHED: ""})
+        await site.until("ctrl-0", lambda host: host.status.operational is Operational.DETACHED)
+        await site.clock.run(site.clock.sleep(0.01))
+        [event] = [each for each in await site.resources.list("Event") if each["reason"] == "DetachError"]
+    assert (event["type"], event["message"]) == ("Warning", "the node is locked")
+
+
 async def test_a_host_that_is_moved_goes_on_from_the_status_it_brings() -> None:
     old = Site()
     await old.add("ctrl-0")
@@ -91,13 +112,56 @@ async def test_a_host_that_is_moved_goes_on_from_the_status_it_brings() -> None:
 
 
 @pytest.mark.parametrize("value", ["{", "[]", '{"provisioning": {"state": "dancing"}}'])
-async def test_a_status_that_cannot_be_read_is_told_and_left_out(value: str) -> None:
+async def test_nothing_is_done_with_a_host_whose_status_cannot_be_read_until_that_is_mended(value: str) -> None:
+    """It may be running something: a host without a status would be inspected and cleaned."""
     site = Site()
     await site.add("ctrl-0")
     await site.annotate("ctrl-0", {STATUS: value})
     async with site.controlled():
-        await site.until_state("ctrl-0")
-        assert "InvalidAnnotationValue" in await reasons(site)
+        host = await site.until("ctrl-0", lambda host: host.status.error_type is not None)
+        await site.clock.run(site.clock.sleep(4000))
+        assert host.status.error_message.startswith(f"the annotation {STATUS} cannot be read")
+        assert not site.work("ctrl-0") and "InvalidAnnotationValue" in await reasons(site)
+        running = {"provisioning": {"state": "provisioned", "image": image_record(IMAGE)}, "poweredOn": True}
+        await site.annotate("ctrl-0", {STATUS: json.dumps(running)})
+        host = await site.until("ctrl-0", lambda host: host.status.state is State.PROVISIONED)
+        await site.clock.run(site.clock.sleep(300))
+    assert host.status.error_type is None
+    assert not {"inspect", "prepare", "provision", "power"} & set(site.work("ctrl-0"))
+
+
+async def test_a_status_that_the_api_does_not_take_is_told_and_nothing_is_done_meanwhile() -> None:
+    site = Site()
+    await site.add("ctrl-0")
+    running = {"provisioning": {"state": "provisioned", "image": image_record(IMAGE)}, "poweredOn": True}
+    await site.annotate("ctrl-0", {STATUS: json.dumps(running)})
+    patch_status, refused = site.resources.patch_status, [Refused("not so"), Refused("not so")]
+
+    async def fussy(kind: str, name: str, status: Any, **more: Any) -> Any:
+        if status.get("poweredOn") and refused:
+            raise refused.pop()
+        return await patch_status(kind, name, status, **more)
+
+    site.resources.patch_status = fussy  # type: ignore[method-assign]
+    async with site.controlled():
+        host = await site.until("ctrl-0", lambda host: host.status.error_type is not None)
+        assert "not so" in host.status.error_message and not host.status.last_updated
+        host = await site.until("ctrl-0", lambda host: host.status.state is State.PROVISIONED)
+        await site.clock.run(site.clock.sleep(300))
+        host = await site.host("ctrl-0")
+    assert host.status.error_type is None and STATUS not in host.annotations
+    assert not {"inspect", "prepare", "provision", "power"} & set(site.work("ctrl-0"))
+
+
+async def test_a_host_whose_status_cannot_be_read_may_be_deleted() -> None:
+    site = Site()
+    await site.add("ctrl-0")
+    await site.annotate("ctrl-0", {STATUS: "{"})
+    async with site.controlled():
+        await site.until("ctrl-0", lambda host: host.status.error_type is not None)
+        await site.resources.delete(KIND, "ctrl-0")
+        await site.until_gone("ctrl-0")
+    assert not {"inspect", "prepare", "deprovision", "power"} & set(site.work("ctrl-0"))
 
 
 async def test_hardware_that_is_told_need_not_be_looked_for() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from rackless.drivers.fake.provisioner import Fault
 from rackless.ports.provisioner import ErrorKind, Failed
-from rackless.ports.resources import Record
+from rackless.ports.resources import Record, Refused
 from rackless.provisioning.baremetalhost import KIND, PAUSED, State
 from rackless.provisioning.firmware import SCHEMA, SETTINGS, condition, settings_status, to_give, wrong
 from tests.provisioning.site import Site
@@ -84,6 +84,28 @@ async def test_every_host_gets_its_settings_and_hosts_of_a_model_share_a_schema(
     assert "AdminPassword" not in schema["spec"]["schema"]
     assert condition(record, "ChangeDetected")["status"] == "False"
     assert "configure" not in at.work("a")
+
+
+async def test_hosts_that_come_at_the_same_time_write_their_schema_once_unless_it_fails() -> None:
+    at = site()
+    create, refused = at.resources.create, [Refused("not now")]
+
+    async def slow(record: Record) -> Record:
+        if record["kind"] == SCHEMA:
+            await at.clock.sleep(5)
+            at.resources.calls["asked"] += 1
+            if refused:
+                raise refused.pop()
+        return await create(record)
+
+    at.resources.create = slow  # type: ignore[method-assign]
+    names = [f"host-{number}" for number in range(20)]
+    await at.add(*names, image=None)
+    async with at.controlled():
+        for name in names:
+            await until_settings(at, name, "Valid", "True")
+    assert len(await at.resources.list(SCHEMA)) == 1
+    assert at.resources.calls["asked"] == 2, "and the one that was refused"
 
 
 async def test_a_bmc_that_shows_no_settings_has_no_record_and_is_asked_once() -> None:

@@ -12,6 +12,7 @@ from rackless.drivers.fake.provisioner import Fault
 from rackless.drivers.fake.resources import MemoryResources
 from rackless.ports.api import ApiUnreachable
 from rackless.ports.resources import Record, RecordEvent
+from rackless.provisioning.baremetalhost import PAUSED
 from tests.controllers.machine_site import MachineSite, condition, machine, machine_set
 
 
@@ -243,6 +244,40 @@ async def test_a_host_that_fails_is_told_at_its_machine() -> None:
         assert "the disk is on fire" in condition(found, "InstanceExists")["message"]
         await site.until_phase("m", "Provisioned")
     assert "HostFailed" in await site.reasons("Machine", "m")
+
+
+@pytest.mark.parametrize(
+    ("annotation", "why"), [(PAUSED, "it is paused"), ("baremetalhost.metal3.io/detached", "it is detached")]
+)
+async def test_a_machine_says_when_it_waits_for_a_host_that_nobody_looks_after(annotation: str, why: str) -> None:
+    site = MachineSite()
+    await site.hosts("worker-0")
+    await site.resources.apply(machine("m"))
+    async with site.running():
+        await site.until_phase("m", "Provisioned")
+        await site.annotate("BareMetalHost", "worker-0", **{annotation: ""})
+        await site.wait(60)
+        await site.resources.delete("Machine", "m")
+        await site.wait(60)
+        held = condition(await site.get("Machine", "m"), "InstanceExists")
+        assert held["reason"] == "HostLeftAlone" and held["message"].endswith(why)
+        assert "HostLeftAlone" in await site.reasons("Machine", "m")
+        await site.annotate("BareMetalHost", "worker-0", **{annotation: None})
+        await site.until_gone("Machine", "m")
+
+
+async def test_a_machine_that_is_installed_says_so_too() -> None:
+    site = MachineSite()
+    await site.hosts("worker-0")
+    await site.resources.apply(machine("m"))
+    async with site.running():
+        await site.until("BareMetalHost", "worker-0", lambda host: bool(host["spec"].get("consumerRef")))
+        await site.annotate("BareMetalHost", "worker-0", **{PAUSED: ""})
+        await site.wait(60)
+        held = condition(await site.get("Machine", "m"), "InstanceExists")
+        assert (held["status"], held["reason"]) == ("False", "HostLeftAlone") and "it is paused" in held["message"]
+        await site.annotate("BareMetalHost", "worker-0", **{PAUSED: None})
+        await site.until_phase("m", "Provisioned")
 
 
 async def test_a_host_on_which_installing_failed_comes_last() -> None:

@@ -57,8 +57,12 @@ def _manifests(name: str, folder: Path) -> list[Record]:
 
 
 @pytest.mark.parametrize(
-    "name", ["good-disabled-vmedia", "good-compact-3-masters", "good-prov-gateway", "good-dual-stack"]
-)
+    "name",
+    [
+        "good-disabled-vmedia", "good-compact-3-masters", "good-prov-gateway", "good-dual-stack", "good-dual-stack-v6-primary",
+        "good-ntp", "good-bgp-devpreview",
+    ],
+)  # fmt: skip
 async def test_what_the_installer_writes_is_acted_on(name: str, tmp_path: Path) -> None:
     (tmp_path / "made").mkdir()
     records = _manifests(name, tmp_path / "made")

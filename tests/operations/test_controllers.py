@@ -11,6 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from rackless.api.process import ApiServer
+from rackless.cli.commands.controllers import _show
 from rackless.cli.main import cli
 from rackless.drivers.kubernetes.resources import KubernetesResources
 from rackless.errors import InputError
@@ -68,6 +69,15 @@ async def test_all_controllers_run_against_the_api_and_are_seen(api: ApiServer, 
         await resources.close()
     assert lease and not lease["spec"].get("holderIdentity"), "who ends lets go"
     assert "me" in [event.values.get("leader") for event in seen if isinstance(event, Note)]
+
+
+@pytest.mark.parametrize(("as_json", "said"), [(False, "host, csr: ready\n"), (True, '"message": "host, csr: ready"')])
+def test_what_happens_is_said_in_words(as_json: bool, said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    bus = Bus()
+    bus.subscribe(_show(as_json))
+    bus.tell("controllers-ready", level="info", controllers="host, csr")
+    found = capsys.readouterr().out
+    assert found == said if not as_json else said in found
 
 
 def test_a_host_controller_without_a_provisioner_says_what_to_do(tmp_path: Path) -> None:

@@ -173,3 +173,9 @@ def test_the_profile_names_the_root_disk_unless_hints_do() -> None:
     for profile in ("unknown", "empty", ""):
         record["spec"] = {"online": True, "hardwareProfile": profile}
         assert read(record).spec.root_device == {}
+
+
+@pytest.mark.parametrize(("written", "state"), [("ready", State.AVAILABLE), ("match profile", State.PREPARING)])
+def test_states_of_older_metal3s_are_read_as_what_they_are_called_now(written: str, state: State) -> None:
+    metadata = {"name": "a", "uid": "u", "resourceVersion": "1", "generation": 1}
+    assert read({"metadata": metadata, "status": {"provisioning": {"state": written}}}).status.state is state

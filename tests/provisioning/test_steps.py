@@ -143,7 +143,7 @@ async def test_an_inspected_host_brings_its_hardware_and_a_prepared_one_is_avail
 
 async def test_an_available_host_is_provisioned_only_when_it_is_to_be_on_and_has_an_image() -> None:
     both = replace(MANAGED, image=IMAGE, boot_mode="legacy")
-    moved = Move(State.PROVISIONING, {"image": IMAGE, "boot_mode": "legacy"})
+    moved = Move(State.PROVISIONING, {"image": IMAGE, "boot_mode": "legacy"}, answered=REBOOT)
     assert (await step(host(State.AVAILABLE, both)))[0] == moved
     for spec in (replace(both, online=False), replace(both, image=None)):
         outcome, engine = await step(host(State.AVAILABLE, spec))

@@ -16,7 +16,14 @@ from typing import Any
 from rackless.controllers.data_images import DataImageController
 from rackless.controllers.event_subscriptions import KIND as SUBSCRIPTION
 from rackless.controllers.event_subscriptions import SubscriptionController
-from rackless.controllers.host_annotations import brought_along, detach, waits_with_its_end, wants_detached
+from rackless.controllers.host_annotations import (
+    awaits_status,
+    brought_along,
+    detach,
+    held,
+    waits_with_its_end,
+    wants_detached,
+)
 from rackless.controllers.host_firmware import FirmwareController
 from rackless.controllers.runtime.cache import Cache, CachedReader
 from rackless.controllers.runtime.controller import Happened, Result, Wake, own
@@ -47,7 +54,7 @@ from rackless.provisioning.baremetalhost import (
     secrets_of,
     status_record,
 )
-from rackless.provisioning.credentials import Incomplete, host_access
+from rackless.provisioning.credentials import Incomplete, NoCredentials, host_access
 from rackless.provisioning.data_image import KIND as DATA_IMAGE
 from rackless.provisioning.data_image import holds_up
 from rackless.provisioning.deadlines import BY_DEFAULT, OTHERWISE, BadDeadlines, read_deadlines
@@ -174,7 +181,7 @@ class HostController:
             return Result()
         if FINALIZER not in host.finalizers and not host.deleting:
             return Result(0.0, change={"metadata": {"finalizers": [*host.finalizers, FINALIZER]}})
-        if (brought := brought_along(record, host)) is not None:
+        if (brought := brought_along(record, host, self.now())) is not None:
             return brought
         if host.status.operational is Operational.DETACHED or wants_detached(host):
             return await self._apart(host, known)
@@ -191,7 +198,9 @@ class HostController:
                 change={"metadata": {"finalizers": kept}}, events=(Happened("Deleted", "nothing of it is left"),)
             )
         status, after = await self._settled(host, record, outcome, version, known)
-        events = _events(host.status, status, outcome)
+        events = (*_events(host.status, status, outcome), *_let_in(host.status, status))
+        if isinstance(outcome, Stay):
+            events += _switched(host.status, status)
         further = replace(host, status=status)
         if isinstance(outcome, Move) and _rests(further):
             # how it stands there is part of the same write, unless that leads elsewhere
@@ -230,7 +239,7 @@ class HostController:
         outcome, version = await self._step(host, key, known)
         outcome = escape(host, self._in_time(host, known, outcome))
         if isinstance(outcome, Failed) and (seen := self.evidence(host.name)):
-            outcome = Failed(outcome.kind, f"{outcome.message}\n{seen}")
+            outcome = replace(outcome, message=f"{outcome.message}\n{seen}")
         return outcome, version
 
     async def _apart(self, host: Host, known: _Known) -> Result:
@@ -260,6 +269,8 @@ class HostController:
             message = f"rackless met an error of its own, {type(error).__name__}: {error}"
         if host.status.error_message == message:
             return None
+        if awaits_status(record):
+            return held(host, message)
         if known := self._hosts.get(key_of(record)):
             known.access = None
         failed = Failed(PHASE_ERRORS.get(host.status.state, ErrorKind.REGISTRATION), message)
@@ -465,12 +476,45 @@ def _rests(host: Host) -> bool:
     return host.status.state in RESTING and not wishes and not host.deleting and not wants_detached(host)
 
 
+REASONS: Mapping[tuple[State, State], str] = {
+    (State.NONE, State.UNMANAGED): "Discovered",
+    (State.REGISTERING, State.INSPECTING): "Registered",
+    (State.REGISTERING, State.PREPARING): "InspectionSkipped",
+    (State.REGISTERING, State.EXTERNALLY_PROVISIONED): "Registered",
+    (State.INSPECTING, State.PREPARING): "InspectionComplete",
+    (State.AVAILABLE, State.INSPECTING): "InspectionStarted",
+    (State.AVAILABLE, State.PROVISIONING): "ProvisioningStarted",
+    (State.PROVISIONING, State.PROVISIONED): "ProvisioningComplete",
+    (State.PROVISIONING, State.DEPROVISIONING): "DeprovisioningStarted",
+    (State.PROVISIONED, State.DEPROVISIONING): "DeprovisioningStarted",
+    (State.DEPROVISIONING, State.AVAILABLE): "DeprovisioningComplete",
+    (State.DEPROVISIONING, State.POWERING_OFF): "DeprovisioningComplete",
+}
+"""What Metal3 calls a change of state in an Event; of one that it does not tell, the new state is the reason."""
+
+
 def _events(before: Status, after: Status, outcome: Stay | Move | Failed) -> tuple[Happened, ...]:
     if isinstance(outcome, Failed):
-        return (Happened(camel(outcome.kind.value), outcome.message, "Warning"),)
+        reason = "BMCCredentialError" if isinstance(outcome, NoCredentials) else camel(outcome.kind.value)
+        return (Happened(reason, outcome.message, "Warning"),)
     if after.state is not before.state:
-        return (Happened(camel(after.state.value), f"from {before.state.value or 'new'} to {after.state.value}"),)
+        reason = REASONS.get((before.state, after.state)) or camel(after.state.value)
+        return (Happened(reason, f"from {before.state.value or 'new'} to {after.state.value}"),)
     return ()
+
+
+def _switched(before: Status, after: Status) -> tuple[Happened, ...]:
+    """A host that rests was switched on or off; in other states that is a part of the work."""
+    if after.powered_on == before.powered_on:
+        return ()
+    return (Happened("PowerOn", "Host powered on") if after.powered_on else Happened("PowerOff", "Host powered off"),)
+
+
+def _let_in(before: Status, after: Status) -> tuple[Happened, ...]:
+    """Its BMC took credentials that were changed."""
+    if not before.good_credentials or after.good_credentials == before.good_credentials:
+        return ()
+    return (Happened("BMCAccessValidated", "Verified access to BMC"),)
 
 
 def _unused(host: Host, outcome: Stay | Move | Failed, access: tuple[HostAccess, str] | None) -> tuple[Happened, ...]:

@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import Any
 
 from rackless.controllers.runtime.controller import Happened, Result
-from rackless.ports.provisioner import Done, HostAccess, Provisioner
+from rackless.ports.provisioner import Done, ErrorKind, Failed, HostAccess, Provisioner
 from rackless.ports.resources import Record
 from rackless.provisioning.baremetalhost import BadRecord, Host, Operational, State, read, status_record
 from rackless.provisioning.settle import stamped
@@ -27,18 +27,49 @@ DETACHED_POLL = 600.0
 TRY_AGAIN = 10.0
 
 
-def brought_along(record: Record, host: Host) -> Result | None:
+FILLED: Mapping[str, Any] = {
+    "errorCount": 0,
+    "errorMessage": "",
+    "operationalStatus": "",
+    "poweredOn": False,
+    "provisioningFailCount": 0,
+}
+"""What a status must have; a backup, or a person, may have left it out."""
+
+
+def brought_along(record: Record, host: Host, now: str) -> Result | None:
     """Take over the status or hardware of an annotation, for a host that has none yet; None when there is nothing to do."""
     if STATUS in host.annotations:
-        return _status(record, host)
+        return None if host.deleting and awaits_status(record) else _status(record, host, now)
     if HARDWARE in host.annotations:
         return _hardware(host)
     return None
 
 
-def _status(record: Record, host: Host) -> Result:
+def awaits_status(record: Record) -> bool:
+    """Whether a host is to go on from the status in its annotation, which was not taken over yet.
+
+    Until then nothing may be done with it: it may be running something, and a host without a status is inspected and cleaned.
+    """
+    annotations = record["metadata"].get("annotations") or {}
+    return STATUS in annotations and not (record.get("status") or {}).get("lastUpdated")
+
+
+def held(host: Host, why: str) -> Mapping[str, Any]:
+    """The status of a host whose annotation cannot be taken over; without a time, so that it still has none of its own."""
+    failed = replace(
+        host.status,
+        operational=Operational.ERROR,
+        error_type=ErrorKind.REGISTRATION,
+        error_message=why,
+        last_updated="",
+    )
+    return status_record(failed, host.spec.credentials_name)
+
+
+def _status(record: Record, host: Host, now: str) -> Result:
     gone = {"metadata": {"annotations": {STATUS: None}}}
-    if (record.get("status") or {}).get("lastUpdated"):
+    if not awaits_status(record):
         return Result(0.0, change=gone)  # it has one of its own, which is newer
     found = _json(host.annotations[STATUS])
     try:
@@ -46,11 +77,14 @@ def _status(record: Record, host: Host) -> Result:
             raise BadRecord("it is no JSON object")
         read({**record, "status": found})
     except BadRecord as error:
-        return Result(0.0, change=gone, events=(Happened("InvalidAnnotationValue", f"{STATUS}: {error}", "Warning"),))
-    told = Happened(
-        "StatusRestored", f"it goes on from {(found.get('provisioning') or {}).get('state') or 'the beginning'}"
-    )
-    return Result(0.0, status=found, change=gone, events=(told,))
+        why = f"the annotation {STATUS} cannot be read: {error}. Nothing is done with the host until it is mended or taken away"
+        if host.status.error_message == why:
+            return Result()
+        return Result(status=held(host, why), events=(Happened("InvalidAnnotationValue", why, "Warning"),))
+    provisioning = {"ID": "", "state": "", **(found.get("provisioning") or {})}
+    status = {"lastUpdated": now, **FILLED, **found, "provisioning": provisioning}
+    told = Happened("StatusRestored", f"it goes on from {provisioning['state'] or 'the beginning'}")
+    return Result(0.0, status=status, change=gone, events=(told,))
 
 
 def _hardware(host: Host) -> Result | None:
@@ -84,6 +118,8 @@ async def detach(host: Host, access: HostAccess, provisioner: Provisioner, now: 
     if host.status.operational is Operational.DETACHED:
         return Result(DETACHED_POLL)
     outcome = await provisioner.delete(access)
+    if isinstance(outcome, Failed):
+        return Result(TRY_AGAIN, events=(Happened("DetachError", outcome.message, "Warning"),))
     if not isinstance(outcome, Done):
         return Result(TRY_AGAIN)
     status = replace(

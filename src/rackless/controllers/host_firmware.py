@@ -117,11 +117,14 @@ class FirmwareController:
         place = schema["metadata"]["namespace"], schema["metadata"]["name"]
         if not found or place in self._schemas:
             return
+        self._schemas.add(place)  # first: hosts that come at the same time need not write it, too
         try:
             await self.cache.resources.create(schema)
         except Conflict:
             pass  # another host of the same model has it
-        self._schemas.add(place)
+        except BaseException:
+            self._schemas.discard(place)
+            raise
 
     def troubled(self, record: Record, error: Exception) -> Mapping[str, Any] | None:
         return None

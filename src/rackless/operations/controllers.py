@@ -24,12 +24,14 @@ from rackless.controllers.nodes.life import node_life_controller
 from rackless.controllers.runtime.runtime import Runtime
 from rackless.drivers import open_drivers
 from rackless.drivers.fake.provisioner import FakeProvisioner
+from rackless.drivers.kubernetes.pods import KubernetesPods
 from rackless.drivers.kubernetes.resources import KubernetesResources
 from rackless.errors import InputError
 from rackless.events import Bus
-from rackless.ports.api import NAMESPACE
+from rackless.ports.api import NAMESPACE, Access
 from rackless.ports.drivers import Drivers
 from rackless.ports.ironic import ForeignAccess, Guest
+from rackless.ports.pods import Pods
 from rackless.ports.provisioner import Provisioner
 from rackless.ports.resources import Resources
 from rackless.run.connections import GuardedRunner
@@ -63,6 +65,8 @@ class Connections:
     nodes: Resources
     """Where Nodes and their requests are."""
     provisioner: Provisioner | None
+    pods: Pods | None = None
+    """Those of the Nodes."""
 
 
 _Add = Callable[[Runtime, Connections], object]
@@ -79,7 +83,7 @@ def _host(runtime: Runtime, to: Connections) -> object:
 
 CONTROLLERS: Mapping[str, _Add] = {
     "host": _host,
-    "machine": lambda runtime, to: machine_controller(runtime, to.resources, to.nodes),
+    "machine": lambda runtime, to: machine_controller(runtime, to.resources, to.nodes, pods=to.pods),
     "machineset": lambda runtime, to: machineset_controller(runtime, to.resources, to.nodes),
     "health": lambda runtime, to: health_controller(runtime, to.resources, to.nodes),
     "csr": lambda runtime, to: csr_controller(runtime, to.resources, to.nodes),
@@ -120,18 +124,20 @@ async def run(settings: Settings, bus: Bus, drivers: Drivers | None = None) -> N
 
 
 async def _connect(settings: Settings, drivers: Drivers, folder: Path, stack: AsyncExitStack) -> Connections:
-    def open_one(path: Path, name: str) -> KubernetesResources:
+    def open_one(path: Path, name: str) -> tuple[KubernetesResources, Access]:
         keep = folder / name
         keep.mkdir(mode=0o700)
         access, namespace = read_kubeconfig(path, keep)
         wanted = settings.namespace or namespace or NAMESPACE
         found = KubernetesResources(access, namespace=wanted, patience=PATIENCE, clock=drivers.clock)
         stack.push_async_callback(found.close)
-        return found
+        return found, access
 
-    resources = open_one(settings.kubeconfig, "hosts")
+    resources, access = open_one(settings.kubeconfig, "hosts")
     other = settings.nodes_kubeconfig
-    nodes = open_one(other, "nodes") if other is not None else resources
+    nodes, access = open_one(other, "nodes") if other is not None else (resources, access)
+    pods = KubernetesPods(access, patience=PATIENCE, clock=drivers.clock)
+    stack.push_async_callback(pods.close)
     provisioner: Provisioner | None = FakeProvisioner(drivers.clock) if settings.pretend else None
     if settings.ironic is not None:
         engine = drivers.reach_provisioning(settings.ironic)
@@ -139,7 +145,7 @@ async def _connect(settings: Settings, drivers: Drivers, folder: Path, stack: As
         opened = engine.open(Guest(f"{resources.namespace}~"))
         stack.push_async_callback(opened.close)
         provisioner = opened
-    return Connections(resources, nodes, provisioner)
+    return Connections(resources, nodes, provisioner, pods)
 
 
 async def _serve(listen: tuple[str, int], runtime: Runtime, leader: Leader, stack: AsyncExitStack) -> None:

@@ -64,6 +64,10 @@ class State(StrEnum):
     DELETING = "deleting"
 
 
+OLDER: Mapping[str, State] = {"ready": State.AVAILABLE, "match profile": State.PREPARING}
+"""What older Metal3s wrote, which a host that comes from there still has."""
+
+
 class BadRecord(ValueError):
     """A record that is no BareMetalHost, or one of a newer kind than we know."""
 
@@ -309,7 +313,7 @@ def _read_status(status: Record) -> Status:
     provisioning = status.get("provisioning") or {}
     error = status.get("errorType")
     return Status(
-        state=State(provisioning.get("state") or ""),
+        state=OLDER.get(written := provisioning.get("state") or "") or State(written),
         operational=Operational(status.get("operationalStatus") or ""),
         id=provisioning.get("ID") or "",
         error_type=ErrorKind(error) if error else None,

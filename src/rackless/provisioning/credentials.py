@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +13,17 @@ from rackless.provisioning.config_drive import agent_network
 from rackless.provisioning.network_data import problem
 
 
+@dataclass(frozen=True, slots=True)
+class NoCredentials(Failed):
+    """Nobody can log in at the BMC with what the records say."""
+
+
 class Incomplete(Exception):
     """The host's BMC cannot be reached with what its records say: the address or the Secret is missing or wrong."""
 
-    def __init__(self, message: str) -> None:
+    def __init__(self, message: str, kind: type[Failed] = Failed) -> None:
         super().__init__(message)
-        self.failed = Failed(ErrorKind.REGISTRATION, message)
+        self.failed = kind(ErrorKind.REGISTRATION, message)
 
 
 async def host_access(resources: Reader, host: Host, ca: Path | None) -> tuple[HostAccess, str]:
@@ -26,8 +32,8 @@ async def host_access(resources: Reader, host: Host, ca: Path | None) -> tuple[H
     username = password = version = ""
     # A host that goes away must not be held up by credentials that went before it.
     if spec.managed and not host.deleting:
-        _require(spec.bmc_address, "spec.bmc.address is empty")
-        _require(spec.credentials_name, "spec.bmc.credentialsName is empty")
+        _require(spec.bmc_address, "spec.bmc.address is empty", NoCredentials)
+        _require(spec.credentials_name, "spec.bmc.credentialsName is empty", NoCredentials)
         _require(spec.boot_mac, "spec.bootMACAddress is empty")
         _require(
             spec.architecture in ("", "x86_64"),
@@ -40,10 +46,11 @@ async def host_access(resources: Reader, host: Host, ca: Path | None) -> tuple[H
             username = (secret_text(record, "username") or "").strip()
             password = (secret_text(record, "password") or "").strip()
         except ValueError as error:
-            raise Incomplete(str(error)) from error
+            raise Incomplete(str(error), NoCredentials) from error
     if spec.managed and not host.deleting:
-        _require(record, f"the BMC secret {spec.credentials_name} is not there")
-        _require(username and password, f"the BMC secret {spec.credentials_name} needs a username and a password")
+        secret = f"the BMC secret {spec.credentials_name}"
+        _require(record, f"{secret} is not there", NoCredentials)
+        _require(username and password, f"{secret} needs a username and a password", NoCredentials)
     bmc = BmcLogin(spec.bmc_address, username, password, ca, spec.verify_certificate)
     access = HostAccess(
         host.name,
@@ -68,6 +75,6 @@ async def _network(resources: Reader, host: Host) -> dict[str, Any] | None:
     return found
 
 
-def _require(value: object, message: str) -> None:
+def _require(value: object, message: str, kind: type[Failed] = Failed) -> None:
     if not value:
-        raise Incomplete(message)
+        raise Incomplete(message, kind)

@@ -137,7 +137,8 @@ async def available(turn: Turn) -> Outcome:
     if turn.settings:
         return Move(State.PREPARING)
     if spec.online and spec.image is not None:
-        return Move(State.PROVISIONING, {"image": spec.image, "boot_mode": spec.boot_mode})
+        # a reboot that was asked for before is not one of the new system
+        return Move(State.PROVISIONING, {"image": spec.image, "boot_mode": spec.boot_mode}, answered=REBOOT)
     return await _power(turn, hard=True)  # an agent may still run there, which does not listen to a power button
 
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from ipaddress import ip_address
 from typing import Any
 from urllib.parse import urlsplit
 from uuid import UUID
 
+from rackless.api.definitions.hosts import HARDWARE, HOST_STATUS
 from rackless.api.encoding import decode
 from rackless.api.kinds.kind import Writing
+from rackless.api.schema.structural import Node, WalkReport, compile_schema, finished
 from rackless.api.status import Cause, Json, forbidden_field, invalid_value
 
 _SCHEMES = {
@@ -28,6 +31,7 @@ PROFILES = ("", "default", "unknown", "empty", "libvirt", "dell", "dell-raid", "
 _HOST = re.compile(r"(?=.{1,253}$)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*", re.IGNORECASE)
 _DETACHED = "baremetalhost.metal3.io/detached"
 _INSPECT = "inspect.metal3.io"
+_STATUS, _DETAILS = "baremetalhost.metal3.io/status", "inspect.metal3.io/hardwaredetails"
 
 
 def host_problems(writing: Writing) -> list[Cause]:
@@ -38,6 +42,7 @@ def host_problems(writing: Writing) -> list[Cause]:
     found += _root_device(spec)
     found += _image(spec.get("image") or {})
     found += _annotations(writing.new["metadata"].get("annotations") or {}, spec)
+    found += _brought(writing)
     found += _secrets(spec, writing.new["metadata"].get("namespace", ""))
     if spec.get("firmware"):
         found.append(forbidden_field("spec.firmware", "firmware settings are set with HostFirmwareSettings"))
@@ -231,8 +236,8 @@ def _json(annotations: Json, name: str, fields: dict[str, tuple[Any, ...]]) -> l
 
 
 def _annotations(annotations: Json, spec: Json) -> list[Cause]:
-    found = _json(annotations, "baremetalhost.metal3.io/status", {})
-    found += _json(annotations, "inspect.metal3.io/hardwaredetails", {})
+    found = _json(annotations, _STATUS, {})
+    found += _json(annotations, _DETAILS, {})
     found += (
         _json(annotations, _DETACHED, {"deleteAction": ("delay", "delete")})
         if annotations.get(_DETACHED, "").startswith("{")
@@ -251,6 +256,35 @@ def _annotations(annotations: Json, spec: Json) -> list[Cause]:
             )
         )
     return found
+
+
+def _brought(writing: Writing) -> list[Cause]:
+    """A status or hardware that comes in an annotation must be one that can be stored as such."""
+    before = ((writing.old or {}).get("metadata") or {}).get("annotations") or {}
+    found = []
+    for name, schema, strict in ((_STATUS, "status", False), (_DETAILS, "hardware", True)):
+        value = (writing.new["metadata"].get("annotations") or {}).get(name)
+        if not value or value == before.get(name):
+            continue
+        try:
+            parsed = decode(value.encode())
+        except ValueError:
+            continue  # which is told already
+        report = WalkReport()
+        if isinstance(parsed, dict):
+            _walk(schema)(parsed, report)
+        at = f"metadata.annotations[{name}]"
+        # what is required and missing is filled in when it is taken over
+        causes = [each for each in finished(report.causes) if each.reason != "FieldValueRequired"]
+        found += [Cause(at, each.reason, f"{each.field}: {each.message}") for each in causes]
+        if strict:
+            found += [forbidden_field(at, f"unknown field {field}") for field in report.unknown]
+    return found
+
+
+@cache
+def _walk(part: str) -> Node:
+    return compile_schema(HOST_STATUS if part == "status" else HARDWARE)
 
 
 def _secrets(spec: Json, namespace: str) -> list[Cause]:

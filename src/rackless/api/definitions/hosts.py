@@ -74,7 +74,7 @@ _FIRMWARE = struct(
 _CUSTOM_DEPLOY = struct("method", "A deploy step of the agent instead of writing an image.", method=text())
 _BOOT_MODE = one_of("UEFI", "UEFISecureBoot", "legacy")
 _VLAN = whole(format="int32", minimum=0, maximum=4094)
-_HARDWARE = struct(
+HARDWARE = struct(
     "",
     "What inspection found.",
     cpu=struct(
@@ -145,7 +145,7 @@ _HOST_SPEC = struct(
     taints=many(TAINT),
     userData=SECRET,
 )
-_HOST_STATUS = struct(
+HOST_STATUS = struct(
     "errorCount errorMessage operationalStatus poweredOn provisioning provisioningFailCount",
     "What is known of the host.",
     conditions=by_key("type", CONDITION, maxItems=32),
@@ -156,7 +156,7 @@ _HOST_STATUS = struct(
         "provisioning error", "power management error", "servicing error",
     ),
     goodCredentials=_TRIED,
-    hardware=_HARDWARE,
+    hardware=HARDWARE,
     hardwareProfile=text(),
     lastAttemptedImage=_IMAGE,
     lastUpdated=moment(),
@@ -182,7 +182,7 @@ def _metal3(kind: str, plural: str, description: str, spec: Json, status: Json |
 
 
 HOST = _metal3(
-    "BareMetalHost", "baremetalhosts", "A computer known by its management controller.", _HOST_SPEC, _HOST_STATUS,
+    "BareMetalHost", "baremetalhosts", "A computer known by its management controller.", _HOST_SPEC, HOST_STATUS,
     short=("bmh", "bmhost"),
     columns=(
         column("Status", ".status.operationalStatus", priority=1),
@@ -196,7 +196,7 @@ HOST = _metal3(
     ),
 )  # fmt: skip
 HARDWARE_DATA = _metal3(
-    "HardwareData", "hardwaredata", "What inspection found on the host of the same name.", struct(hardware=_HARDWARE),
+    "HardwareData", "hardwaredata", "What inspection found on the host of the same name.", struct(hardware=HARDWARE),
     short=("hd",), columns=(AGE,),
 )  # fmt: skip
 FIRMWARE_SETTINGS = _metal3(

@@ -92,13 +92,14 @@ def _place(text: str) -> tuple[str, int] | None:
 def _show(as_json: bool) -> Subscriber:
     import json
 
-    from rackless.events import Event, Note, StepFinished, to_json
+    from rackless.cli.words import message, to_json
+    from rackless.events import Event, Note, StepFinished
 
     def show(event: Event) -> None:
         if as_json:
             click.echo(json.dumps(to_json(event)))
         elif isinstance(event, Note) and event.level != "progress":
-            click.echo(f"{'warning: ' if event.level == 'warning' else ''}{event.message}")
+            click.echo(f"{'warning: ' if event.level == 'warning' else ''}{message(event)}")
         elif isinstance(event, StepFinished) and event.outcome == "failed":
             click.echo(f"failed: {event.detail}")
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from rackless.controllers.health.judging import Health, allowed, judge
+from rackless.controllers.health.judging import Health, allowed, judge, seconds
 from rackless.controllers.machines.records import KIND as MACHINE
 from rackless.controllers.machines.records import REMEDIATE, Machine, controller_of, read
 from rackless.controllers.machines.selectors import BadSelector, matches
@@ -100,7 +100,7 @@ class HealthController:
                 await self.machines.resources.patch(
                     MACHINE,
                     machine.name,
-                    {"metadata": {"annotations": {REMEDIATE: ""}}},
+                    {"metadata": {"annotations": {REMEDIATE: _startup(check)}}},
                     namespace=machine.namespace,
                     resource_version=metadata["resourceVersion"],
                 )
@@ -153,6 +153,12 @@ def health_controller(runtime: Runtime, resources: Resources, nodes: Resources, 
     )
     runtime.add(controller)
     return controller
+
+
+def _startup(check: Record) -> str:
+    """For how many seconds a system may take to become a Node again, where the check says so."""
+    limit = seconds((check.get("spec") or {}).get("nodeStartupTimeout"), 0.0)
+    return f"{limit:.0f}" if limit else ""
 
 
 def _restricted(record: Record) -> bool:

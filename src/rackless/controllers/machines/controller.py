@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from rackless.controllers.machines import deleting, living
+from rackless.controllers.machines import deleting, draining, living
 from rackless.controllers.machines.choosing import Choice, choose, free
 from rackless.controllers.machines.draft import Draft, Seen
 from rackless.controllers.machines.records import HOST, KIND, MACHINE_OF, Machine, consumer_of, read, ready
@@ -20,6 +20,7 @@ from rackless.controllers.runtime.controller import Result, Wake, own
 from rackless.controllers.runtime.recorder import Recorder, wall_clock
 from rackless.controllers.runtime.runtime import Runtime
 from rackless.errors import RacklessError
+from rackless.ports.pods import Pods
 from rackless.ports.resources import Key, Record, Resources, key_of
 
 CONSUMER, FREE, IDENTITY, HOMELESS = "consumer", "free", "identity", "homeless"
@@ -34,6 +35,8 @@ class MachineController:
     nodes: Cache
     recorder: Recorder
     now: Callable[[], str] = wall_clock
+    pods: Pods | None = None
+    """The pods of the Nodes' API; without it Nodes count as empty, which those of the lab's own clusters are."""
     name: str = "machine"
     wakes: Sequence[Wake] = field(init=False)
     _taking: dict[Key, Key] = field(default_factory=dict)
@@ -72,13 +75,17 @@ class MachineController:
         if record is None or is_paused(record):
             return Result()
         machine = read(record)
+        node = self._node(machine)
+        drains = node is not None and deleting.is_due(machine)
         seen = Seen(
             machine,
             self._host(machine),
-            self._node(machine),
+            node,
             self.now(),
             lambda: self._choose(machine),
             self.nodes.synced.is_set(),
+            await self._pods(node) if drains else (),
+            draining.being_drained(node, self.nodes) if drains else "",
         )
         draft = Draft(seen)
         for step in deleting.STEPS if machine.deleting else living.STEPS:
@@ -101,12 +108,26 @@ class MachineController:
             self.recorder.tell(self.hosts.resources, self.name, host, *draft.host_events)
         if node is not None and draft.node_change:
             self.nodes.put(await _patched(self.nodes, node, draft.node_change))
+        if node is not None and draft.evict:
+            await self._evict(draft, draining.unreachable(node))
         if node is not None and draft.forget_node:
             metadata = node["metadata"]
             await self.nodes.resources.delete("Node", metadata["name"], uid=metadata["uid"])
         if draft.delete:
             machine = draft.seen.machine
             await self.cache.resources.delete(KIND, machine.name, namespace=machine.namespace, uid=machine.uid)
+
+    async def _pods(self, node: Record) -> list[Record]:
+        if self.pods is None:
+            return []
+        return draining.to_evict(await self.pods.on(node["metadata"]["name"]), unreachable=draining.unreachable(node))
+
+    async def _evict(self, draft: Draft, unreachable: bool) -> None:
+        """The Node is cordoned. A pod that a disruption budget keeps is asked again at the next look."""
+        assert self.pods is not None
+        for pod in draft.evict:
+            if why := await self.pods.evict(pod, grace=draining.UNREACHABLE_GRACE_S if unreachable else None):
+                draft.tell("DrainRequeued", f"{draining.names_of([pod])} stays: {why}", "Warning")
 
     def _host(self, machine: Machine) -> Record | None:
         """The host whose consumerRef names this Machine, or else the one that the Machine's annotation names."""

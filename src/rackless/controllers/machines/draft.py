@@ -6,7 +6,7 @@ A step of `living` or `deleting` reads what is seen, writes into the draft, and 
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -29,6 +29,10 @@ class Seen:
     """Chooses a host for a Machine that has none; called only then. Raises BadSelector."""
     nodes_known: bool = True
     """Whether the cache of Nodes is filled."""
+    pods: Sequence[Record] = ()
+    """The pods that must leave the Node before the Machine may go; asked for only when it is drained."""
+    drained_first: str = ""
+    """The Node of another control plane that is being drained: this one waits for it."""
 
 
 @dataclass
@@ -42,6 +46,8 @@ class Draft:
     host_change: dict[str, Any] = field(default_factory=dict)
     node_change: dict[str, Any] = field(default_factory=dict)
     forget_node: bool = False
+    evict: Sequence[Record] = ()
+    """Pods that are asked to leave the Node."""
     delete: bool = False
     """The Machine itself: whoever owns it makes another one."""
     after: float | None = None
@@ -107,4 +113,4 @@ class Draft:
         return {**self.status, "lastUpdated": self.seen.now}
 
 
-_WARNINGS = ("NoHostAvailable", "InvalidConfiguration", "HostGone", "HostFailed")
+_WARNINGS = ("NoHostAvailable", "InvalidConfiguration", "HostGone", "HostFailed", "HostLeftAlone", "HookPresent")

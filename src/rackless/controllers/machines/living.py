@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from rackless.controllers.machines.deleting import HOOKS, held
 from rackless.controllers.machines.draft import Draft
 from rackless.controllers.machines.records import (
     DELETE_FIRST,
@@ -21,6 +22,7 @@ from rackless.controllers.machines.records import (
     Machine,
     consumer_of,
     consumer_reference,
+    left_alone,
     problem,
     provider_id,
     state_of,
@@ -56,6 +58,13 @@ def protect(draft: Draft) -> bool:
     if machine.control_plane and not any(hook.get("name") == QUORUM_HOOK["name"] for hook in held):
         draft.change.setdefault("spec", {})["lifecycleHooks"] = {"preDrain": [*map(dict, held), QUORUM_HOOK]}
         draft.tell("Protected", f"a deletion waits until the hook {QUORUM_HOOK['name']} is taken away")
+    return True
+
+
+def hooks(draft: Draft) -> bool:
+    """What would hold a deletion up, told while there is none."""
+    for moment, condition, done in HOOKS:
+        held(draft, moment, condition, done)
     return True
 
 
@@ -184,14 +193,15 @@ def follow(draft: Draft) -> bool:
         draft.tell("HostDeleted", f"its host {machine.host} is being deleted: this Machine goes first", "Warning")
     if state not in EXISTS:
         said = _unprovisioned(host)  # the same in all states on its way: which one is in an annotation
-        failed = str(status.get("errorMessage") or "")
-        if failed:
+        reason = "HostNotProvisioned"
+        if failed := str(status.get("errorMessage") or ""):
+            reason = "HostFailed"
             said += f"; {status.get('errorType')}: {failed}"
-        if (
-            draft.condition("InstanceExists", "False", "HostFailed" if failed else "HostNotProvisioned", said)
-            and failed
-        ):
-            draft.tell("HostFailed", said, "Warning")
+        elif why := left_alone(host):
+            reason = "HostLeftAlone"
+            said += f", and nobody sees to it: {why}"
+        if draft.condition("InstanceExists", "False", reason, said) and reason != "HostNotProvisioned":
+            draft.tell(reason, said, "Warning")
         draft.status.pop("addresses", None)
         return False
     if state in ("unmanaged", "registering") and not machine.provider_id:
@@ -274,4 +284,4 @@ def node_change(machine: Machine, node: Record, identity: str) -> dict[str, Any]
     return change
 
 
-STEPS: Sequence[Callable[[Draft], bool]] = (hold, protect, keep, check, claim, follow, remediate, join)
+STEPS: Sequence[Callable[[Draft], bool]] = (hold, protect, hooks, keep, check, claim, follow, remediate, join)

@@ -83,6 +83,13 @@ class Machine:
     def addresses_of(self, *types: str) -> list[str]:
         return [each["address"] for each in self.addresses if each.get("type") in types]
 
+    def condition(self, type_: str) -> str:
+        """The status of a condition; empty when there is none."""
+        for each in self.status.get("conditions") or ():
+            if each.get("type") == type_:
+                return str(each.get("status"))
+        return ""
+
     @property
     def host(self) -> str:
         """Its host as `namespace/name`, as far as its own record says so."""
@@ -145,6 +152,14 @@ def consumer_of(host: Record) -> str:
 
 def consumer_reference(machine: Machine) -> Record:
     return {"kind": KIND, "apiVersion": API_VERSION, "name": machine.name, "namespace": machine.namespace}
+
+
+def left_alone(host: Record) -> str:
+    """Why nobody looks after a host, so that whoever waits for it waits in vain; empty when somebody does."""
+    annotations = host["metadata"].get("annotations") or {}
+    if baremetalhost.PAUSED in annotations:
+        return "it is paused"
+    return "it is detached" if (host.get("status") or {}).get("operationalStatus") == "detached" else ""
 
 
 def state_of(host: Record) -> str:

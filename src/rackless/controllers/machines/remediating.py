@@ -23,6 +23,7 @@ OFF = "remediation.metal3.io/powered-off-for-remediation"
 LABELS, ANNOTATIONS = "remediation.metal3.io/node-labels", "remediation.metal3.io/node-annotations"
 UNTIL = "remediation.metal3.io/power-on-will-timeout-at"
 ON_WITHIN = timedelta(minutes=20)
+"""For the Node to come back, where the health check has no `nodeStartupTimeout`."""
 
 
 def remediate(draft: Draft) -> bool:
@@ -55,7 +56,8 @@ def _return(draft: Draft, host: Record, held: bool) -> bool:
     now = moment(draft.seen.now) or datetime.now(UTC)
     if held:
         _switch(draft, host, None)
-        draft.annotate(**{UNTIL: (now + ON_WITHIN).strftime("%Y-%m-%dT%H:%M:%SZ")})
+        until = now + _within(machine.annotations.get(REMEDIATE, ""))
+        draft.annotate(**{UNTIL: until.strftime("%Y-%m-%dT%H:%M:%SZ")})
         return False
     if node is not None and ready(node):
         draft.node_change = _restored(machine.annotations.get(LABELS), machine.annotations.get(ANNOTATIONS), node)
@@ -75,6 +77,11 @@ def _return(draft: Draft, host: Record, held: bool) -> bool:
     elif draft.condition("Remediated", "False", "NodeNotBack", "its Node has not come back"):
         draft.tell("RemediationFailed", "its Node has not come back, and nobody would make another Machine", "Warning")
     return True
+
+
+def _within(said: str) -> timedelta:
+    """The annotation has the seconds of the check that asked for this; a person who asked by hand gave none."""
+    return timedelta(seconds=int(said)) if said.isascii() and said.isdigit() and len(said) < 8 else ON_WITHIN
 
 
 def _switch(draft: Draft, host: Record, value: str | None) -> None:

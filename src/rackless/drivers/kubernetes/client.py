@@ -25,7 +25,8 @@ FIRST_PAUSE = 0.05
 LONGEST_PAUSE = 2.0
 ANSWER_WITHIN = 30.0
 """A server that takes a request and says nothing for so long is as good as gone."""
-_LATER = frozenset({429, 500, 502, 503, 504})
+LATER = frozenset({429, 500, 502, 503, 504})
+"""Answers after which a request is sent again."""
 
 
 class HttpRefused(Refused):
@@ -65,6 +66,7 @@ class Client:
         *,
         query: Mapping[str, str] | None = None,
         media: str = "application/json",
+        later: frozenset[int] = LATER,
     ) -> Json:
         """The decoded answer. Raises HttpRefused, or ApiUnreachable when `patience` is over."""
         begun, pause = self._clock.now(), FIRST_PAUSE
@@ -72,7 +74,7 @@ class Client:
             try:
                 return await self._once(method, path, body, query, media)
             except HttpRefused as refusal:
-                if refusal.code not in _LATER:
+                if refusal.code not in later:
                     raise
                 trouble = refusal.why
             except _NotYet as error:
@@ -135,7 +137,7 @@ async def _lines(content: aiohttp.StreamReader) -> AsyncGenerator[Json]:
 
 def is_trouble(error: Exception) -> bool:
     """Whether the error is temporary: the connection or the server is away."""
-    return isinstance(error, _TROUBLE) or (isinstance(error, HttpRefused) and error.code in _LATER)
+    return isinstance(error, _TROUBLE) or (isinstance(error, HttpRefused) and error.code in LATER)
 
 
 def _refused(code: int, method: str, path: str, raw: bytes) -> HttpRefused:
