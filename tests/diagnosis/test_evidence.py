@@ -108,6 +108,8 @@ def test_only_the_last_start_of_a_server_counts(tmp_path: Path) -> None:
     assert read_complaint(log) == "" and read_start(log)[-1] == "[    2.1] deploy started"
     log.write_text(f"{FIRMWARE}{KERNEL}[ 3.0] Initramfs unpacking failed: write error\n{lost}\n")
     assert read_complaint(log) == "the kernel says: Initramfs unpacking failed: write error"
+    log.write_text(f"{FIRMWARE}{KERNEL}[ 3.0] Initramfs unpacking failed: Decoding failed\n[ 4.0] Run /init\n")
+    assert read_complaint(log) == "", "a kernel says so of padding, and boots"
     assert read_complaint(tmp_path / "none") == "" and read_start(tmp_path / "none") == []
 
 

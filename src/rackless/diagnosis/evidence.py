@@ -37,7 +37,8 @@ _STARTED = re.compile(r'BdsDxe: starting Boot\w+ "(?P<uefi>[^"]+)"|Booting from 
 _DISK = re.compile(r"HARDDISK|Misc Device|Hard Disk|NVMe")
 _ADDRESSED = "Station IP address is"
 _COLUMNS = 80
-_MEMORY = re.compile(r"Initramfs unpacking failed: [^\r\n;]{1,80}|Out of memory: Killed process [^\r\n;]{1,80}")
+_MEMORY = re.compile(r"Initramfs unpacking failed: write error|Out of memory: Killed process [^\r\n;]{1,80}")
+"""That the end of an initramfs cannot be decoded is said of padding, and harmless: what counts is that there was no room for it."""
 _NOT_IRONIC = re.compile(r"Failed looking up node with addresses \S+ at (?P<url>\S+): (?P<why>Error \d+)")
 """The agent's words where it cannot reach Ironic, and where somebody else answers."""
 REFUSED = "and was refused with"
