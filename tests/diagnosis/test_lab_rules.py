@@ -142,6 +142,20 @@ def journal(name: str, file: str, **status: Any) -> LabEvidence:
     return replace(WELL, status=replace(STATUS, **status), logs=lines)
 
 
+def cluster(name: str, folder: Path = DATA) -> LabEvidence:
+    """What the lab's own looks saw of a cluster, recorded by `tests/real/planting_cluster.py`."""
+    told: dict[str, Any] = json.loads((folder / f"cluster-{name}.json").read_text())
+    status = STATUS
+    for kind, name_ in ((EtcdStatus, "etcd"), (VipStatus, "vip")):
+        if name_ in told:
+            status = replace(status, **{name_: decode(kind, told[name_])})
+    if "domain" in told:
+        first = replace(status.servers[0], address=told["address"])
+        status = replace(status, domain=told["domain"], servers=(first, *status.servers[1:]))
+    objects = {kind: tuple(told[kind]) for kind in ("nodes", "requests", "machines") if kind in told}
+    return replace(WELL, status=status, **objects)
+
+
 LATE = etcd("ctrl-1", problem="no answer in time")
 
 
@@ -175,22 +189,16 @@ PLANTED: dict[str, LabEvidence] = {
     "lab/certificates-over": replace(WELL, expired=[("tls/ironic.crt", "2026-01-01T00:00:00Z")]),
     "lab/fault-asked-for": replace(WELL, status=replace(STATUS, faults=(replace(FAULT, happened=2),))),
     "lab/up-cut-off": replace(WELL, status=replace(STATUS, cut_off=("create server/ctrl-0",))),
-    "cluster/no-quorum": replace(
-        WELL, status=replace(STATUS, etcd=etcd("ctrl-1", "ctrl-2"), vip=vip("ctrl-0", ready=False))
-    ),
-    "cluster/vip-two": replace(WELL, status=replace(STATUS, vip=vip("ctrl-0", "ctrl-1"))),
-    "cluster/vip-nobody": replace(WELL, status=replace(STATUS, vip=vip())),
-    "cluster/vip-not-ready": replace(WELL, status=replace(STATUS, vip=vip("ctrl-0", ready=False))),
-    "cluster/etcd-member": replace(WELL, status=replace(STATUS, etcd=etcd("ctrl-1"))),
-    "cluster/node-not-ready": replace(
-        WELL, nodes=[record("ctrl-0", conditions=[condition("Ready", "Unknown", "NodeStatusUnknown", "it is silent")])]
-    ),
+    "cluster/no-quorum": cluster("no-quorum"),
+    "cluster/vip-two": cluster("vip-two"),
+    "cluster/vip-nobody": cluster("vip-nobody"),
+    "cluster/vip-not-ready": cluster("vip-not-ready"),
+    "cluster/etcd-member": cluster("etcd-member"),
+    "cluster/node-not-ready": cluster("node-not-ready"),
     "lab/other-version": replace(WELL, build="it is of another version than this command"),
-    "cluster/csr-ours": replace(WELL, requests=[asked_by("ctrl-0", hosts=("ctrl-0", "ctrl-0.lab.test"))]),
-    "cluster/csr-pending": replace(WELL, requests=[record("csr-1")]),
-    "machine/no-host": replace(
-        WELL, machines=[record("w", conditions=[condition("HostClaimed", "False", "NoHostAvailable", "all are taken")])]
-    ),
+    "cluster/csr-ours": cluster("csr-ours"),
+    "cluster/csr-pending": cluster("csr-pending"),
+    "machine/no-host": cluster("no-host"),
     "host/no-room": host_error(
         "there is no room left on this computer for the servers' disks, and a server that cannot write stops"
     ),
@@ -277,6 +285,8 @@ def test_a_lab_that_is_well_has_no_cause() -> None:
         assert explain(LAB_RULES, around(file)) == [], "a busy computer on which nothing failed"
     for file in ("etcd-well", "vip-well"):
         assert explain(LAB_RULES, journal("ctrl-0", file)) == []
+    for file in ("etcd-well", "vip-well", "node-well"):
+        assert explain(LAB_RULES, cluster(file)) == []
 
 
 @pytest.mark.parametrize("file", ["etcd-disk-slow", "etcd-member-slow", "etcd-clock", "vip-stranger"])
@@ -353,6 +363,8 @@ def test_members_that_are_late_on_a_computer_without_a_processor_to_spare_are_no
         ("host/dhcp-reserved", "asks for the address 192.0.2.20, which DHCP keeps for another MAC"),
         ("host/bmc-certificate", "the certificate of the BMC of worker-0 is not believed"),
         ("host/agent-token", "refuses the token of the agent on worker-0 (400)"),
+        ("cluster/vip-two", "192.0.2.5 is held by 2 machines at once: ctrl-0, ctrl-1"),
+        ("cluster/csr-pending", "for system:node:stranger, stranger, and that is no server of this lab"),
         ("host/image-permission", "may not read /var/lib/rackless/lab/disks/disk.qcow2"),
     ],
 )  # fmt: skip
@@ -376,6 +388,14 @@ def test_a_fault_alone_leads_to_its_rule_and_to_no_other(name: str) -> None:
     one = found[0]
     assert one.cause.evidence and one.cause.remedy and "{" not in one.cause.message + one.cause.remedy
     assert one.as_json()["rule"] == name and one.as_json()["evidence"][0]["source"]
+
+
+def test_a_machine_without_a_host_tells_of_each_host_why_it_does_not_fit() -> None:
+    (found,) = explain(LAB_RULES, PLANTED["machine/no-host"])
+    assert [one.text for one in found.cause.evidence] == [
+        "none of 3 hosts can be had", "worker-0: it is inspecting", "worker-1: registration error: the BMC does not answer",
+        "worker-2: Machine another has it",
+    ]  # fmt: skip
 
 
 def test_what_stands_on_something_broken_is_told_after_it() -> None:

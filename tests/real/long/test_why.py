@@ -27,6 +27,7 @@ from rackless.diagnosis.bootstrap_evidence import BootstrapEvidence
 from rackless.diagnosis.evidence import read_agent, read_complaint, read_console
 from rackless.diagnosis.installer_run import parse_run
 from rackless.diagnosis.lab_evidence import LabEvidence
+from rackless.diagnosis.lab_rules import LAB_RULES
 from rackless.diagnosis.remedy import read_tried
 from rackless.diagnosis.rule import explain
 from rackless.diagnosis.rules import bootstrap, installer, provisioning
@@ -34,11 +35,13 @@ from rackless.diagnosis.rules.logs import JOURNAL_PATTERNS
 from rackless.errors import FINDINGS
 from rackless.lab.network_boot import read_log
 from rackless.run.supervise import HOPELESS
+from tests.diagnosis.test_lab_rules import cluster
 from tests.real import (
     openshift,
     planting,
     planting_agent,
     planting_bootstrap,
+    planting_cluster,
     planting_installer,
     planting_ironic,
     planting_names,
@@ -166,6 +169,28 @@ def test_a_look_at_the_surroundings_sees_what_was_planted(tmp_path: Path) -> Non
     assert answers["names-reverse"]["192.0.2.20"] == ["other.lab.test"]
     assert "dnsmasq" in answers["names-well"]["version.bind"][0] and answers["names-another"]["version.bind"] == []
     assert seen["names-silent"]["names"][0]["problem"] == "Connection refused"
+
+
+def test_a_cluster_without_machines_is_seen_as_the_rules_know_it(tmp_path: Path) -> None:
+    planting_cluster.record(tmp_path)
+    found = {
+        path.stem.removeprefix("cluster-"): [one.rule for one in explain(LAB_RULES, cluster(path.stem[8:], tmp_path))]
+        for path in tmp_path.glob("*.json")
+    }
+    faults = (
+        "no-quorum",
+        "vip-two",
+        "vip-nobody",
+        "vip-not-ready",
+        "etcd-member",
+        "node-not-ready",
+        "csr-ours",
+        "csr-pending",
+    )
+    assert found == {
+        **{name: [f"cluster/{name}"] for name in faults}, "no-host": ["machine/no-host"],
+        **{name: [] for name in ("etcd-well", "vip-well", "node-well")},
+    }  # fmt: skip
 
 
 def test_the_parts_of_a_bootstrap_machine_tell_what_the_rules_know(tmp_path: Path) -> None:
