@@ -203,5 +203,11 @@ def test_lines_that_are_no_events_are_passed_over(tmp_path: Path) -> None:
         b"\xff\xfe",
         json.dumps({"event": {}}).encode(),
     ]
+    odd += [
+        json.dumps(
+            {"event": "step-started", "step": "u1.1", "parent": None, "subject": "", "phase": "x", "at": at}
+        ).encode()
+        for at in (float("nan"), float("inf"), -1.0, 1e300)
+    ]
     (tmp_path / "events.jsonl").write_bytes(b"\n".join(odd))
     assert file_runs(tmp_path / "events.jsonl") == []

@@ -20,6 +20,8 @@ from rackless.operations.lab_registry import require_lab
 from rackless.run.paths import Roots
 
 _ARCHIVED = ("logs/events.1.jsonl", "logs/events.jsonl")
+_END_OF_TIME = 1e11
+"""Seconds since the epoch; what is later cannot be told as a date."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,5 +86,6 @@ def _parsed(lines: bytes) -> Iterator[events.Event]:
     for line in lines.splitlines():
         with suppress(ValueError, BadValue, RecursionError):
             value = json.loads(line)
-            if isinstance(value, dict):
-                yield events.from_json(value)
+            event = events.from_json(value) if isinstance(value, dict) else None
+            if event is not None and 0 <= event.at < _END_OF_TIME:  # neither is so of what is no number
+                yield event
