@@ -82,6 +82,11 @@ def host_error(message: str, kind: str = "inspection error") -> LabEvidence:
     return replace(WELL, hosts=[*WELL.hosts, record("worker-0", errorType=kind, errorMessage=message)])
 
 
+def from_ironic(name: str, kind: str = "registration error") -> LabEvidence:
+    """What the real Ironic made of a BMC, recorded by `tests/real/planting_ironic.py`."""
+    return host_error((DATA / f"error-{name}.txt").read_text(), kind)
+
+
 def boot(**more: Any) -> str:
     seen = {"power": "on", "media": "agent.iso", "leased": None, "fetched": [], "console": ["last words"]} | more
     return in_our_words("timeout reached while inspecting the node") + "\n" + BootChain(**seen).describe()
@@ -203,17 +208,15 @@ PLANTED: dict[str, LabEvidence] = {
         "there is no room left on this computer for the servers' disks, and a server that cannot write stops"
     ),
     "host/server-off": host_error("the server went off, and stayed off"),
-    "host/bmc-login": host_error(
-        in_our_words("HTTP GET https://b/redfish/v1/Systems/1 returned code 401"), "registration error"
-    ),
-    "host/bmc-silent": host_error(in_our_words("Redfish connection failed for node x"), "registration error"),
-    "host/bmc-refused": host_error((DATA / "error-bmc-refused.txt").read_text(), "registration error"),
-    "host/bmc-no-route": host_error((DATA / "error-bmc-no-route.txt").read_text(), "registration error"),
-    "host/bmc-certificate": host_error((DATA / "error-bmc-certificate.txt").read_text(), "registration error"),
-    "host/bmc-ipmi": host_error(in_our_words("IPMI call failed: power status."), "power management error"),
-    "host/media-refused": host_error(in_our_words("inserting virtual media: no")),
-    "host/bmc-error": host_error(in_our_words("HTTP GET https://b/redfish/v1/Systems/1 returned code 503")),
-    "host/power": host_error(in_our_words("Failed to set node power state to power on."), "power management error"),
+    "host/bmc-login": from_ironic("bmc-login"),
+    "host/bmc-silent": from_ironic("bmc-silent"),
+    "host/bmc-refused": from_ironic("bmc-refused"),
+    "host/bmc-no-route": from_ironic("bmc-no-route"),
+    "host/bmc-certificate": from_ironic("bmc-certificate"),
+    "host/bmc-ipmi": from_ironic("bmc-ipmi"),
+    "host/media-refused": from_ironic("media-refused", "inspection error"),
+    "host/bmc-error": from_ironic("bmc-error"),
+    "host/power": from_ironic("power", "inspection error"),
     "host/checksum": host_error(in_our_words("Image failed to verify against checksum."), "provisioning error"),
     "host/image-memory": host_error(in_our_words("image download: out of space"), "provisioning error"),
     "host/disk-small": host_error(in_our_words("all found block devices are smaller than 4 GiB"), "provisioning error"),
@@ -238,8 +241,8 @@ PLANTED: dict[str, LabEvidence] = {
     "host/image-confined": host_error(
         'audit: apparmor="DENIED" operation="open" profile="libvirt-1" comm="qemu-system-x86"'
     ),
-    "host/bmc-locked": host_error((DATA / "error-bmc-locked.txt").read_text(), "registration error"),
-    "host/media-slow": host_error((DATA / "error-media-slow.txt").read_text()),
+    "host/bmc-locked": from_ironic("bmc-locked"),
+    "host/media-slow": from_ironic("media-slow", "inspection error"),
     "host/memory": host_error(
         boot(kernel=True, console=firmware("memory"), complaint=read_complaint(DATA / "console-memory.log"))
     ),

@@ -134,9 +134,8 @@ def test_the_agent_says_what_the_rules_know(tmp_path: Path) -> None:
 
 def test_ironic_and_bmcs_say_what_the_rules_know(tmp_path: Path) -> None:
     planting_ironic.record(tmp_path)
-    said = {
-        name: (tmp_path / f"error-{name}.txt").read_text() for name in ("bmc-certificate", "bmc-locked", "media-slow")
-    }
+    cases = (*planting_ironic.REGISTERING, *planting_ironic.INSPECTING, "bmc-certificate", "bmc-locked", "media-slow")
+    said = {name: (tmp_path / f"error-{name}.txt").read_text() for name in cases}
     hosts = [
         {"metadata": {"name": name}, "status": {"errorType": "registration error", "errorMessage": error}}
         for name, error in said.items()
