@@ -87,6 +87,13 @@ def from_ironic(name: str, kind: str = "registration error") -> LabEvidence:
     return host_error((DATA / f"error-{name}.txt").read_text(), kind)
 
 
+def taken_in(name: str, folder: Path = DATA) -> LabEvidence:
+    """What the agent said of an image or a disk, recorded by `tests/real/planting_image.py`, in Ironic's words around it."""
+    said = (folder / f"agent-{name}.txt").read_text()
+    step = "{'step': 'write_image', 'interface': 'deploy', 'priority': 80}"
+    return host_error(in_our_words(f"Deploy step {step} failed on node x. {said}"), "provisioning error")
+
+
 def boot(**more: Any) -> str:
     seen = {"power": "on", "media": "agent.iso", "leased": None, "fetched": [], "console": ["last words"]} | more
     return in_our_words("timeout reached while inspecting the node") + "\n" + BootChain(**seen).describe()
@@ -217,12 +224,12 @@ PLANTED: dict[str, LabEvidence] = {
     "host/media-refused": from_ironic("media-refused", "inspection error"),
     "host/bmc-error": from_ironic("bmc-error"),
     "host/power": from_ironic("power", "inspection error"),
-    "host/checksum": host_error(in_our_words("Image failed to verify against checksum."), "provisioning error"),
-    "host/image-memory": host_error(in_our_words("image download: out of space"), "provisioning error"),
-    "host/disk-small": host_error(in_our_words("all found block devices are smaller than 4 GiB"), "provisioning error"),
-    "host/no-root-device": host_error(in_our_words("No suitable device was found"), "provisioning error"),
-    "host/image-format": host_error(in_our_words("Image is not in qcow2 format"), "provisioning error"),
-    "host/image-fetch": host_error(in_our_words("Download of image x failed"), "provisioning error"),
+    "host/checksum": taken_in("checksum"),
+    "host/image-memory": taken_in("image-memory"),
+    "host/disk-small": taken_in("disk-small"),
+    "host/no-root-device": taken_in("no-root-device"),
+    "host/image-format": taken_in("image-format"),
+    "host/image-fetch": taken_in("image-fetch"),
     "host/dhcp-nothing-to-offer": host_error(boot(boot=Answered(asked=True, offered=None, sent=()))),
     "host/dhcp-no-address": host_error(boot(boot=planted("pool-empty", "02:00:00:00:00:02"))),
     "host/dhcp-wrong-network": host_error(boot(boot=planted("wrong-network", "02:00:00:00:00:02"))),
@@ -399,6 +406,14 @@ def test_a_machine_without_a_host_tells_of_each_host_why_it_does_not_fit() -> No
         "none of 3 hosts can be had", "worker-0: it is inspecting", "worker-1: registration error: the BMC does not answer",
         "worker-2: Machine another has it",
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "rule"), [("image-refused", "image-fetch"), ("image-stalls", "image-fetch"), ("disk-full", "disk-small")]
+)
+def test_an_image_fails_in_several_words_for_one_cause(name: str, rule: str) -> None:
+    (found,) = explain(LAB_RULES, taken_in(name))
+    assert found.rule == f"host/{rule}"
 
 
 def test_what_stands_on_something_broken_is_told_after_it() -> None:

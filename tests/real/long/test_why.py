@@ -35,13 +35,14 @@ from rackless.diagnosis.rules.logs import JOURNAL_PATTERNS
 from rackless.errors import FINDINGS
 from rackless.lab.network_boot import read_log
 from rackless.run.supervise import HOPELESS
-from tests.diagnosis.test_lab_rules import cluster
+from tests.diagnosis.test_lab_rules import cluster, taken_in
 from tests.real import (
     openshift,
     planting,
     planting_agent,
     planting_bootstrap,
     planting_cluster,
+    planting_image,
     planting_installer,
     planting_ironic,
     planting_names,
@@ -130,6 +131,13 @@ def test_the_agent_says_what_the_rules_know(tmp_path: Path) -> None:
         == f"the agent says: no way to {planting_agent.URL}: certificate verify failed: certificate is not yet valid"
     )
     assert said["not-ironic"] == f"the agent says: no way to {planting_agent.URL}: Error 404"
+
+
+def test_the_agent_says_of_images_and_disks_what_the_rules_know(tmp_path: Path) -> None:
+    planting_image.record(tmp_path)
+    found = {name: [one.rule for one in explain(LAB_RULES, taken_in(name, tmp_path))] for name in planting_image.CASES}
+    other = {"image-refused": "image-fetch", "image-stalls": "image-fetch", "disk-full": "disk-small"}
+    assert found == {name: [f"host/{other.get(name, name)}"] for name in planting_image.CASES}
 
 
 def test_ironic_and_bmcs_say_what_the_rules_know(tmp_path: Path) -> None:
