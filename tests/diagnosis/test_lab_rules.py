@@ -230,7 +230,7 @@ PLANTED: dict[str, LabEvidence] = {
     "host/no-root-device": taken_in("no-root-device"),
     "host/image-format": taken_in("image-format"),
     "host/image-fetch": taken_in("image-fetch"),
-    "host/dhcp-nothing-to-offer": host_error(boot(boot=Answered(asked=True, offered=None, sent=()))),
+    "host/dhcp-nothing-to-offer": host_error(boot(boot=planted("ignored", "02:00:00:00:00:02"))),
     "host/dhcp-no-address": host_error(boot(boot=planted("pool-empty", "02:00:00:00:00:02"))),
     "host/dhcp-wrong-network": host_error(boot(boot=planted("wrong-network", "02:00:00:00:00:02"))),
     "host/dhcp-reserved": host_error(boot(boot=planted("reserved", "02:00:00:00:00:01"))),
@@ -240,8 +240,10 @@ PLANTED: dict[str, LabEvidence] = {
     "host/secure-boot": host_error(boot(console=firmware("secure-boot"))),
     "host/not-bootable": host_error(boot(console=firmware("uefi-bios-image"))),
     "host/boot-order": host_error(from_disk("uefi")),
-    "host/dhcp-not-asked": host_error(boot(boot=Answered(asked=False, offered=None, sent=()))),
-    "host/no-kernel": host_error(boot()),
+    "host/dhcp-not-asked": host_error(
+        boot(boot=Answered(asked=False, offered=None, sent=()), console=firmware("no-kernel"))
+    ),
+    "host/no-kernel": host_error(boot(console=firmware("no-kernel"))),
     "host/image-permission": host_error(
         in_our_words(f"HTTP POST https://b/redfish/v1/Systems/1 returned code 500. {QEMU_PERMISSION}")
     ),

@@ -74,7 +74,7 @@ def _host(name: str, number: int, address: str, ca: Path | None = None, password
     return HostAccess(name, uuid, login, f"02:00:00:00:01:{number:02x}", clean=False)
 
 
-def _config(folder: Path) -> IronicConfig:
+def make_config(folder: Path) -> IronicConfig:
     ca, certificate, key = write_certificates(folder, IRONIC)
     boot = folder / "boot"
     boot.mkdir()
@@ -144,7 +144,7 @@ async def _lock(session: aiohttp.ClientSession) -> None:
 
 
 async def _record(folder: Path, scratch: Path, venv: Path) -> None:
-    config = _config(scratch)
+    config = make_config(scratch)
     service = IronicService(config, venv, LocalProcesses())
     await service.start()
     try:

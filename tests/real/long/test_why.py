@@ -203,7 +203,7 @@ def test_a_cluster_without_machines_is_seen_as_the_rules_know_it(tmp_path: Path)
 def test_the_parts_of_a_bootstrap_machine_tell_what_the_rules_know(tmp_path: Path) -> None:
     planting_bootstrap.record(tmp_path)
     found = {}
-    for name in ("no-address", "payload-away", "payload-missing", "etcd-member"):
+    for name in ("no-address", "payload-away", "payload-missing", "etcd-member", "ironic", "hand-over"):
         told = bootstrap_evidence.read_console((tmp_path / f"bootstrap-{name}.log").read_text())
         seen = BootstrapEvidence("lab", {"lab-bootstrap": told}, ended=False)
         found[name] = [one.rule for one in explain(bootstrap.RULES, seen)]
@@ -212,6 +212,8 @@ def test_the_parts_of_a_bootstrap_machine_tell_what_the_rules_know(tmp_path: Pat
         "payload-away": ["bootstrap/payload"],
         "payload-missing": ["bootstrap/payload"],
         "etcd-member": ["bootstrap/etcd-member"],
+        "ironic": ["bootstrap/ironic"],
+        "hand-over": ["bootstrap/hand-over"],
     }
 
 
@@ -312,6 +314,38 @@ def test_a_daemon_and_its_keeper_that_were_killed_are_found_gone_and_started(hos
     await_rules(host, "lab/daemon-gone")
     host.rackless("why", "--fix", "--yes", check=False)
     await_rules(host)
+
+
+def test_what_a_person_did_to_a_lab_and_a_disk_that_is_full_are_told(host: PretendHost) -> None:
+    storage = host.folder / "small"
+    storage.mkdir()
+    host.run("mount", "-t", "tmpfs", "-o", "size=64m", "small", str(storage))
+    (host.folder / "lab.yaml").write_text(f"storage: {storage}\n{LAB}")
+    host.rackless("up", "--until", "bmc", timeout=UP)
+    assert rules(host) == []
+    host.run("fallocate", "-l", str(56 << 20), str(storage / "filler"))
+    await_rules(host, "lab/no-room")
+    host.run("rm", str(storage / "filler"))
+    await_rules(host)
+    host.rackless("bmc", "fault", "add", "refuse", "--server", "node-0")
+    assert rules(host) == [], "what has not happened is not told"
+    host.rackless("exec", "--", "curl", "-ks", f"https://{BMC}/redfish/v1/Systems")
+    await_rules(host, "lab/fault-asked-for")
+    host.rackless("bmc", "fault", "clear")
+    await_rules(host)
+    holder, labd = (int((host.folder / "run/lab" / file).read_text().split()[0]) for file in ("holder.pid", "labd.pid"))
+    os.kill(holder, signal.SIGSTOP)  # it would start the daemon within a second
+    try:
+        os.kill(labd, signal.SIGKILL)
+        await_rules(host, "lab/daemon-restarts")
+    finally:
+        os.kill(holder, signal.SIGCONT)
+    await_rules(host)
+    host.rackless("gather", "--output", "lab.tar.gz")
+    done = host.rackless("why", "--json", "--archive", "lab.tar.gz")
+    assert json.loads(done.stdout)["findings"] == []
+    host.rackless("down")
+    await_rules(host, "lab/stopped")
 
 
 @pytest.mark.parametrize(
