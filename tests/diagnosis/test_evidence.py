@@ -130,3 +130,22 @@ def test_firmware_says_why_it_does_not_boot_over_a_network(name: str, words: str
     since = tmp_path / "console.log"
     since.write_text(recorded.read_text() + "\n[    0.000000] Linux version 6.1.0\n")
     assert read_complaint(since) == ""
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "perform lookup with x, retrying. Error: ", "perform lookup with x, retrying. Error: (Caused by ", "tftp://x A",
+        "PXE-E18: ", "Failed looking up node with addresses x at ", "Booting from a ", 'BdsDxe: starting Boot0 "', "\x1b[",
+        "Out of memory: Killed process ",
+    ],
+)  # fmt: skip
+def test_a_guest_that_floods_its_console_with_words_that_we_look_for_is_read_all_the_same(
+    words: str, tmp_path: Path
+) -> None:
+    """In one line, where some of these searches once took as long as the square of it: they did not end."""
+    log = tmp_path / "console.log"
+    log.write_text(words * ((256 << 10) // len(words)))
+    read_console(log)
+    read_start(log)
+    read_complaint(log)

@@ -418,6 +418,21 @@ def test_an_image_fails_in_several_words_for_one_cause(name: str, rule: str) -> 
     assert found.rule == f"host/{rule}"
 
 
+@pytest.mark.parametrize(
+    "words", ["the BMC does not answer", "ignition: FAILED: Ignition, stage x", "('::1', 1", "dial tcp [::1]:1"]
+)
+def test_evidence_of_any_length_is_judged(words: str) -> None:
+    """In one line of a megabyte; some of these searches take as long as the square of it, and would not end."""
+    flood = words * ((1 << 20) // len(words))
+    seen = PLANTED["cluster/localhost-v6"]
+    logs = {"journal/ctrl-1": [flood], "console/ctrl-1": [flood]}
+    absent_node = PLANTED["node/ignition-failed"].status
+    hosts = host_error(flood).hosts
+    found = explain(LAB_RULES, replace(seen, logs=logs, hosts=hosts))
+    assert [one.rule for one in found if one.rule.startswith("host/")], "a host in error is told, whatever it says"
+    explain(LAB_RULES, replace(seen, status=absent_node, logs=logs))
+
+
 def test_what_stands_on_something_broken_is_told_after_it() -> None:
     seen = replace(
         PLANTED["cluster/node-not-ready"], status=replace(off("ctrl-0"), etcd=etcd("ctrl-0")), free_bytes=0,

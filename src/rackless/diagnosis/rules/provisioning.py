@@ -18,6 +18,8 @@ from rackless.diagnosis.rule import CauseRule, Depth, Evidence, RootCause
 
 _CONSOLE = "`rackless console {host}` shows all of it"
 _RETRY = "then `rackless host retry {host}`"
+_LONGEST = 16384
+"""Letters of an error that are searched: an archive may claim one of any length."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +183,7 @@ def _errors(seen: LabEvidence) -> Iterator[tuple[str, dict[str, Any], str]]:
         host: dict[str, Any] = dict(record)
         status = host.get("status") or {}
         if status.get("errorType"):
-            yield host["metadata"]["name"], host, str(status.get("errorMessage") or "")
+            yield host["metadata"]["name"], host, str(status.get("errorMessage") or "")[:_LONGEST]
 
 
 def _first(error: str) -> tuple[ErrorPattern, re.Match[str]] | None:
