@@ -162,7 +162,7 @@ def _why_lab_archive(archive: Path, files: Mapping[str, bytes], subject: str) ->
         lab=recorded.get("lab", archive.name),
         daemon="running" if known else recorded.get("daemon", "not running"),
         status=known,
-        hosts=decode(_Hosts, {"hosts": json.loads(files.get("hosts.json", b"[]"))}).hosts,
+        hosts=decode(_Recorded, {"hosts": json.loads(files.get("hosts.json", b"[]"))}).hosts,
         machines=objects.machines,
         nodes=objects.nodes,
         requests=objects.requests,
@@ -175,7 +175,7 @@ def _why_lab_archive(archive: Path, files: Mapping[str, bytes], subject: str) ->
 
 
 @dataclass(frozen=True, slots=True)
-class _Hosts:
+class _Recorded:
     hosts: tuple[say.Record, ...]
 
 
