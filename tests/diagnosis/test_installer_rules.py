@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -243,5 +244,9 @@ def test_odd_logs_lead_to_nothing(text: str, tmp_path: Path) -> None:
 def test_a_folder_without_a_run_is_said_to_be_one(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="there is no run of openshift-install"):
         read_run(tmp_path)
+    os.mkfifo(tmp_path / ".openshift_install.log")
+    with pytest.raises(InputError, match="it is no file"):
+        read_run(tmp_path)
+    (tmp_path / ".openshift_install.log").unlink()
     (tmp_path / ".openshift_install.log").write_text(said("failed to create bootstrap: bad status: 404") + "\n")
     assert [one.rule for one in explain(RULES, read_run(tmp_path))] == ["installer/iso-not-found"]

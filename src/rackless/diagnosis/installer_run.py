@@ -5,6 +5,7 @@ The installer appends to one log, and a run begins where it says how it was call
 
 from __future__ import annotations
 
+import errno
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -96,6 +97,8 @@ def read_run(folder: Path) -> InstallerRun:
     """Raises InputError where no installer has run."""
     log = folder / LOG
     try:
+        if log.exists() and not log.is_file():  # a pipe would be waited for
+            raise OSError(errno.EINVAL, "it is no file")
         with log.open("rb") as file:
             file.seek(0, 2)
             file.seek(max(0, file.tell() - _MOST_BYTES))
