@@ -108,6 +108,8 @@ def test_only_the_last_start_of_a_server_counts(tmp_path: Path) -> None:
     assert read_complaint(log) == "" and read_start(log)[-1] == "[    2.1] deploy started"
     log.write_text(f"{FIRMWARE}{KERNEL}[ 3.0] Initramfs unpacking failed: write error\n{lost}\n")
     assert read_complaint(log) == "the kernel says: Initramfs unpacking failed: write error"
+    log.write_text(f"{FIRMWARE}{KERNEL}[ 3.0] Initramfs unpacking failed: Decoding failed\n[ 4.0] Run /init\n")
+    assert read_complaint(log) == "", "a kernel says so of padding, and boots"
     assert read_complaint(tmp_path / "none") == "" and read_start(tmp_path / "none") == []
 
 
@@ -128,3 +130,22 @@ def test_firmware_says_why_it_does_not_boot_over_a_network(name: str, words: str
     since = tmp_path / "console.log"
     since.write_text(recorded.read_text() + "\n[    0.000000] Linux version 6.1.0\n")
     assert read_complaint(since) == ""
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "perform lookup with x, retrying. Error: ", "perform lookup with x, retrying. Error: (Caused by ", "tftp://x A",
+        "PXE-E18: ", "Failed looking up node with addresses x at ", "Booting from a ", 'BdsDxe: starting Boot0 "', "\x1b[",
+        "Out of memory: Killed process ",
+    ],
+)  # fmt: skip
+def test_a_guest_that_floods_its_console_with_words_that_we_look_for_is_read_all_the_same(
+    words: str, tmp_path: Path
+) -> None:
+    """In one line, where some of these searches once took as long as the square of it: they did not end."""
+    log = tmp_path / "console.log"
+    log.write_text(words * ((256 << 10) // len(words)))
+    read_console(log)
+    read_start(log)
+    read_complaint(log)

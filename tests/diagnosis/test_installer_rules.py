@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
+from rackless.diagnosis.evidence import BootChain, read_complaint, read_console, read_kernel
 from rackless.diagnosis.installer_run import parse_run, read_run
+from rackless.diagnosis.lab_evidence import LabEvidence
+from rackless.diagnosis.lab_rules import LAB_RULES
 from rackless.diagnosis.rule import explain
 from rackless.diagnosis.rules.installer import EXIT_CODES, RULES
 from rackless.errors import InputError
@@ -162,15 +166,87 @@ def test_a_cause_can_be_asked_for_by_its_subject() -> None:
     assert [one.cause.subject for one in explain(RULES, run, "host/m0")] == ["host/m0"]
 
 
-def test_the_password_at_the_end_of_a_log_is_not_read() -> None:
-    run = parse_run(
-        "log", said('Login to the console with user: \\"kubeadmin\\", and password: \\"secret\\"', level="info")
-    )
-    assert run.lines == ()
+@pytest.mark.parametrize(
+    ("message", "kept"),
+    [
+        ('Login to the console with user: \\"kubeadmin\\", and password: \\"aaaaa-S3CRET\\"', 'password: "…"'),
+        (r'pullSecret: Invalid value: \"{\\\"auths\\\":{\\\"q\\\":{\\\"auth\\\":\\\"S3CRET\\\"}}}\": q requires x',
+         "pullSecret: Invalid value: …: q requires x"),
+        ("hosts[0].bmc.password: Invalid value: S3CRET: too short", "password: Invalid value: …: too short"),
+        ("registration error: https://admin:S3CRET@10.0.0.1/redfish/v1: no answer", "https://admin:…@10.0.0.1/redfish/v1"),
+        ('config is {\\"auth\\": \\"S3CRET=\\"}', '{"auth": "…"}'),
+    ],
+)  # fmt: skip
+def test_a_secret_in_a_log_is_blotted_out_and_the_rest_of_its_line_kept(message: str, kept: str) -> None:
+    (line,) = parse_run("log", said(message, level="info")).lines
+    assert kept in line.message and "S3CRET" not in line.message
+
+
+def test_a_password_that_is_missing_is_what_the_installer_refuses() -> None:
+    words = 'invalid \\"install-config.yaml\\" file: platform.baremetal.hosts[1].bmc.password: Required value: missing Password'
+    (found,) = explain(RULES, parse_run("log", said(words, level="fatal")))
+    assert found.rule == "installer/install-config" and "bmc.password: Required value" in found.cause.message
+
+
+@pytest.mark.parametrize("name", ["bootstrap-secureboot-denied", "bootstrap-boots-dhcp", "happy-path-bootstrap-vm"])
+def test_a_recorded_console_is_judged_as_a_servers_is(name: str) -> None:
+    """Of two of the recordings there is no log of the installer's, but of the machine's console."""
+    if not RECORDINGS.is_dir():
+        pytest.skip("the recordings of the real installer are not here")
+    log = RECORDINGS / name / "serial.log"
+    kernel = read_kernel(log)
+    chain = BootChain("on", "boot.iso", None, [], read_console(log), kernel=kernel, complaint=read_complaint(log))
+    assert chain.complaint == "" and kernel is (name != "bootstrap-secureboot-denied")
+    message = "the agent on the server was not heard of in time\n" + chain.describe()
+    host = {"metadata": {"name": "b"}, "status": {"errorType": "inspection error", "errorMessage": message}}
+    (found,) = explain(LAB_RULES, LabEvidence("lab", "running", hosts=[host]))
+    assert found.rule == ("host/agent-silent" if kernel else "host/secure-boot")
+
+
+def test_every_recording_is_judged() -> None:
+    if not RECORDINGS.is_dir():
+        pytest.skip("the recordings of the real installer are not here")
+    with_a_log = {path.parent.name for path in RECORDINGS.glob("*/rc")}
+    assert set(RUNS) == with_a_log and {path.name for path in RECORDINGS.iterdir()} - with_a_log == {
+        "bootstrap-secureboot-denied", "bootstrap-boots-dhcp",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("name", [name for name, found in RUNS.items() if found])
+def test_a_log_that_is_cut_off_or_has_other_line_ends_accuses_nobody_else(name: str, tmp_path: Path) -> None:
+    """Wherever it ends: what is found is the cause of the whole, or that somebody stopped it, or nothing."""
+    whole, log = recorded(name), tmp_path / ".openshift_install.log"
+    log.write_bytes(whole.replace("\n", "\r\n").encode())
+    assert [one.rule for one in explain(RULES, read_run(tmp_path))] == RUNS[name]
+    for part in range(48):
+        log.write_text(whole[: len(whole) * part // 48])
+        found = {one.rule for one in explain(RULES, read_run(tmp_path))}
+        assert found <= {*RUNS[name], "installer/interrupted"}, part
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "", "\0" * 1000, "level=error msg=", 'level=error msg="', "level=error msg=" + "x" * (4 << 20), "\n" * 100_000,
+        'time="2026-01-01T00:00:00Z" level=fatal msg="Zeitüberschreitung beim Warten auf die Bedingung"',
+        'time="2026-01-01T09:00:00+09:00" level=error msg="ブートストラップに失敗しました"',
+        "level=error msg=" + "\\" * (1 << 20), "level=error msg=" + "://" * (1 << 18),
+        "level=error msg=" + "password: " * (1 << 17),
+    ],
+    ids=["empty", "zeros", "no words", "half a quote", "one long line", "empty lines", "German", "Japanese, another zone",
+         "backslashes", "colons and slashes", "passwords"],
+)  # fmt: skip
+def test_odd_logs_lead_to_nothing(text: str, tmp_path: Path) -> None:
+    (tmp_path / ".openshift_install.log").write_text(text)
+    assert explain(RULES, read_run(tmp_path)) == []
 
 
 def test_a_folder_without_a_run_is_said_to_be_one(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="there is no run of openshift-install"):
         read_run(tmp_path)
-    (tmp_path / ".openshift_install.log").write_text(said("failed to create bootstrap: bad status: 404"))
+    os.mkfifo(tmp_path / ".openshift_install.log")
+    with pytest.raises(InputError, match="it is no file"):
+        read_run(tmp_path)
+    (tmp_path / ".openshift_install.log").unlink()
+    (tmp_path / ".openshift_install.log").write_text(said("failed to create bootstrap: bad status: 404") + "\n")
     assert [one.rule for one in explain(RULES, read_run(tmp_path))] == ["installer/iso-not-found"]

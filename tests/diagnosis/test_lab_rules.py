@@ -82,6 +82,18 @@ def host_error(message: str, kind: str = "inspection error") -> LabEvidence:
     return replace(WELL, hosts=[*WELL.hosts, record("worker-0", errorType=kind, errorMessage=message)])
 
 
+def from_ironic(name: str, kind: str = "registration error") -> LabEvidence:
+    """What the real Ironic made of a BMC, recorded by `tests/real/planting_ironic.py`."""
+    return host_error((DATA / f"error-{name}.txt").read_text(), kind)
+
+
+def taken_in(name: str, folder: Path = DATA) -> LabEvidence:
+    """What the agent said of an image or a disk, recorded by `tests/real/planting_image.py`, in Ironic's words around it."""
+    said = (folder / f"agent-{name}.txt").read_text()
+    step = "{'step': 'write_image', 'interface': 'deploy', 'priority': 80}"
+    return host_error(in_our_words(f"Deploy step {step} failed on node x. {said}"), "provisioning error")
+
+
 def boot(**more: Any) -> str:
     seen = {"power": "on", "media": "agent.iso", "leased": None, "fetched": [], "console": ["last words"]} | more
     return in_our_words("timeout reached while inspecting the node") + "\n" + BootChain(**seen).describe()
@@ -142,6 +154,20 @@ def journal(name: str, file: str, **status: Any) -> LabEvidence:
     return replace(WELL, status=replace(STATUS, **status), logs=lines)
 
 
+def cluster(name: str, folder: Path = DATA) -> LabEvidence:
+    """What the lab's own looks saw of a cluster, recorded by `tests/real/planting_cluster.py`."""
+    told: dict[str, Any] = json.loads((folder / f"cluster-{name}.json").read_text())
+    status = STATUS
+    for kind, name_ in ((EtcdStatus, "etcd"), (VipStatus, "vip")):
+        if name_ in told:
+            status = replace(status, **{name_: decode(kind, told[name_])})
+    if "domain" in told:
+        first = replace(status.servers[0], address=told["address"])
+        status = replace(status, domain=told["domain"], servers=(first, *status.servers[1:]))
+    objects = {kind: tuple(told[kind]) for kind in ("nodes", "requests", "machines") if kind in told}
+    return replace(WELL, status=status, **objects)
+
+
 LATE = etcd("ctrl-1", problem="no answer in time")
 
 
@@ -175,44 +201,36 @@ PLANTED: dict[str, LabEvidence] = {
     "lab/certificates-over": replace(WELL, expired=[("tls/ironic.crt", "2026-01-01T00:00:00Z")]),
     "lab/fault-asked-for": replace(WELL, status=replace(STATUS, faults=(replace(FAULT, happened=2),))),
     "lab/up-cut-off": replace(WELL, status=replace(STATUS, cut_off=("create server/ctrl-0",))),
-    "cluster/no-quorum": replace(
-        WELL, status=replace(STATUS, etcd=etcd("ctrl-1", "ctrl-2"), vip=vip("ctrl-0", ready=False))
-    ),
-    "cluster/vip-two": replace(WELL, status=replace(STATUS, vip=vip("ctrl-0", "ctrl-1"))),
-    "cluster/vip-nobody": replace(WELL, status=replace(STATUS, vip=vip())),
-    "cluster/vip-not-ready": replace(WELL, status=replace(STATUS, vip=vip("ctrl-0", ready=False))),
-    "cluster/etcd-member": replace(WELL, status=replace(STATUS, etcd=etcd("ctrl-1"))),
-    "cluster/node-not-ready": replace(
-        WELL, nodes=[record("ctrl-0", conditions=[condition("Ready", "Unknown", "NodeStatusUnknown", "it is silent")])]
-    ),
+    "cluster/no-quorum": cluster("no-quorum"),
+    "cluster/vip-two": cluster("vip-two"),
+    "cluster/vip-nobody": cluster("vip-nobody"),
+    "cluster/vip-not-ready": cluster("vip-not-ready"),
+    "cluster/etcd-member": cluster("etcd-member"),
+    "cluster/node-not-ready": cluster("node-not-ready"),
     "lab/other-version": replace(WELL, build="it is of another version than this command"),
-    "cluster/csr-ours": replace(WELL, requests=[asked_by("ctrl-0", hosts=("ctrl-0", "ctrl-0.lab.test"))]),
-    "cluster/csr-pending": replace(WELL, requests=[record("csr-1")]),
-    "machine/no-host": replace(
-        WELL, machines=[record("w", conditions=[condition("HostClaimed", "False", "NoHostAvailable", "all are taken")])]
-    ),
+    "cluster/csr-ours": cluster("csr-ours"),
+    "cluster/csr-pending": cluster("csr-pending"),
+    "machine/no-host": cluster("no-host"),
     "host/no-room": host_error(
         "there is no room left on this computer for the servers' disks, and a server that cannot write stops"
     ),
     "host/server-off": host_error("the server went off, and stayed off"),
-    "host/bmc-login": host_error(
-        in_our_words("HTTP GET https://b/redfish/v1/Systems/1 returned code 401"), "registration error"
-    ),
-    "host/bmc-silent": host_error(in_our_words("Redfish connection failed for node x"), "registration error"),
-    "host/bmc-refused": host_error((DATA / "error-bmc-refused.txt").read_text(), "registration error"),
-    "host/bmc-no-route": host_error((DATA / "error-bmc-no-route.txt").read_text(), "registration error"),
-    "host/bmc-certificate": host_error((DATA / "error-bmc-certificate.txt").read_text(), "registration error"),
-    "host/bmc-ipmi": host_error(in_our_words("IPMI call failed: power status."), "power management error"),
-    "host/media-refused": host_error(in_our_words("inserting virtual media: no")),
-    "host/bmc-error": host_error(in_our_words("HTTP GET https://b/redfish/v1/Systems/1 returned code 503")),
-    "host/power": host_error(in_our_words("Failed to set node power state to power on."), "power management error"),
-    "host/checksum": host_error(in_our_words("Image failed to verify against checksum."), "provisioning error"),
-    "host/image-memory": host_error(in_our_words("image download: out of space"), "provisioning error"),
-    "host/disk-small": host_error(in_our_words("all found block devices are smaller than 4 GiB"), "provisioning error"),
-    "host/no-root-device": host_error(in_our_words("No suitable device was found"), "provisioning error"),
-    "host/image-format": host_error(in_our_words("Image is not in qcow2 format"), "provisioning error"),
-    "host/image-fetch": host_error(in_our_words("Download of image x failed"), "provisioning error"),
-    "host/dhcp-nothing-to-offer": host_error(boot(boot=Answered(asked=True, offered=None, sent=()))),
+    "host/bmc-login": from_ironic("bmc-login"),
+    "host/bmc-silent": from_ironic("bmc-silent"),
+    "host/bmc-refused": from_ironic("bmc-refused"),
+    "host/bmc-no-route": from_ironic("bmc-no-route"),
+    "host/bmc-certificate": from_ironic("bmc-certificate"),
+    "host/bmc-ipmi": from_ironic("bmc-ipmi"),
+    "host/media-refused": from_ironic("media-refused", "inspection error"),
+    "host/bmc-error": from_ironic("bmc-error"),
+    "host/power": from_ironic("power", "inspection error"),
+    "host/checksum": taken_in("checksum"),
+    "host/image-memory": taken_in("image-memory"),
+    "host/disk-small": taken_in("disk-small"),
+    "host/no-root-device": taken_in("no-root-device"),
+    "host/image-format": taken_in("image-format"),
+    "host/image-fetch": taken_in("image-fetch"),
+    "host/dhcp-nothing-to-offer": host_error(boot(boot=planted("ignored", "02:00:00:00:00:02"))),
     "host/dhcp-no-address": host_error(boot(boot=planted("pool-empty", "02:00:00:00:00:02"))),
     "host/dhcp-wrong-network": host_error(boot(boot=planted("wrong-network", "02:00:00:00:00:02"))),
     "host/dhcp-reserved": host_error(boot(boot=planted("reserved", "02:00:00:00:00:01"))),
@@ -222,16 +240,18 @@ PLANTED: dict[str, LabEvidence] = {
     "host/secure-boot": host_error(boot(console=firmware("secure-boot"))),
     "host/not-bootable": host_error(boot(console=firmware("uefi-bios-image"))),
     "host/boot-order": host_error(from_disk("uefi")),
-    "host/dhcp-not-asked": host_error(boot(boot=Answered(asked=False, offered=None, sent=()))),
-    "host/no-kernel": host_error(boot()),
+    "host/dhcp-not-asked": host_error(
+        boot(boot=Answered(asked=False, offered=None, sent=()), console=firmware("no-kernel"))
+    ),
+    "host/no-kernel": host_error(boot(console=firmware("no-kernel"))),
     "host/image-permission": host_error(
         in_our_words(f"HTTP POST https://b/redfish/v1/Systems/1 returned code 500. {QEMU_PERMISSION}")
     ),
     "host/image-confined": host_error(
         'audit: apparmor="DENIED" operation="open" profile="libvirt-1" comm="qemu-system-x86"'
     ),
-    "host/bmc-locked": host_error((DATA / "error-bmc-locked.txt").read_text(), "registration error"),
-    "host/media-slow": host_error((DATA / "error-media-slow.txt").read_text()),
+    "host/bmc-locked": from_ironic("bmc-locked"),
+    "host/media-slow": from_ironic("media-slow", "inspection error"),
     "host/memory": host_error(
         boot(kernel=True, console=firmware("memory"), complaint=read_complaint(DATA / "console-memory.log"))
     ),
@@ -277,6 +297,8 @@ def test_a_lab_that_is_well_has_no_cause() -> None:
         assert explain(LAB_RULES, around(file)) == [], "a busy computer on which nothing failed"
     for file in ("etcd-well", "vip-well"):
         assert explain(LAB_RULES, journal("ctrl-0", file)) == []
+    for file in ("etcd-well", "vip-well", "node-well"):
+        assert explain(LAB_RULES, cluster(file)) == []
 
 
 @pytest.mark.parametrize("file", ["etcd-disk-slow", "etcd-member-slow", "etcd-clock", "vip-stranger"])
@@ -353,6 +375,8 @@ def test_members_that_are_late_on_a_computer_without_a_processor_to_spare_are_no
         ("host/dhcp-reserved", "asks for the address 192.0.2.20, which DHCP keeps for another MAC"),
         ("host/bmc-certificate", "the certificate of the BMC of worker-0 is not believed"),
         ("host/agent-token", "refuses the token of the agent on worker-0 (400)"),
+        ("cluster/vip-two", "192.0.2.5 is held by 2 machines at once: ctrl-0, ctrl-1"),
+        ("cluster/csr-pending", "for system:node:stranger, stranger, and that is no server of this lab"),
         ("host/image-permission", "may not read /var/lib/rackless/lab/disks/disk.qcow2"),
     ],
 )  # fmt: skip
@@ -376,6 +400,37 @@ def test_a_fault_alone_leads_to_its_rule_and_to_no_other(name: str) -> None:
     one = found[0]
     assert one.cause.evidence and one.cause.remedy and "{" not in one.cause.message + one.cause.remedy
     assert one.as_json()["rule"] == name and one.as_json()["evidence"][0]["source"]
+
+
+def test_a_machine_without_a_host_tells_of_each_host_why_it_does_not_fit() -> None:
+    (found,) = explain(LAB_RULES, PLANTED["machine/no-host"])
+    assert [one.text for one in found.cause.evidence] == [
+        "none of 3 hosts can be had", "worker-0: it is inspecting", "worker-1: registration error: the BMC does not answer",
+        "worker-2: Machine another has it",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "rule"), [("image-refused", "image-fetch"), ("image-stalls", "image-fetch"), ("disk-full", "disk-small")]
+)
+def test_an_image_fails_in_several_words_for_one_cause(name: str, rule: str) -> None:
+    (found,) = explain(LAB_RULES, taken_in(name))
+    assert found.rule == f"host/{rule}"
+
+
+@pytest.mark.parametrize(
+    "words", ["the BMC does not answer", "ignition: FAILED: Ignition, stage x", "('::1', 1", "dial tcp [::1]:1"]
+)
+def test_evidence_of_any_length_is_judged(words: str) -> None:
+    """In one line of a megabyte; some of these searches take as long as the square of it, and would not end."""
+    flood = words * ((1 << 20) // len(words))
+    seen = PLANTED["cluster/localhost-v6"]
+    logs = {"journal/ctrl-1": [flood], "console/ctrl-1": [flood]}
+    absent_node = PLANTED["node/ignition-failed"].status
+    hosts = host_error(flood).hosts
+    found = explain(LAB_RULES, replace(seen, logs=logs, hosts=hosts))
+    assert [one.rule for one in found if one.rule.startswith("host/")], "a host in error is told, whatever it says"
+    explain(LAB_RULES, replace(seen, status=absent_node, logs=logs))
 
 
 def test_what_stands_on_something_broken_is_told_after_it() -> None:

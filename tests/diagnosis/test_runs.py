@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+from itertools import pairwise
 from xml.etree import ElementTree
 
 from rackless.diagnosis.chrome_trace import chrome_trace
 from rackless.diagnosis.comparison import Difference, compare
-from rackless.diagnosis.runs import CUT_OFF, Run, StepSpan, by_subject, find_runs, tracks
+from rackless.diagnosis.runs import CUT_OFF, Run, StepSpan, by_subject, find_runs, levels, tracks
 from rackless.diagnosis.timeline_svg import timeline_svg
 from rackless.events import Event, Note, StepFinished, StepStarted
 
@@ -75,6 +76,37 @@ def test_in_a_row_steps_are_apart_or_inside_each_other() -> None:
     assert tracks([outer, inner, beside, after], 20) == [[outer, inner, after], [beside]]
 
 
+def test_what_a_step_was_made_of_stands_below_it() -> None:
+    def span(began: float, ended: float) -> StepSpan:
+        return StepSpan("s", None, "", "p", began, ended)
+
+    outer, inner, inmost, after = span(0, 10), span(1, 5), span(2, 3), span(10, 12)
+    assert levels([outer, inner, inmost, after], 20) == [[outer, after], [inner], [inmost]]
+
+
+def test_a_clock_that_is_set_back_makes_no_step_shorter_than_nothing() -> None:
+    tale = Tale()
+    tale.begin(100, "u1.1", "hosts")
+    tale.begin(101, "d2.1", "inspecting", "host/a")
+    tale.end(40, "d2.1")
+    tale.begin(41, "d3.1", "inspecting", "host/b")
+    (run,) = find_runs(tale.told)
+    assert [span.seconds(50) for span in run.spans] == [0.0, 0.0, 9.0]
+    ElementTree.fromstring(timeline_svg("lab", run, now=50))
+    assert all(one.get("dur", 0) >= 0 for one in chrome_trace("lab", run, now=50)["traceEvents"])
+
+
+def test_steps_that_follow_each_other_do_not_overlap_in_a_trace_by_rounding() -> None:
+    tale = Tale()
+    edges = [0.0000004, 1.0000014, 2.0000026, 3.0000031, 4.0000049]
+    for number, (began, ended) in enumerate(pairwise(edges)):
+        tale.begin(began, f"u1.{number}", "p", "host/a")
+        tale.end(ended, f"u1.{number}")
+    (run,) = find_runs(tale.told)
+    spans = [one for one in chrome_trace("lab", run, now=9)["traceEvents"] if one["ph"] == "X"]
+    assert [one["ts"] + one["dur"] for one in spans[:-1]] == [one["ts"] for one in spans[1:]]
+
+
 def test_a_trace_has_what_perfetto_asks_for() -> None:
     run = find_runs(two_runs())[0]
     trace = json.loads(json.dumps(chrome_trace("lab", run, now=100.0)))
@@ -111,6 +143,7 @@ def test_the_picture_is_xml_with_a_bar_for_each_step_and_nothing_that_runs() -> 
     assert "inspecting: failed, 30 s" in told and "<time-out> &" in told and "waited for: the agent calls" in told
     widths = [float(bar.get("width", "0")) for bar in bars]
     assert max(widths) == widths[-1], "the longest step has the longest bar"
+    assert root.get("viewBox") and "failed" in text, "with what its colours mean"
     ElementTree.fromstring(timeline_svg("empty", Run(1, 5.0), now=6.0))
 
 

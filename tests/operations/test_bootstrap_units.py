@@ -33,12 +33,20 @@ def test_a_unit_ends_when_its_work_is_done_and_tells_why_it_failed(capsys: pytes
     async def fails() -> None:
         raise LabError("there is no address", why="no lease")
 
+    async def has_no_room() -> None:
+        raise OSError(28, "No space left on device", "/state")
+
     tell = teller(plain=True)
     run(works(), tell)
     with pytest.raises(LabError):
         run(fails(), tell)
+    with pytest.raises(OSError):
+        run(has_no_room(), tell)
     told = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    assert told == [{"phase": "done"}, {"failed": "there is no address: no lease"}]
+    assert told == [
+        {"phase": "done"}, {"failed": "there is no address: no lease"},
+        {"failed": "[Errno 28] No space left on device: '/state'"},
+    ]  # fmt: skip
 
 
 def test_a_unit_that_is_stopped_ends_without_an_error_and_cleans_up() -> None:

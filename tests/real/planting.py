@@ -125,6 +125,9 @@ def plant_dhcp(folder: Path) -> None:
     reserved = f"dhcp-range=192.0.2.20,192.0.2.30,1h\ndhcp-host={SECOND},{ADDRESS}\n"
     with _dnsmasq(reserved, folder / "dnsmasq-reserved.log") as server:  # another card asks for what it knows by heart
         server.request(FIRST, ADDRESS, "address reserved")
+    ignored = f"dhcp-range=192.0.2.20,192.0.2.30,1h\ndhcp-host={SECOND},ignore\n"
+    with _dnsmasq(ignored, folder / "dnsmasq-ignored.log") as server:
+        server.discover(SECOND, "ignored")
     with _dnsmasq(
         f"dhcp-range=192.0.2.0,static,1h\ndhcp-host={SECOND},{ADDRESS}\n", folder / "dnsmasq-well.log"
     ) as server:
@@ -143,7 +146,7 @@ def _dnsmasq(configuration: str, target: Path) -> Iterator[_Dnsmasq]:
 
 
 def plant_firmware(folder: Path) -> None:
-    """Servers without a network that are given what they cannot boot, or what Secure Boot denies."""
+    """Servers without a network that are given what they cannot boot, what Secure Boot denies, or what starts no kernel."""
     with tempfile.TemporaryDirectory() as name:
         scratch = Path(name)
         bios, uefi = (bootable.iso(scratch, word, uefi=word == "uefi") for word in ("bios", "uefi"))
@@ -153,6 +156,13 @@ def plant_firmware(folder: Path) -> None:
         secure = ("-machine", "smm=on", "-global", "driver=cfi.pflash01,property=secure,value=on", *signed)
         _boot(scratch, uefi, folder / "console-secure-boot.log", secure, "No bootable option")
         _boot(scratch, uefi, folder / "console-bios-uefi-image.log", (), "No bootable device")
+        _boot(
+            scratch,
+            uefi,
+            folder / "console-no-kernel.log",
+            _ovmf(scratch, "OVMF_CODE_4M.fd", "OVMF_VARS_4M.fd"),
+            "uefi",
+        )
 
 
 def plant_boot_order(folder: Path) -> None:

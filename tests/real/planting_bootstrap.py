@@ -13,18 +13,30 @@ import sys
 import tempfile
 from collections.abc import Coroutine
 from contextlib import redirect_stdout, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from rackless.api.process import ApiServer, ApiSettings
 from rackless.cluster.bootstrap import membership
 from rackless.cluster.bootstrap.membership import EtcdMembership, await_voter, ensure_learner
 from rackless.cluster.bootstrap.pulling import pull
 from rackless.drivers.clock import SystemClock
+from rackless.drivers.ironic.environment import ensure_environment
+from rackless.drivers.kubernetes.resources import KubernetesResources
+from rackless.drivers.process import LocalProcesses
 from rackless.errors import RacklessError
+from rackless.events import Bus
+from rackless.images.payload_places import IRONIC
+from rackless.operations import bootstrap_handover, bootstrap_metal3
 from rackless.operations.bootstrap_running import run, teller
+from rackless.run.paths import Roots
+from rackless.trust.kubeconfig_reading import read_kubeconfig
+from tests.real import planting_ironic
 from tests.real.planting_node import etcd_members, unpack, web_server
 
 ROOT = Path(__file__).parents[2]
+_UP = ("payload mounted", "manifests applied", "metal3")
 
 
 def _record(target: Path, work: Coroutine[Any, Any, None], *before: dict[str, Any]) -> None:
@@ -32,7 +44,7 @@ def _record(target: Path, work: Coroutine[Any, Any, None], *before: dict[str, An
         tell = teller()
         for told in before:
             tell(told)
-        with suppress(RacklessError):
+        with suppress(RacklessError, OSError):
             run(work, tell)
 
 
@@ -70,20 +82,75 @@ def plant_member(folder: Path) -> None:
             _record(folder / "bootstrap-etcd-member.log", _vote(), told)
 
 
+async def _await_control_plane(scratch: Path) -> None:
+    """One of two control planes never joins etcd."""
+    kubeconfig = scratch / "kubeconfig"
+    async with (
+        ApiServer(ApiSettings(f"sqlite:{scratch}/objects.db", scratch / "pki", kubeconfig=kubeconfig)),
+        EtcdMembership("http://127.0.0.1:2379", ssl.create_default_context()) as etcd,
+    ):
+        access, _ = read_kubeconfig(kubeconfig, scratch)
+        await bootstrap_handover._await_voters(etcd, ["m1", "ctrl-2"], access, SystemClock(), teller())
+
+
+def plant_hand_over(folder: Path) -> None:
+    bootstrap_handover.WITHIN_SECONDS = 5.0
+    before = ({"phase": name} for name in (*_UP, "ironic", "keys offered"))
+    with tempfile.TemporaryDirectory() as name:
+        with etcd_members(Path(sys.argv[3]), Path(name) / "etcd", {}):
+            _record(folder / "bootstrap-hand-over.log", _await_control_plane(Path(name)), *before)
+
+
+async def _serve(scratch: Path, full: Path) -> None:
+    """Ironic where its folder has no room, beside controllers and an API that are well."""
+    bootstrap_metal3.STATE = scratch
+    payload = scratch / "payload"
+    payload.mkdir()
+    (payload / IRONIC).symlink_to(sys.argv[4])
+    kubeconfig = scratch / "kubeconfig"
+    config = replace(planting_ironic.make_config(scratch), state=full / "ironic", ipmi=False)
+    async with ApiServer(ApiSettings(f"sqlite:{scratch}/objects.db", scratch / "pki", kubeconfig=kubeconfig)):
+        access, _ = read_kubeconfig(kubeconfig, scratch)
+        resources = KubernetesResources(access)
+        try:
+            await bootstrap_metal3._serve(resources, config, payload, teller(), whole=False)
+        finally:
+            await resources.close()
+
+
+def plant_ironic(folder: Path) -> None:
+    subprocess.run(["ip", "address", "add", f"{planting_ironic.IRONIC}/24", "dev", "lo"], check=True)
+    with tempfile.TemporaryDirectory() as name:
+        full = Path(name) / "full"
+        full.mkdir()
+        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=128k", "full", str(full)], check=True)
+        try:
+            before = ({"phase": name} for name in _UP)
+            _record(folder / "bootstrap-ironic.log", _serve(Path(name), full), *before)
+        finally:
+            subprocess.run(["umount", str(full)], check=True)
+        told = (folder / "bootstrap-ironic.log").read_text()
+        told = told.replace(str(full), "/var/lib/rackless/metal3").replace(name, "/var/lib/rackless")
+        (folder / "bootstrap-ironic.log").write_text(told)
+
+
 def record(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
+    venv = asyncio.run(ensure_environment(Roots.from_environment().cache, LocalProcesses(), Bus()))
     with tempfile.TemporaryDirectory() as name:
         programs = unpack(Path(name))
         for what in ("--alone", "--inside"):
             inside = [
                 "unshare",
                 "--net",
+                "--mount",
                 sys.executable,
                 "-m",
                 "tests.real.planting_bootstrap",
                 what,
                 str(folder),
                 str(programs),
+                str(venv),
             ]
             subprocess.run(inside, check=True, cwd=ROOT)
 
@@ -95,5 +162,7 @@ if __name__ == "__main__":
         subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
         plant_payload(Path(sys.argv[2]), connected=True)
         plant_member(Path(sys.argv[2]))
+        plant_hand_over(Path(sys.argv[2]))
+        plant_ironic(Path(sys.argv[2]))
     else:
         record(Path(sys.argv[1]))

@@ -1,4 +1,5 @@
-"""Faults planted before the real Ironic: BMCs that it cannot use, an agent whose token is not its own; and its words for them.
+"""Faults planted before the real Ironic: BMCs that it cannot use or that fail, an agent whose token is not its own; and its words
+for them.
 
 `python -m tests.real.planting_ironic FOLDER` records it; `tests/diagnosis/data` is what it wrote. Ironic is the one of the
 computer's cache, in a network namespace of its own; the BMCs are ours, before a server that is fake, or a stand-in.
@@ -22,6 +23,7 @@ import aiohttp
 from aiohttp import web
 
 from rackless.bmc.core.accounts import Account
+from rackless.bmc.core.faults import BmcFault, Trouble
 from rackless.bmc.core.media import Limits
 from rackless.bmc.fleet import Bmc, Fleet
 from rackless.diagnosis.evidence import BootChain
@@ -41,7 +43,19 @@ from tests.drivers.ironic.redfish_standin import StandIn
 
 ROOT = Path(__file__).parents[2]
 IRONIC, BMC, LOCKED, AGENT = "192.0.2.1", "192.0.2.2", "192.0.2.3", "192.0.2.20"
-_WITHIN = 300.0
+EMPTY, SILENT, AWAY = "192.0.2.4", "192.0.2.5", "198.51.100.2"
+"""Where nobody listens, where a filter drops what arrives, and where no way leads."""
+FAILING = {"192.0.2.6": Trouble.REFUSE, "192.0.2.7": Trouble.FAILING_MEDIA, "192.0.2.8": Trouble.STUCK_POWER}
+"""BMCs with a fault of their own."""
+REGISTERING = {
+    "bmc-login": f"http://{BMC}", "bmc-refused": f"http://{EMPTY}", "bmc-no-route": f"http://{AWAY}",
+    "bmc-silent": f"http://{SILENT}", "bmc-ipmi": EMPTY, "bmc-error": "http://192.0.2.6",
+}  # fmt: skip
+"""By the rule that is to find it: what cannot be registered."""
+INSPECTING = {"media-refused": "http://192.0.2.7", "power": "http://192.0.2.8"}
+"""What can be, and cannot be inspected."""
+_WITHIN = 900.0
+"""Seconds; Ironic's library asks a BMC that is silent ten times, for half a minute each."""
 _STALL_SECONDS = 3.0
 """How long these BMCs wait for the next piece of an image; a real one waits longer, and no other way."""
 
@@ -53,13 +67,14 @@ async def _settled(step: Callable[[], Awaitable[Result]]) -> Result:
     return result
 
 
-def _host(name: str, number: int, address: str, ca: Path | None = None) -> HostAccess:
-    login = BmcLogin(f"redfish-virtualmedia+{address}/redfish/v1/Systems/1", "admin", "secret", ca)
+def _host(name: str, number: int, address: str, ca: Path | None = None, password: str = "secret") -> HostAccess:
+    redfish = f"redfish-virtualmedia+{address}/redfish/v1/Systems/1"
+    login = BmcLogin(redfish if "://" in address else f"ipmi://{address}", "admin", password, ca)
     uuid = f"00000000-0000-4000-8000-{number:012d}"
     return HostAccess(name, uuid, login, f"02:00:00:00:01:{number:02x}", clean=False)
 
 
-def _config(folder: Path) -> IronicConfig:
+def make_config(folder: Path) -> IronicConfig:
     ca, certificate, key = write_certificates(folder, IRONIC)
     boot = folder / "boot"
     boot.mkdir()
@@ -74,14 +89,18 @@ def _config(folder: Path) -> IronicConfig:
 
 @asynccontextmanager
 async def _bmc(folder: Path) -> AsyncIterator[Fleet]:
-    """Two of ours; Ironic goes on with a session that it has, so that an account is locked where it has none."""
+    """Ours; Ironic goes on with a session that it has, so that an account is locked where it has none."""
     hypervisor = FakeHypervisor()
-    hypervisor.define([server(0), server(1)])
+    addresses = (BMC, LOCKED, *FAILING)
+    hypervisor.define([server(number) for number in range(len(addresses))])
+    bmcs = [Bmc(f"server-{number}", address) for number, address in enumerate(addresses)]
     fleet = Fleet(
-        [Bmc("server-0", BMC), Bmc("server-1", LOCKED)], hypervisor, (Account("admin", "secret"),), state=folder / "bmc",
+        bmcs, hypervisor, (Account("admin", "secret"),), state=folder / "bmc",
         media=folder / "media", bus=Bus(), tls=None, port=80, media_limits=Limits(stall_seconds=_STALL_SECONDS),
     )  # fmt: skip
     await fleet.start()
+    for bmc in bmcs[2:]:
+        fleet.faults.add(BmcFault(FAILING[str(bmc.address)], bmc.server))
     try:
         yield fleet
     finally:
@@ -89,11 +108,13 @@ async def _bmc(folder: Path) -> AsyncIterator[Fleet]:
 
 
 @asynccontextmanager
-async def _slow_files(root: Path) -> AsyncIterator[None]:
-    """A server of images that begins to answer, and then has nothing for longer than a BMC waits."""
+async def _files(root: Path, *, slow: bool) -> AsyncIterator[None]:
+    """A server of images; a slow one begins to answer, and then has nothing for longer than a BMC waits."""
 
     async def answer(request: web.Request) -> web.StreamResponse:
         file = root / request.path.lstrip("/")
+        if not slow:
+            return web.FileResponse(file)
         response = web.StreamResponse()
         response.content_length = file.stat().st_size
         await response.prepare(request)
@@ -123,7 +144,7 @@ async def _lock(session: aiohttp.ClientSession) -> None:
 
 
 async def _record(folder: Path, scratch: Path, venv: Path) -> None:
-    config = _config(scratch)
+    config = make_config(scratch)
     service = IronicService(config, venv, LocalProcesses())
     await service.start()
     try:
@@ -138,8 +159,18 @@ async def _record(folder: Path, scratch: Path, venv: Path) -> None:
                 assert isinstance(result, Failed), result
                 (folder / f"error-{name}.txt").write_text("\n".join((result.message, *more)) + "\n")
 
+            async with (
+                _files(config.http_root, slow=False),
+                IronicProvisioner(
+                    config.url, config.username, config.password, config.ca, network_boot=True
+                ) as by_network,
+            ):
+                await asyncio.gather(*(
+                    _fail(by_network if name == "bmc-ipmi" else ironic, keep, name, number, address)
+                    for number, (name, address) in enumerate((REGISTERING | INSPECTING).items(), 11)
+                ))  # fmt: skip
             ours = _host("ours", 1, f"http://{BMC}")
-            async with _slow_files(config.http_root):
+            async with _files(config.http_root, slow=True):
                 assert not isinstance(await _settled(lambda: ironic.register(ours)), Failed)
                 keep("media-slow", await _settled(lambda: ironic.inspect(ours)))
 
@@ -172,6 +203,17 @@ async def _record(folder: Path, scratch: Path, venv: Path) -> None:
         await service.stop()
 
 
+async def _fail(
+    ironic: IronicProvisioner, keep: Callable[[str, Result], None], name: str, number: int, address: str
+) -> None:
+    host = _host(name, number, address, password="wrong" if name == "bmc-login" else "secret")
+    seen = await _settled(lambda: ironic.register(host))
+    if name in INSPECTING:
+        assert not isinstance(seen, Failed), seen
+        seen = await _settled(lambda: ironic.inspect(host))
+    keep(name, seen)
+
+
 async def _node(config: IronicConfig, name: str) -> str:
     async with IronicClient(config.url, config.username, config.password, config.ca) as client:
         found = await client.node(name)
@@ -195,8 +237,10 @@ async def _heartbeat(config: IronicConfig, node: str) -> None:
 def plant(folder: Path, venv: Path) -> None:
     """Call it in a network namespace of its own: `unshare --net`."""
     subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
-    for address in (IRONIC, BMC, LOCKED, AGENT):
+    for address in (IRONIC, BMC, LOCKED, EMPTY, SILENT, *FAILING, AGENT):
         subprocess.run(["ip", "address", "add", f"{address}/24", "dev", "lo"], check=True)
+    chain = "add table inet t; add chain inet t i { type filter hook input priority 0; }"
+    subprocess.run(["nft", f"{chain}; add rule inet t i ip daddr {SILENT} drop"], check=True)
     with tempfile.TemporaryDirectory() as name:
         asyncio.run(_record(folder, Path(name), venv))
 

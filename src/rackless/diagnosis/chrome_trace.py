@@ -59,7 +59,8 @@ def _span(span: StepSpan, tid: int, zero: float, now: float) -> TraceEvent:
         "pid": _PID,
         "tid": tid,
         "ts": _micro(span.began - zero),
-        "dur": _micro(span.seconds(now)),
+        # of rounded ends: a step that follows another must not begin before its end, not by a microsecond
+        "dur": _micro(span.began - zero + span.seconds(now)) - _micro(span.began - zero),
         "args": {"outcome": span.outcome, **{name: text for name, text in said.items() if text}},
     }
 

@@ -11,6 +11,7 @@ import json
 import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
 from rackless.lab.network_boot import Answered
@@ -23,8 +24,9 @@ _CALL = re.compile(
     r"(?m)^\S+ (?P<time>[\d:]{8})\S* .* (?P<client>\S+) - (?:GET|POST) /v1/(?P<call>lookup|heartbeat|continue_inspection)"
     r"(?:\S* - (?P<status>\d{3})\b)?"
 )
+_LOOKUP_BEGINS, _NOT_IRONIC_BEGINS = "perform lookup with ", "Failed looking up node with addresses "
 _LOOKUP = re.compile(
-    r"perform lookup with (?P<url>[^\s,]+), retrying\. Error: .*?\(Caused by (?P<why>.{1,400}?)\)+(?:: requests|$)"
+    r"perform lookup with (?P<url>[^\s,]{1,300}), retrying\. Error: .*?\(Caused by (?P<why>.{1,400}?)\)+(?:: requests|$)"
 )
 _NETWORK_BOOT = re.compile(
     r"(?P<pxe>PXE-E\d\d: [^\r\n;]{1,80})"
@@ -32,19 +34,25 @@ _NETWORK_BOOT = re.compile(
     r"|(?P<address>No configuration methods succeeded)"
 )
 """The words of firmware that boots over a network: UEFI's own, and iPXE's."""
-_STARTED = re.compile(r'BdsDxe: starting Boot\w+ "(?P<uefi>[^"]+)"|Booting from (?P<bios>[\w/ ]+?)\.\.\.')
+_STARTED = re.compile(
+    r'BdsDxe: starting Boot\w{1,8} "(?P<uefi>[^"\r\n]{1,200})"|Booting from (?P<bios>[\w/ ]{1,60}?)\.\.\.'
+)
 """What firmware starts from: UEFI's words, and SeaBIOS'."""
 _DISK = re.compile(r"HARDDISK|Misc Device|Hard Disk|NVMe")
 _ADDRESSED = "Station IP address is"
 _COLUMNS = 80
-_MEMORY = re.compile(r"Initramfs unpacking failed: [^\r\n;]{1,80}|Out of memory: Killed process [^\r\n;]{1,80}")
-_NOT_IRONIC = re.compile(r"Failed looking up node with addresses \S+ at (?P<url>\S+): (?P<why>Error \d+)")
+_MEMORY = re.compile(r"Initramfs unpacking failed: write error|Out of memory: Killed process [^\r\n;]{1,80}")
+"""That the end of an initramfs cannot be decoded is said of padding, and harmless: what counts is that there was no room for it."""
+_NOT_IRONIC = re.compile(r"Failed looking up node with addresses \S{1,300} at (?P<url>\S{1,300}): (?P<why>Error \d+)")
 """The agent's words where it cannot reach Ironic, and where somebody else answers."""
 REFUSED = "and was refused with"
 _TAIL = 16384
 _LONG_TAIL = 4 << 20
+_FIRMWARE_TAIL = 256 << 10
 LINES = 4
 _LONGEST = 1000
+_LOOKUPS, _LONGEST_LOOKUP = 20, 3000
+"""So many lines and letters are searched for the agent's words: what is on a console is the guest's, who may write millions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,12 +143,22 @@ def read_complaint(path: Path) -> str:
     text = _FIRMWARE.split(_tail(path, _LONG_TAIL))[-1]
     if memory := _MEMORY.search(text):
         return f"the kernel says: {memory[0]}"
-    for line in reversed(text.splitlines()):
-        if found := _LOOKUP.search(line) or _NOT_IRONIC.search(line):
-            return f"the agent says: no way to {found['url']}: {_plain(found['why'])}"
+    if found := _read_lookup(text):
+        return f"the agent says: no way to {found['url']}: {_plain(found['why'])}"
     if disk := _started_from_disk(_tail(path, _LONG_TAIL)):
         return f"the firmware says: it starts from {disk}"
     return ""
+
+
+def _read_lookup(text: str) -> re.Match[str] | None:
+    """The agent's last words about its calls to Ironic."""
+    told = (line for line in reversed(text.splitlines()) if _LOOKUP_BEGINS in line or _NOT_IRONIC_BEGINS in line)
+    for line in islice(told, _LOOKUPS):
+        for begins, pattern in ((_LOOKUP_BEGINS, _LOOKUP), (_NOT_IRONIC_BEGINS, _NOT_IRONIC)):
+            place = line.find(begins)
+            if place >= 0 and (found := pattern.match(line[place : place + _LONGEST_LOOKUP])):
+                return found
+    return None
 
 
 def _started_from_disk(text: str) -> str:
@@ -152,7 +170,8 @@ def _started_from_disk(text: str) -> str:
 
 def _read_network_boot(text: str) -> str:
     """What firmware last said of a network that it could not boot over; empty where a kernel has started since."""
-    lines = re.split(r"\r?\n", _ESCAPES.sub("", text.rpartition(_KERNEL)[2].replace("\r\n", "\n")))
+    since = text.rpartition(_KERNEL)[2][-_FIRMWARE_TAIL:]
+    lines = re.split(r"\r?\n", _ESCAPES.sub("", since.replace("\r\n", "\n")))
     told = "".join(
         line if len(line) == _COLUMNS else f"{line}\n" for line in lines
     )  # a BIOS breaks lines at the screen's edge

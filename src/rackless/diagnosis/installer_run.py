@@ -1,10 +1,11 @@
-"""What `openshift-install` wrote about its last run: the lines of its log. Only read; passwords are left out.
+"""What `openshift-install` wrote about its last run: the lines of its log. Only read; secrets in them are blotted out.
 
 The installer appends to one log, and a run begins where it says how it was called. The last that installed counts, or that failed.
 """
 
 from __future__ import annotations
 
+import errno
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -14,8 +15,17 @@ from rackless.errors import InputError
 
 LOG = ".openshift_install.log"
 _LINE = re.compile(r'^(?:time="?(?P<at>[^" ]+)"? )?level=(?P<level>\w+) msg=(?P<message>".*"|.*)$')
-_PASSWORD = re.compile(r"(?i)password: *\S")
+_SECRETS = (
+    re.compile(r"(?i)(password: *\\*\")(?:\\.|[^\"\\])+"),  # of kubeadmin, at the end of a run
+    re.compile(
+        r"(?i)((?:password|pullSecret): Invalid value: ).*(?=: )"
+    ),  # the installer shows the value that it refuses
+    re.compile(r"(?i)(\\*\"auth\\*\": *\\*\")[^\"\\]+"),
+    re.compile(r"(://[^/\s:@]+:)[^@/\s]+(?=@)"),
+)
 _MOST_BYTES = 16 << 20
+_LONGEST = 8192
+"""Letters of a line; nobody reads more, and every rule looks at every line."""
 _BEGINNING = "Running: "
 _INSTALLING = re.compile(r" (create cluster|wait-for)\b")
 _GATHERING = re.compile(r" (gather|analyze)\b")
@@ -59,13 +69,20 @@ def parse_run(source: str, text: str) -> InstallerRun:
         if (found := _LINE.match(raw)) is None:
             continue
         message = found["message"]
-        if message.startswith('"') and message.endswith('"') and len(message) > 1:
+        if message.startswith('"'):
+            if not message.endswith('"') or len(message) == 1:  # half a line, where the log was cut off
+                continue
             message = message[1:-1].replace('\\"', '"')
         if message.startswith(_BEGINNING) and not (runs[-1] and _GATHERING.search(message)):
             runs.append([])  # what is gathered after a failure, or cannot be, belongs to it
-        if not _PASSWORD.search(message):
-            runs[-1].append(InstallerLine(found["at"] or "", found["level"], message.strip()))
+        runs[-1].append(InstallerLine(found["at"] or "", found["level"], _without_secrets(message.strip()[:_LONGEST])))
     return InstallerRun(source, tuple(next((run for run in reversed(runs) if _tells(run)), ())))
+
+
+def _without_secrets(message: str) -> str:
+    for secret in _SECRETS:
+        message = secret.sub(r"\1…", message)
+    return message
 
 
 def _tells(run: list[InstallerLine]) -> bool:
@@ -80,10 +97,13 @@ def read_run(folder: Path) -> InstallerRun:
     """Raises InputError where no installer has run."""
     log = folder / LOG
     try:
+        if log.exists() and not log.is_file():  # a pipe would be waited for
+            raise OSError(errno.EINVAL, "it is no file")
         with log.open("rb") as file:
             file.seek(0, 2)
             file.seek(max(0, file.tell() - _MOST_BYTES))
             text = file.read().decode(errors="replace")
+        text = text[: text.rfind("\n") + 1]  # half a line may be written
     except OSError as error:
         raise InputError(
             f"there is no run of openshift-install in {folder}",

@@ -13,7 +13,7 @@ _TOP = (
     """# What `rackless why` knows
 
 Generated from the rules. A rule is silent unless its evidence is there; what is nearest to the root is told first.
-*Untried* says why a fault was never planted: its words come from reading, not from seeing it.
+*Untried* says why a fault was never planted in a real program: what a rule knows of it comes from reading, or from a lab of fakes.
 
 What has a cure is offered by `rackless why --fix`, and done by the lab itself with `remediation: auto` in lab.yaml; it is
 written down before it is begun, told as an event, and not done again before something has changed:

@@ -30,7 +30,7 @@ class StepSpan:
     """What it said last of what it waits for."""
 
     def seconds(self, now: float) -> float:
-        return (self.ended if self.ended is not None else now) - self.began
+        return max((self.ended if self.ended is not None else now) - self.began, 0.0)
 
 
 @dataclass(slots=True)
@@ -71,7 +71,7 @@ def find_runs(told: Iterable[Event]) -> list[Run]:
             runs[-1].spans.append(span)
         elif isinstance(event, StepFinished):
             if (ending := open_spans.pop(event.step, None)) is not None:
-                ending.ended, ending.outcome = event.at, event.outcome
+                ending.ended, ending.outcome = max(event.at, ending.began), event.outcome  # a clock may be set back
                 ending.cause, ending.detail = event.cause, event.detail
         elif event.level == "progress":
             if event.step in open_spans:
@@ -88,7 +88,7 @@ def _cut_off(open_spans: dict[str, StepSpan], process: str, at: float) -> None:
     for step, span in list(open_spans.items()):
         other = step.rpartition(".")[0]
         if other != process and other[:1] == process[:1]:
-            span.ended, span.outcome = at, CUT_OFF
+            span.ended, span.outcome = max(at, span.began), CUT_OFF
             del open_spans[step]
 
 
@@ -107,6 +107,20 @@ def tracks(spans: Sequence[StepSpan], now: float) -> list[list[StepSpan]]:
         else:
             rows.append(([span], [end]))
     return [row for row, _ in rows]
+
+
+def levels(row: Sequence[StepSpan], now: float) -> list[list[StepSpan]]:
+    """The spans of a row of `tracks` by how deep they lie inside each other, the outermost first."""
+    found: list[list[StepSpan]] = []
+    ends: list[float] = []
+    for span in row:
+        while ends and ends[-1] <= span.began:
+            ends.pop()
+        if len(ends) == len(found):
+            found.append([])
+        found[len(ends)].append(span)
+        ends.append(span.began + span.seconds(now))
+    return found
 
 
 def by_subject(run: Run) -> dict[str, list[StepSpan]]:

@@ -90,8 +90,13 @@ class LabRemedies:
                 self._told.add(remedy)
                 self.bus.tell("remedy-in-vain", subject=remedy.subject, did=remedy.offer, why=why, rule=remedy.rule)
             return RemedyOutcome(False, why)
-        self._write([*tried, TriedRemedy(remedy, self.now(), by)])
         did = remedy.offer
+        try:
+            self._write([*tried, TriedRemedy(remedy, self.now(), by)])
+        except OSError as error:  # a full disk, which may well be what is wrong
+            raise LabError(
+                f"not done: {did}", why=f"it cannot be written down before: {error.strerror}", hint="make room first"
+            ) from error
         try:
             with self.bus.step(remedy.cure.value, subject=remedy.subject):
                 await self._carry_out(remedy)

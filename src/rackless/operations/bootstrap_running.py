@@ -28,7 +28,7 @@ def run(work: Coroutine[Any, Any, None], tell: Tell) -> None:
             await task
         except asyncio.CancelledError:
             return
-        except RacklessError as error:
+        except (RacklessError, OSError) as error:  # a disk that is full is no mistake of ours
             tell({"failed": str(error)})
             raise
 

@@ -21,6 +21,7 @@ from rackless.operations import hosts as host_operations
 from rackless.operations import lab as operations
 from rackless.operations.access import inside_command
 from rackless.operations.archives import as_json, blot, end_of, pack
+from rackless.operations.computer_signs import look_at_computer
 from rackless.operations.doctor import examine
 from rackless.operations.lab_registry import require_lab, require_root
 from rackless.operations.lab_signs import look_for_signs
@@ -60,6 +61,8 @@ async def gather(name: str, output: Path, roots: Roots, drivers: Drivers) -> dic
         files[str(path.relative_to(paths.state))] = blot(end_of(path), secrets)
     files["version.txt"] = f"{__version__}\n".encode()
     files["doctor.json"] = as_json([asdict(check) for check in await examine(roots, drivers)])
+    with suppress(RacklessError):
+        files["computer.json"] = blot(as_json(encode(look_at_computer(paths, drivers))), secrets)
     with suppress(RacklessError):
         files["status.json"] = blot(as_json(encode(await operations.status(name, roots))), secrets)
         files["hosts.json"] = blot(as_json(await host_operations.hosts(name, roots)), secrets)

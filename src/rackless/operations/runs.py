@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import json
-import tarfile
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -15,12 +14,14 @@ from rackless.codec import BadValue
 from rackless.diagnosis.comparison import Difference, compare
 from rackless.diagnosis.runs import Run, find_runs
 from rackless.errors import InputError
+from rackless.operations.archives import is_archive, unpack
 from rackless.operations.lab_events import kept_events
 from rackless.operations.lab_registry import require_lab
 from rackless.run.paths import Roots
 
 _ARCHIVED = ("logs/events.1.jsonl", "logs/events.jsonl")
-_LARGEST_LOG = 64 << 20
+_END_OF_TIME = 1e11
+"""Seconds since the epoch; what is later cannot be told as a date."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,29 +65,27 @@ def choose(runs: Sequence[Run], number: int, where: str) -> Run:
 
 def file_runs(path: Path) -> list[Run]:
     try:
-        lines = b"".join(_archived(path)) if tarfile.is_tarfile(path) else path.read_bytes()
-    except (OSError, tarfile.TarError) as error:
+        if is_archive(path):
+            found = {name.partition("/")[2]: data for name, data in unpack(path, _is_log).items()}
+            return find_runs(_parsed(b"".join(found.get(name, b"") for name in _ARCHIVED)))
+        return find_runs(_parsed(path.read_bytes()))
+    except OSError as error:
         raise InputError(
             f"{path} is no run: it cannot be read",
             why=str(error),
             hint="name the number of a run (`rackless compare --list`), an archive of `rackless gather`, or a file of events",
         ) from error
-    return find_runs(_parsed(lines))
 
 
-def _archived(path: Path) -> Iterator[bytes]:
-    with tarfile.open(path, "r:*") as packed:
-        found = {member.name.partition("/")[2]: member for member in packed if member.isfile()}
-        for name in _ARCHIVED:
-            if (member := found.get(name)) is not None and member.size <= _LARGEST_LOG:
-                if (file := packed.extractfile(member)) is not None:
-                    yield file.read()
+def _is_log(member: str) -> bool:
+    return member.partition("/")[2] in _ARCHIVED
 
 
 def _parsed(lines: bytes) -> Iterator[events.Event]:
     """Lines that are no events, cut short or of a newer version, are passed over."""
     for line in lines.splitlines():
-        with suppress(ValueError, BadValue):
+        with suppress(ValueError, BadValue, RecursionError):
             value = json.loads(line)
-            if isinstance(value, dict):
-                yield events.from_json(value)
+            event = events.from_json(value) if isinstance(value, dict) else None
+            if event is not None and 0 <= event.at < _END_OF_TIME:  # neither is so of what is no number
+                yield event

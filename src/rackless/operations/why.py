@@ -4,15 +4,13 @@ diagnosis rules."""
 from __future__ import annotations
 
 import json
-import tarfile
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from rackless.codec import BadValue, decode
+from rackless.codec import decode
 from rackless.diagnosis.bootstrap_evidence import BOOTSTRAP, BootstrapEvidence, read_archive, read_console
 from rackless.diagnosis.installer_run import read_run
 from rackless.diagnosis.lab_evidence import LabEvidence
@@ -21,7 +19,8 @@ from rackless.diagnosis.rule import Diagnosis, explain
 from rackless.diagnosis.rules import bootstrap, installer
 from rackless.errors import InputError, RacklessError
 from rackless.events import count
-from rackless.operations.archives import end_of
+from rackless.operations.archives import end_of, unpack
+from rackless.operations.computer_signs import ComputerSigns, look_at_computer
 from rackless.operations.daemon_life import outdated
 from rackless.operations.lab import AbsentLab, status
 from rackless.operations.lab_registry import require_lab
@@ -29,11 +28,8 @@ from rackless.operations.lab_signs import LabSigns, better, look_for_signs, suff
 from rackless.ports.drivers import Drivers
 from rackless.protocol import messages as say
 from rackless.protocol.client import ControlClient
-from rackless.run.journal import Journal
 from rackless.run.paths import LabPaths, Roots
-from rackless.trust.expiry import expired
 
-_LARGEST_MEMBER = 64 << 20
 _LOOKS, _BETWEEN_LOOKS = 3, 2.0
 """How often a cluster that is not well is looked at, and the seconds in between."""
 
@@ -77,17 +73,9 @@ async def _look(name: str, paths: LabPaths, roots: Roots, drivers: Drivers, *, i
     found = await status(name, roots)
     if inside and not isinstance(found, AbsentLab):
         found = await _steadied(found, roots, drivers)
-    free = drivers.computer.free_bytes(paths.disks)
-    over = [(file, ended.strftime("%Y-%m-%dT%H:%M:%SZ")) for file, ended in expired(paths.secrets, datetime.now(UTC))]
-    memory = drivers.computer.memory().available
+    computer = look_at_computer(paths, drivers)
     if isinstance(found, AbsentLab):
-        told = Journal(paths.journal, paths.goal).read().cut_off
-        cut_off = ", ".join(f"{action.verb} {action.subject}" for action in told)
-        kept = drivers.processes.find(paths.holder_pid) is not None
-        return LabEvidence(
-            name, found.daemon, kept=kept, described=paths.spec.exists(), free_bytes=free,
-            memory_available=memory, expired=over, interrupted=cut_off,
-        )  # fmt: skip
+        return _of_computer(LabEvidence(name, found.daemon), computer)
     client = ControlClient(paths.socket)
     records, objects = (await client.look(say.HOSTS)).hosts, say.LabObjects()
     with suppress(RacklessError):  # a daemon of an earlier version does not know this question
@@ -95,23 +83,29 @@ async def _look(name: str, paths: LabPaths, roots: Roots, drivers: Drivers, *, i
     answering = await client.daemon()
     build = outdated(answering) if answering is not None else ""
     signs = await look_for_signs(paths, found, drivers) if inside else LabSigns()
-    return LabEvidence(
+    seen = LabEvidence(
         lab=name,
         daemon="running",
-        kept=True,
         status=found,
         hosts=records,
         machines=objects.machines,
         nodes=objects.nodes,
         requests=objects.requests,
-        free_bytes=free,
-        memory_available=memory,
-        expired=over,
         build=build,
         logs=signs.logs,
         surroundings=signs.surroundings,
         processors=signs.processors,
     )
+    return _of_computer(seen, computer)
+
+
+def _of_computer(seen: LabEvidence, computer: ComputerSigns) -> LabEvidence:
+    """With what this computer tells; at what an `up` was cut off is in a running daemon's status."""
+    over = [(one[0], one[-1]) for one in computer.expired]
+    return replace(
+        seen, free_bytes=computer.free_bytes, memory_available=computer.memory_available, expired=over, kept=computer.kept,
+        described=computer.described, interrupted=computer.interrupted if seen.status is None else "",
+    )  # fmt: skip
 
 
 async def _steadied(first: say.LabStatus, roots: Roots, drivers: Drivers) -> say.LabStatus:
@@ -130,24 +124,45 @@ async def _steadied(first: say.LabStatus, roots: Roots, drivers: Drivers) -> say
 
 def why_archive(archive: Path, subject: str = "") -> WhyAnswer:
     """The same of an archive that `rackless gather` wrote, on whatever computer, or `rackless install gather bootstrap`."""
-    files = _unpack(archive)
-    name = archive.name
-    if "absent.json" in files:
-        return _why_bootstrap(archive, files, subject)
+    files = {name.partition("/")[2]: data for name, data in unpack(archive, _wanted, _OF_A_LAB).items()}
     try:
-        recorded = json.loads(files["status.json"]) if "status.json" in files else {}
-        known = decode(say.LabStatus, recorded) if "servers" in recorded else None
-        records = tuple(json.loads(files.get("hosts.json", b"[]")))
-        objects = decode(say.LabObjects, json.loads(files.get("objects.json", b"{}")))
-        signs = decode(LabSigns, json.loads(files.get("signs.json", b"{}")))
-    except (ValueError, BadValue) as error:
+        return (_why_bootstrap if "absent.json" in files else _why_lab_archive)(archive, files, subject)
+    except (
+        ValueError,
+        TypeError,
+        AttributeError,
+        LookupError,
+        RecursionError,
+    ) as error:  # the rules rely on an API's objects
         raise InputError(f"{archive} cannot be read as an archive of `rackless gather`", why=str(error)) from error
-    daemon = "running" if known else recorded.get("daemon", "not running")
+
+
+_OF_A_LAB = ("status.json", "hosts.json", "objects.json", "signs.json", "computer.json")
+
+
+def _wanted(member: str) -> bool:
+    """The JSON files at the top of an archive, and all of a bootstrap machine's."""
+    folder, _, name = member.partition("/")
+    of_bootstrap = folder.startswith("bootstrap-") and name.startswith(("console/", "machine/", "objects/"))
+    return (name.endswith(".json") and "/" not in name) or of_bootstrap
+
+
+def _why_lab_archive(archive: Path, files: Mapping[str, bytes], subject: str) -> WhyAnswer:
+    if not files.keys() & set(_OF_A_LAB):
+        raise InputError(
+            f"there is nothing to judge in {archive}",
+            why=f"none of {', '.join(_OF_A_LAB)} is in it",
+            hint="name an archive that `rackless gather` wrote; of a lab that was never up there is nothing to know",
+        )
+    recorded = json.loads(files.get("status.json", b"{}"))
+    known = decode(say.LabStatus, recorded) if "servers" in recorded else None
+    objects = decode(say.LabObjects, json.loads(files.get("objects.json", b"{}")))
+    signs = decode(LabSigns, json.loads(files.get("signs.json", b"{}")))
     seen = LabEvidence(
-        lab=recorded.get("lab", name),
-        daemon=daemon,
+        lab=recorded.get("lab", archive.name),
+        daemon="running" if known else recorded.get("daemon", "not running"),
         status=known,
-        hosts=records,
+        hosts=decode(_Recorded, {"hosts": json.loads(files.get("hosts.json", b"[]"))}).hosts,
         machines=objects.machines,
         nodes=objects.nodes,
         requests=objects.requests,
@@ -155,14 +170,17 @@ def why_archive(archive: Path, subject: str = "") -> WhyAnswer:
         surroundings=signs.surroundings,
         processors=signs.processors,
     )
-    return _answer(f"the archive {name}", seen, subject)
+    told = decode(ComputerSigns, json.loads(files.get("computer.json", b"{}")))
+    return _answer(f"the archive {archive.name}", _of_computer(seen, told), subject)
+
+
+@dataclass(frozen=True, slots=True)
+class _Recorded:
+    hosts: tuple[say.Record, ...]
 
 
 def _why_bootstrap(archive: Path, files: Mapping[str, bytes], subject: str) -> WhyAnswer:
-    try:
-        seen = read_archive(archive.name, files)
-    except (ValueError, AttributeError) as error:
-        raise InputError(f"{archive} cannot be read as an archive of a bootstrap machine", why=str(error)) from error
+    seen = read_archive(archive.name, files)
     looked = ", ".join(
         count(len(some), what) for some, what in ((seen.told, "console"), (seen.hosts, "host"), (seen.files, "answer"))
     )
@@ -193,27 +211,6 @@ def _install(name: str, paths: LabPaths) -> BootstrapEvidence | None:
 
 def _answer(about: str, seen: LabEvidence, subject: str) -> WhyAnswer:
     return WhyAnswer(about, explain(LAB_RULES, seen, subject), len(LAB_RULES), seen.summary(), seen.healed())
-
-
-def _unpack(archive: Path) -> dict[str, bytes]:
-    """The JSON files at the top of an archive by name, and all of a bootstrap machine's; read in memory, nothing is written."""
-    files: dict[str, bytes] = {}
-    try:
-        with tarfile.open(archive, "r:gz") as packed:
-            for member in packed:
-                folder, _, name = member.name.partition("/")
-                wanted = name.endswith(".json") and "/" not in name
-                wanted = wanted or (
-                    folder.startswith("bootstrap-") and name.startswith(("console/", "machine/", "objects/"))
-                )
-                if member.isfile() and folder and wanted:
-                    if member.size > _LARGEST_MEMBER:
-                        raise InputError(f"{name} in {archive} is larger than an archive of ours has it")
-                    if (file := packed.extractfile(member)) is not None:
-                        files[name] = file.read()
-    except (OSError, tarfile.TarError) as error:
-        raise InputError(f"{archive} cannot be read as an archive of `rackless gather`", why=str(error)) from error
-    return files
 
 
 def why_installer(folder: Path, subject: str = "") -> WhyAnswer:

@@ -27,6 +27,7 @@ from rackless.diagnosis.bootstrap_evidence import BootstrapEvidence
 from rackless.diagnosis.evidence import read_agent, read_complaint, read_console
 from rackless.diagnosis.installer_run import parse_run
 from rackless.diagnosis.lab_evidence import LabEvidence
+from rackless.diagnosis.lab_rules import LAB_RULES
 from rackless.diagnosis.remedy import read_tried
 from rackless.diagnosis.rule import explain
 from rackless.diagnosis.rules import bootstrap, installer, provisioning
@@ -34,11 +35,14 @@ from rackless.diagnosis.rules.logs import JOURNAL_PATTERNS
 from rackless.errors import FINDINGS
 from rackless.lab.network_boot import read_log
 from rackless.run.supervise import HOPELESS
+from tests.diagnosis.test_lab_rules import cluster, taken_in
 from tests.real import (
     openshift,
     planting,
     planting_agent,
     planting_bootstrap,
+    planting_cluster,
+    planting_image,
     planting_installer,
     planting_ironic,
     planting_names,
@@ -129,11 +133,17 @@ def test_the_agent_says_what_the_rules_know(tmp_path: Path) -> None:
     assert said["not-ironic"] == f"the agent says: no way to {planting_agent.URL}: Error 404"
 
 
+def test_the_agent_says_of_images_and_disks_what_the_rules_know(tmp_path: Path) -> None:
+    planting_image.record(tmp_path)
+    found = {name: [one.rule for one in explain(LAB_RULES, taken_in(name, tmp_path))] for name in planting_image.CASES}
+    other = {"image-refused": "image-fetch", "image-stalls": "image-fetch", "disk-full": "disk-small"}
+    assert found == {name: [f"host/{other.get(name, name)}"] for name in planting_image.CASES}
+
+
 def test_ironic_and_bmcs_say_what_the_rules_know(tmp_path: Path) -> None:
     planting_ironic.record(tmp_path)
-    said = {
-        name: (tmp_path / f"error-{name}.txt").read_text() for name in ("bmc-certificate", "bmc-locked", "media-slow")
-    }
+    cases = (*planting_ironic.REGISTERING, *planting_ironic.INSPECTING, "bmc-certificate", "bmc-locked", "media-slow")
+    said = {name: (tmp_path / f"error-{name}.txt").read_text() for name in cases}
     hosts = [
         {"metadata": {"name": name}, "status": {"errorType": "registration error", "errorMessage": error}}
         for name, error in said.items()
@@ -168,10 +178,32 @@ def test_a_look_at_the_surroundings_sees_what_was_planted(tmp_path: Path) -> Non
     assert seen["names-silent"]["names"][0]["problem"] == "Connection refused"
 
 
+def test_a_cluster_without_machines_is_seen_as_the_rules_know_it(tmp_path: Path) -> None:
+    planting_cluster.record(tmp_path)
+    found = {
+        path.stem.removeprefix("cluster-"): [one.rule for one in explain(LAB_RULES, cluster(path.stem[8:], tmp_path))]
+        for path in tmp_path.glob("*.json")
+    }
+    faults = (
+        "no-quorum",
+        "vip-two",
+        "vip-nobody",
+        "vip-not-ready",
+        "etcd-member",
+        "node-not-ready",
+        "csr-ours",
+        "csr-pending",
+    )
+    assert found == {
+        **{name: [f"cluster/{name}"] for name in faults}, "no-host": ["machine/no-host"],
+        **{name: [] for name in ("etcd-well", "vip-well", "node-well")},
+    }  # fmt: skip
+
+
 def test_the_parts_of_a_bootstrap_machine_tell_what_the_rules_know(tmp_path: Path) -> None:
     planting_bootstrap.record(tmp_path)
     found = {}
-    for name in ("no-address", "payload-away", "payload-missing", "etcd-member"):
+    for name in ("no-address", "payload-away", "payload-missing", "etcd-member", "ironic", "hand-over"):
         told = bootstrap_evidence.read_console((tmp_path / f"bootstrap-{name}.log").read_text())
         seen = BootstrapEvidence("lab", {"lab-bootstrap": told}, ended=False)
         found[name] = [one.rule for one in explain(bootstrap.RULES, seen)]
@@ -180,6 +212,8 @@ def test_the_parts_of_a_bootstrap_machine_tell_what_the_rules_know(tmp_path: Pat
         "payload-away": ["bootstrap/payload"],
         "payload-missing": ["bootstrap/payload"],
         "etcd-member": ["bootstrap/etcd-member"],
+        "ironic": ["bootstrap/ironic"],
+        "hand-over": ["bootstrap/hand-over"],
     }
 
 
@@ -280,6 +314,38 @@ def test_a_daemon_and_its_keeper_that_were_killed_are_found_gone_and_started(hos
     await_rules(host, "lab/daemon-gone")
     host.rackless("why", "--fix", "--yes", check=False)
     await_rules(host)
+
+
+def test_what_a_person_did_to_a_lab_and_a_disk_that_is_full_are_told(host: PretendHost) -> None:
+    storage = host.folder / "small"
+    storage.mkdir()
+    host.run("mount", "-t", "tmpfs", "-o", "size=64m", "small", str(storage))
+    (host.folder / "lab.yaml").write_text(f"storage: {storage}\n{LAB}")
+    host.rackless("up", "--until", "bmc", timeout=UP)
+    assert rules(host) == []
+    host.run("fallocate", "-l", str(56 << 20), str(storage / "filler"))
+    await_rules(host, "lab/no-room")
+    host.run("rm", str(storage / "filler"))
+    await_rules(host)
+    host.rackless("bmc", "fault", "add", "refuse", "--server", "node-0")
+    assert rules(host) == [], "what has not happened is not told"
+    host.rackless("exec", "--", "curl", "-ks", f"https://{BMC}/redfish/v1/Systems")
+    await_rules(host, "lab/fault-asked-for")
+    host.rackless("bmc", "fault", "clear")
+    await_rules(host)
+    holder, labd = (int((host.folder / "run/lab" / file).read_text().split()[0]) for file in ("holder.pid", "labd.pid"))
+    os.kill(holder, signal.SIGSTOP)  # it would start the daemon within a second
+    try:
+        os.kill(labd, signal.SIGKILL)
+        await_rules(host, "lab/daemon-restarts")
+    finally:
+        os.kill(holder, signal.SIGCONT)
+    await_rules(host)
+    host.rackless("gather", "--output", "lab.tar.gz")
+    done = host.rackless("why", "--json", "--archive", "lab.tar.gz")
+    assert json.loads(done.stdout)["findings"] == []
+    host.rackless("down")
+    await_rules(host, "lab/stopped")
 
 
 @pytest.mark.parametrize(

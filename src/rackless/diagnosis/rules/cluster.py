@@ -89,7 +89,8 @@ def _last_words(seen: LabEvidence, node: str, off: bool) -> tuple[Evidence, ...]
 
 def _condition(record: Record, kind: str) -> dict[str, Any]:
     status: Any = record.get("status") or {}
-    return next((dict(one) for one in status.get("conditions") or () if one.get("type") == kind), {})
+    known = (one for one in status.get("conditions") or () if isinstance(one, dict))
+    return next((dict(one) for one in known if one.get("type") == kind), {})
 
 
 def _name(record: Record) -> str:
@@ -186,9 +187,11 @@ def _no_host(seen: LabEvidence) -> Iterator[RootCause]:
         claimed = _condition(machine, "HostClaimed")
         if claimed.get("status") == "False" and claimed.get("reason") == "NoHostAvailable":
             name = _name(machine)
+            whole, _, why = str(claimed.get("message") or "").partition(": ")
+            at = str(claimed.get("lastTransitionTime") or "")
             yield RootCause(
                 f"machine/{name}", f"Machine {name} has no host: none that fits is free",
-                (Evidence("its conditions", str(claimed.get("message")), str(claimed.get("lastTransitionTime") or "")),),
+                (Evidence("its conditions", whole, at), *(Evidence("host", each) for each in why.split("; ") if each)),
                 "add a server to the lab (`count` of a group, then `rackless up`), or scale down",
             )  # fmt: skip
 

@@ -7,7 +7,7 @@ and is well all the same.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from rackless.diagnosis.lab_evidence import CONSOLE, JOURNAL, LATE, LabEvidence
@@ -19,12 +19,13 @@ _URL = re.compile(r"ignition: .*\bGET (?P<url>https?://\S+?): attempt")
 _GET_SAID = re.compile(r"ignition: .*\bGET (?:error: (?P<error>.*)|result: (?P<result>.*))$")
 _FILE = re.compile(r"ignition: .*(?:Error fetching file|writing file) \"(?P<file>[^\"]+)\"")
 _SHOWN = 6
+_LONGEST = 1000
 
 
 def _ignition(seen: LabEvidence) -> Iterator[tuple[str, tuple[str, ...], str]]:
     """(server, what Ignition said, stage) of nodes that are not up because Ignition failed."""
     for server in seen.absent_nodes():
-        lines = seen.logs.get(CONSOLE + server, ())
+        lines = _cut(seen.logs.get(CONSOLE + server, ()))
         failed = next((found for line in reversed(lines) if (found := _FAILED.search(line))), None)
         if failed is not None:
             yield (
@@ -32,6 +33,11 @@ def _ignition(seen: LabEvidence) -> Iterator[tuple[str, tuple[str, ...], str]]:
                 tuple(line for line in lines if re.search(_IGNITION, line) or _FAILED.search(line)),
                 failed["stage"],
             )
+
+
+def _cut(lines: Sequence[str]) -> list[str]:
+    """What a node writes is searched for some patterns in a time that grows with the square of a line."""
+    return [line[:_LONGEST] for line in lines]
 
 
 def _last(pattern: re.Pattern[str], lines: tuple[str, ...]) -> re.Match[str] | None:
@@ -155,7 +161,7 @@ def _causes(seen: LabEvidence) -> Iterator[tuple[JournalPattern, str, list[str],
                 one.subject == _MEMBER and not _may_suffer(seen, source.removeprefix(JOURNAL))
             ):
                 continue
-            found = [(line, match) for line in lines if (match := re.search(one.pattern, line))]
+            found = [(line, match) for line in _cut(lines) if (match := re.search(one.pattern, line))]
             if len(found) >= one.times:
                 yield one, source.removeprefix(JOURNAL), [line for line, _ in found], found[-1][1]
                 break

@@ -18,6 +18,8 @@ from rackless.diagnosis.rule import CauseRule, Depth, Evidence, RootCause
 
 _CONSOLE = "`rackless console {host}` shows all of it"
 _RETRY = "then `rackless host retry {host}`"
+_LONGEST = 16384
+"""Letters of an error that are searched: an archive may claim one of any length."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +39,7 @@ PATTERNS: tuple[ErrorPattern, ...] = (
         "{host} stopped because this computer's disk is full", "make room; it goes on by itself", Cure.RETRY_HOST),
     ErrorPattern("host/server-off", Depth.HOST, r"the server went off, and stayed off",
         "{host} was switched off while it was being installed, and stayed off",
-        "`rackless power {host} on`, " + _RETRY + "; `rackless events` says who switched it"),
+        "`rackless power {host} on`, " + _RETRY + "; `rackless events` says who switched it", untried="on fakes only"),
     ErrorPattern("host/image-permission", Depth.HYPERVISOR, r"Could not open '(?P<file>[^']+)': Permission denied",
         "{host} does not start: its emulator may not read {file}",
         "the servers run as a user of their own, who must be able to read the file and to enter every folder above it "
@@ -170,7 +172,7 @@ PATTERNS: tuple[ErrorPattern, ...] = (
         "it has no address, no route to Ironic, or a wrong clock or certificate. " + _CONSOLE, Cure.RESTART_SERVER),
     ErrorPattern("host/agent-lost", Depth.HOST, r"a kernel started; the agent last called",
         "the agent on {host} called, and then was not heard of in time", "the server hangs or is very slow. " + _CONSOLE,
-        Cure.RESTART_SERVER),
+        Cure.RESTART_SERVER, "no agent was made to hang; it is as an agent that never called, but for its last call"),
 )  # fmt: skip
 """In the order in which they are tried."""
 
@@ -181,7 +183,7 @@ def _errors(seen: LabEvidence) -> Iterator[tuple[str, dict[str, Any], str]]:
         host: dict[str, Any] = dict(record)
         status = host.get("status") or {}
         if status.get("errorType"):
-            yield host["metadata"]["name"], host, str(status.get("errorMessage") or "")
+            yield host["metadata"]["name"], host, str(status.get("errorMessage") or "")[:_LONGEST]
 
 
 def _first(error: str) -> tuple[ErrorPattern, re.Match[str]] | None:
