@@ -14,8 +14,7 @@ from rackless.cli.groups import SuggestingGroup
 from rackless.cli.options import json_option, lab_name, lab_options, print_json
 from rackless.errors import InputError
 from rackless.operations import export as operations
-from rackless.operations.servers import give_back
-from rackless.run.files import write_secret
+from rackless.operations.output_files import write_output
 from rackless.run.paths import Roots
 
 
@@ -123,5 +122,4 @@ def _write(text: str, output: Path | None) -> None:
     if output is None:
         click.echo(text, nl=False)
         return
-    write_secret(output, text)
-    give_back(output)
+    write_output(output, text)
