@@ -89,9 +89,11 @@ def _at_terminal(connection: socket.socket, argv: Sequence[str], env: Mapping[st
     before = termios.tcgetattr(outer)
     try:
         tty.setraw(outer, termios.TCSANOW)
-        return _carry(connection, outer, ours).code
+        with _passing_on(connection):
+            return _carry(connection, outer, ours).code
     finally:
-        termios.tcsetattr(outer, termios.TCSADRAIN, before)
+        with suppress(termios.error):  # a terminal that was closed
+            termios.tcsetattr(outer, termios.TCSADRAIN, before)
         signal.signal(signal.SIGWINCH, resized)
         os.close(ours)
 

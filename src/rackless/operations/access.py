@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import asyncio
 import shlex
+import signal
 import sys
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -16,7 +18,7 @@ from rackless.cluster.reference import kubeconfigs
 from rackless.cluster.reference.keys import Keys
 from rackless.errors import InputError, LabError
 from rackless.events import Bus
-from rackless.operations.lab_registry import current_plan, require_lab, require_root
+from rackless.operations.lab_registry import READING, current_plan, require_lab, require_root
 from rackless.plan.model import PlannedServer
 from rackless.ports.drivers import Drivers
 from rackless.ports.process import ProcessTable
@@ -51,14 +53,14 @@ def inside_environment(lab: str, roots: Roots) -> dict[str, str]:
 def host_kubeconfig(lab: str, roots: Roots) -> str:
     """A kubeconfig for the host's side, through the lab's port on its loopback."""
     paths = require_lab(lab, roots)
-    require_root("read the lab's keys")
+    require_root("read the lab's keys", why=READING)
     return kubeconfigs.lab_kubeconfig(paths)
 
 
 def cluster_kubeconfig(lab: str, roots: Roots) -> str:
     """A kubeconfig for the cluster's own API, which is at the API VIP inside the lab."""
     paths = require_lab(lab, roots)
-    require_root("read the cluster's keys")
+    require_root("read the cluster's keys", why=READING)
     return kubeconfigs.cluster_kubeconfig(paths)
 
 
@@ -125,7 +127,7 @@ def way_in(lab: str, server: str, roots: Roots, drivers: Drivers) -> Iterator[Wa
     if drivers.computer.root():
         yield _roots_way(server, address, paths)
         return
-    with TemporaryDirectory(prefix="rackless-", dir=INSIDE_TOO) as folder:
+    with _short_lived_folder() as folder:
         given = asyncio.run(ControlClient(paths.socket).work(say.SSH_KEYS, Nothing(), Bus()))
         key, known = Path(folder, "key"), Path(folder, "known_hosts")
         write(key, given.key, mode=0o600)
@@ -167,7 +169,7 @@ def _ssh_options(server: str, key: Path, known: Path, *, strict: bool) -> tuple[
 def owners_environment(lab: str, roots: Roots) -> Iterator[dict[str, str]]:
     """The environment of a command inside, for an owner who is not root: the kubeconfig is in a temporary file of theirs."""
     client = ControlClient(require_lab(lab, roots).socket)
-    with TemporaryDirectory(prefix="rackless-", dir=INSIDE_TOO) as folder:
+    with _short_lived_folder() as folder:
         known = {"RACKLESS_LAB": lab}
         with suppress(LabError):  # there is no API yet, or no labd at the moment
             asked = say.WantKubeconfig(inside=True)
@@ -175,6 +177,25 @@ def owners_environment(lab: str, roots: Roots) -> Iterator[dict[str, str]]:
             write(Path(folder, "kubeconfig"), text, mode=0o600)
             known["KUBECONFIG"] = str(Path(folder, "kubeconfig"))
         yield known
+
+
+@contextmanager
+def _short_lived_folder() -> Iterator[str]:
+    """For keys: it goes, too, when we are asked to end or our terminal is closed."""
+
+    def end(number: int, _: object) -> None:
+        raise SystemExit(128 + number)
+
+    main = threading.current_thread() is threading.main_thread()  # no other may say what a signal does
+    deadly = [number for number in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(number) is signal.SIG_DFL]
+    with TemporaryDirectory(prefix="rackless-", dir=INSIDE_TOO) as folder:
+        for number in deadly if main else ():
+            signal.signal(number, end)
+        try:
+            yield folder
+        finally:
+            for number in deadly if main else ():
+                signal.signal(number, signal.SIG_DFL)
 
 
 def _holder(paths: LabPaths, processes: ProcessTable) -> int:
