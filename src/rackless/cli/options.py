@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from rackless.errors import InputError
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -92,11 +94,20 @@ DHCP_AT_A_SITE = click.Choice(["installer", "static-only", "open", "reserved"])
 
 
 def load_spec(file: Path | None, name: str | None) -> LabSpec:
+    """The description that is named, or ./lab.yaml, or that of the default lab. Refused when RACKLESS_LAB names another lab than
+    ./lab.yaml: commands that are not about a description would mean that one."""
     from rackless.spec.load import load  # importing it takes longer than most commands that do without
 
+    meant = os.environ.get("RACKLESS_LAB") if file is None and name is None else None
     if file is None and DEFAULT_FILE.exists():
         file = DEFAULT_FILE
-    return load(file, name=name)
+    spec = load(file, name=name if file is not None else name or meant)
+    if meant and spec.name != meant:
+        raise InputError(
+            f"two labs are named: {meant} by RACKLESS_LAB, and {spec.name} by {DEFAULT_FILE}",
+            hint=f"say which is meant: --name {meant}, or -f {DEFAULT_FILE}",
+        )
+    return spec
 
 
 def old_spellings(file: Path | None) -> list[Problem]:
@@ -130,7 +141,9 @@ def lab_name(file: Path | None, name: str | None) -> str:
     ./lab.yaml."""
     if name is None and file is None:
         name = os.environ.get("RACKLESS_LAB") or None
-    return name or load_spec(file, None).name
+    if name is not None:
+        return name
+    return load_spec(file, None).name
 
 
 def print_json(value: Any) -> None:

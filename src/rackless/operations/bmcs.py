@@ -10,7 +10,7 @@ from pathlib import Path
 
 from rackless.errors import InputError, LabError
 from rackless.events import Bus
-from rackless.operations.lab_registry import current_plan, require_lab, require_root
+from rackless.operations.lab_registry import READING, current_plan, require_lab, require_root
 from rackless.operations.offering import offer
 from rackless.plan.model import PlannedServer
 from rackless.protocol import messages as say
@@ -83,7 +83,7 @@ async def bmc_inside(name: str, server: str, roots: Roots) -> BmcInside:
 
 
 def read_password(info: BmcInfo) -> str:
-    require_root("read the passwords of BMCs")
+    require_root("read the passwords of BMCs", why=READING)
     try:
         return Path(info.password_file).read_text().strip()
     except FileNotFoundError as error:

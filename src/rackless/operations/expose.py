@@ -26,6 +26,7 @@ from rackless.run.paths import LabPaths, Roots
 TRIES = 8
 """How often other ports are chosen when another program listens on one."""
 ANSWER_WITHIN = 20.0
+_OPENING = "what is behind them is reached by everybody on this computer then, or by others"
 """Seconds for the holder to open or close some ports."""
 
 
@@ -48,7 +49,7 @@ async def expose(
 ) -> Exposed:
     """Have ports of the hypervisor lead to `what` of the lab; of BMCs and nodes to some `servers`, else to all."""
     paths = require_lab(name, roots)
-    require_root("open ports of this computer", drivers.computer)
+    require_root("open ports of this computer", drivers.computer, why=_OPENING)
     address = _checked(address)
     with locked(paths, drivers.processes):
         ledger = Ledger(paths.ledger)
@@ -94,7 +95,7 @@ async def unexpose(
 ) -> list[Forward]:
     """Close these ports, or all; returns those that were closed."""
     paths = require_lab(name, roots)
-    require_root("close ports of this computer", drivers.computer)
+    require_root("close ports of this computer", drivers.computer, why=_OPENING)
     with locked(paths, drivers.processes):
         ledger = Ledger(paths.ledger)
         gone = [one for one in listed(ledger) if what in (None, one.what) and (not servers or one.name in servers)]

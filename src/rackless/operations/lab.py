@@ -17,7 +17,7 @@ from rackless.operations.attachment import refuse_device
 from rackless.operations.daemon_life import ensure_labd, host_stages, observe_daemon, refuse_taken
 from rackless.operations.estimates import learning
 from rackless.operations.images import register_use
-from rackless.operations.lab_registry import locked, recorded_spec, require_lab, require_root, spec_of_other
+from rackless.operations.lab_registry import SHARING, locked, recorded_spec, require_lab, require_root, spec_of_other
 from rackless.operations.own_events import OwnEvents, own_events
 from rackless.operations.sizing import refuse_kernel, refuse_poverty
 from rackless.plan.actions import DESTRUCTIVE, Action, Observed, Verb
@@ -306,7 +306,7 @@ def shared_bytes(roots: Roots) -> int:
 
 def uninstall(roots: Roots) -> None:
     """Remove what labs share; refused while there are labs that use it."""
-    require_root("remove what labs share")
+    require_root("remove what labs share", why=SHARING)
     if labs := roots.labs():
         raise LabError(
             "there are labs that use the shared images",

@@ -15,7 +15,7 @@ import click
 
 from rackless.cli.commands import bmc_lab
 from rackless.cli.groups import SuggestingGroup
-from rackless.cli.options import json_option, lab_options, load_spec, print_json
+from rackless.cli.options import json_option, lab_name, lab_options, print_json
 from rackless.cli.words import message
 from rackless.codec import encode
 
@@ -71,7 +71,7 @@ def serve(
 
     password = password_file.read_text().rstrip("\r\n")
     if not password:
-        raise InputError(f"the password file {password_file} is empty")
+        raise InputError(f"the password file {password_file} is empty", hint="write the password into it, on one line")
     folder = state or _folder() / f"{address.replace(':', '_')}-{redfish_port}"
     settings = ServeSettings(
         uri,
@@ -145,7 +145,7 @@ def _socket(file: Path | None, name: str | None, serving: str | None) -> Path:
     from rackless.run.paths import Roots
 
     if serving is None:
-        return host_operations.lab_socket(name or load_spec(file, None).name, Roots.from_environment())
+        return host_operations.lab_socket(lab_name(file, name), Roots.from_environment())
     if "/" in serving or Path(serving).is_dir():
         return asyncio.run(host_operations.served_socket(Path(serving)))
     address, _, port = serving.rpartition(":")
