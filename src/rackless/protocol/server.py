@@ -275,8 +275,11 @@ def peer_uid(transport: asyncio.BaseTransport | None) -> int | None:
     socket = transport.get_extra_info("socket") if transport is not None else None
     if socket is None or socket.family != sockets.AF_UNIX:
         return None
-    _, uid, _ = struct.unpack("3i", socket.getsockopt(sockets.SOL_SOCKET, sockets.SO_PEERCRED, struct.calcsize("3i")))
-    return int(uid)
+    try:
+        found = socket.getsockopt(sockets.SOL_SOCKET, sockets.SO_PEERCRED, struct.calcsize("3i"))
+    except OSError:  # closed meanwhile
+        return None
+    return int(struct.unpack("3i", found)[1])
 
 
 def _bounded(transport: asyncio.Transport) -> int | None:
