@@ -8,6 +8,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +30,14 @@ WIDE = 1000
 """Columns of `-o wide`; a shorter table is not filled up."""
 
 
+def complete_labs(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
+    from rackless.run.paths import Roots
+
+    with suppress(OSError):  # a completion never complains
+        return [name for name in Roots.from_environment().labs() if name.startswith(incomplete)]
+    return []
+
+
 def lab_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """`-f FILE` and `--name NAME`."""
     command = click.option(
@@ -37,7 +46,9 @@ def lab_options(command: Callable[..., Any]) -> Callable[..., Any]:
         type=click.Path(path_type=Path),
         help="The lab's description [./lab.yaml, else the default lab].",
     )(command)
-    return click.option("--name", help="The lab's name, instead of the one in the file.")(command)
+    return click.option("--name", shell_complete=complete_labs, help="The lab's name, instead of the one in the file.")(
+        command
+    )
 
 
 def json_option(help: str = "One JSON object.") -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -133,7 +144,7 @@ def named_lab(command: Callable[..., Any]) -> Callable[..., Any]:
             raise click.UsageError(f"two labs are named: {lab} and {name}")
         return command(*given, name=lab or name, **more)
 
-    return lab_options(click.argument("lab", required=False, metavar="[LAB]")(merged))
+    return lab_options(click.argument("lab", required=False, metavar="[LAB]", shell_complete=complete_labs)(merged))
 
 
 def lab_name(file: Path | None, name: str | None) -> str:
@@ -144,6 +155,13 @@ def lab_name(file: Path | None, name: str | None) -> str:
     if name is not None:
         return name
     return load_spec(file, None).name
+
+
+def confirm(question: str, *, would: str) -> None:
+    """Asks a person before something is lost; who cannot be asked has to say --yes. The question is no part of the output."""
+    if not sys.stdin.isatty():
+        raise InputError(would, hint="add --yes to say that it should")
+    click.confirm(question, abort=True, err=True)
 
 
 def print_json(value: Any) -> None:

@@ -11,6 +11,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -79,9 +80,23 @@ def find_server(lab: str, server: str, paths: LabPaths) -> PlannedServer:
     plan = current_plan(paths)
     found = plan.server(server)
     if found is None:
-        known = ", ".join(s.name for s in plan.servers)
-        raise InputError(f"the lab {lab} has no server {server}", why=f"it has {known}", hint="name one of those")
+        raise unknown_server(lab, [server], [one.name for one in plan.servers])
     return found
+
+
+def unknown_server(lab: str, asked: Sequence[str], known: Sequence[str]) -> InputError:
+    """For these names, which are none of the lab's."""
+    near = [match for name in asked for match in get_close_matches(name, known, n=1) if not _same_group(name, match)]
+    return InputError(
+        f"the lab {lab} has no server {', '.join(asked)}",
+        why=f"it has {', '.join(known) or 'none'}",
+        hint=f"did you mean {', '.join(near)}?" if near else "name one of those",
+    )
+
+
+def _same_group(name: str, other: str) -> bool:
+    """box-7 is no misspelt box-1."""
+    return name.rstrip("0123456789") == other.rstrip("0123456789")
 
 
 def find_address(lab: str, server: str, paths: LabPaths) -> str:
