@@ -10,6 +10,7 @@ from typing import Any
 import click
 import yaml
 
+from rackless.cli.completing import servers_argument
 from rackless.cli.groups import SuggestingGroup
 from rackless.cli.options import json_option, lab_name, lab_options, print_json
 from rackless.errors import InputError
@@ -31,7 +32,7 @@ def _export_options(command: Callable[..., Any]) -> Callable[..., Any]:
     command = click.option(
         "-o", "--output", type=click.Path(path_type=Path, dir_okay=False), help="Write it here, for you only."
     )(command)
-    return lab_options(click.argument("servers", nargs=-1)(command))
+    return lab_options(servers_argument(command))
 
 
 def _secret_options(command: Callable[..., Any]) -> Callable[..., Any]:
