@@ -109,7 +109,7 @@ async def test_the_owner_is_answered_while_a_connection_that_is_closed_still_end
     monkeypatch.setattr(control, "peer_uid", PEER_UID)
     assert site.runner is not None and isinstance(site.runner.server, GuardedServer)
     monkeypatch.setattr(site.runner.server, "_who", PEER_UID)  # we may be root, whose connections are not counted
-    reader, writer = await site.line(b"POST /work HTTP/1.1\r\nHost: labd\r\nContent-Length: 2\r\n\r\n{}")
+    _, writer = await site.line(b"POST /work HTTP/1.1\r\nHost: labd\r\nContent-Length: 2\r\n\r\n{}")
     async with asyncio.timeout(20):
         await site.working.wait()
         writer.close()

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rackless.drivers import open_drivers
-from rackless.errors import LabError, RacklessError
+from rackless.errors import HypervisorError, LabError, RacklessError
 from rackless.events import Bus
 from rackless.lab.libvirtd import TPM_PACKAGES
 from rackless.lab.user_images import UserImages, check_readable
@@ -207,11 +207,14 @@ async def list_labs(roots: Roots, drivers: Drivers | None = None) -> list[dict[s
     for name in roots.labs():
         paths = LabPaths(roots, name)
         spec = spec_of_other(paths)
-        alive = await ControlClient(paths.socket).alive()
+        try:
+            daemon = "running" if await ControlClient(paths.socket).alive() else _away(paths)
+        except HypervisorError:
+            daemon = "closed to you"  # somebody else's lab
         labs.append(
             {
                 "lab": name,
-                "daemon": "running" if alive else _away(paths),
+                "daemon": daemon,
                 "reached": _journal(paths).read().goal,
                 "servers": sum(group.count for group in spec.servers.values()) if spec else 0,
                 "domain": f"{name}.{spec.domain}" if spec else "",

@@ -93,7 +93,7 @@ def require_lab(name: str, roots: Roots) -> LabPaths:
 
 MAKING = "namespaces, bridges and mounts need it; nothing outside the lab is changed"
 SHARING = "it is kept where only root writes"
-READING = "the lab keeps it in files that nobody else may read"
+READING = "the lab keeps that in files which nobody else may read"
 
 
 def require_root(purpose: str, computer: Computer | None = None, *, why: str = MAKING) -> None:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import click
 
 from rackless.cli.commands import bmc_lab
+from rackless.cli.completing import servers
 from rackless.cli.groups import SuggestingGroup
 from rackless.cli.options import json_option, lab_name, lab_options, print_json
 from rackless.cli.words import message
@@ -158,7 +159,7 @@ def _socket(file: Path | None, name: str | None, serving: str | None) -> Path:
 @lab_options
 @serving_option
 @click.argument("trouble", type=click.Choice(TROUBLES))
-@click.option("--server", help="Only at this server's BMC [every].")
+@click.option("--server", shell_complete=servers, help="Only at this server's BMC [every].")
 @click.option("--operation", type=click.Choice(OPERATIONS), help="Only requests of this kind [every].")
 @click.option("--probability", type=float, default=1.0, show_default=True, help="How often it happens.")
 @click.option("--count", type=int, help="After so many times it is over [never].")
@@ -210,6 +211,8 @@ def list_faults(file: Path | None, name: str | None, serving: str | None, as_jso
     else:
         for one in found:
             click.echo(f"fault {one.id}: {one.text}")
+        if not found:
+            click.echo("no fault was asked for")
 
 
 @fault.command()

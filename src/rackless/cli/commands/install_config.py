@@ -152,7 +152,9 @@ def _read(path: Path, what: str) -> str:
     try:
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{what} in {path} cannot be read", why=str(error)) from error
+        raise InputError(
+            f"{what} in {path} cannot be read", why=str(error), hint="name a file that you may read"
+        ) from error
 
 
 def _password(path: Path) -> str:
