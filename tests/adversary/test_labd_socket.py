@@ -86,6 +86,44 @@ async def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator
     await server.stop()
 
 
+async def test_large_requests_of_the_owner_take_turns_and_small_ones_do_not_wait(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read, reading, most, full = control.read_body, 0, 0, asyncio.Event()
+
+    async def counted(request: web.Request, size: int, seconds: float) -> bytes:
+        nonlocal reading, most
+        reading += 1
+        most = max(most, reading)
+        if reading == control.LARGE_AT_ONCE:
+            full.set()
+        try:
+            return await read(request, size, seconds)
+        finally:
+            reading -= 1
+
+    assert site.runner is not None and isinstance(site.runner.server, GuardedServer)
+    monkeypatch.setattr(site.runner.server, "each", 100)
+    monkeypatch.setattr(control, "read_body", counted)
+    kinds = [
+        b"Content-Length: 16000000\r\n\r\n{",
+        b"Transfer-Encoding: chunked\r\n\r\n1\r\n{\r\n",
+        b"Content-Encoding: gzip\r\nContent-Length: 1000\r\n\r\n\x1f",
+    ]
+    held = [await site.line(b"POST /work HTTP/1.1\r\nHost: labd\r\n" + kinds[number % 3]) for number in range(12)]
+    site.end.set()
+    async with asyncio.timeout(20):
+        await full.wait()
+        status, _ = await site.post(b"{}")
+    assert status == 200 and most == control.LARGE_AT_ONCE + 1, "the small one, beside them"
+    site.asker = 0
+    async with asyncio.timeout(20):
+        status, _ = await site.post(b"{" + b" " * (2 << 20) + b"}")
+    assert status == 200, "root does not wait for the owner"
+    for _, writer in held:
+        writer.close()
+
+
 async def test_root_is_answered_whatever_the_owner_holds_open(site: Site) -> None:
     held = [await site.line(b"POST /work HTTP/1.1\r\nHost: labd") for _ in range(12)]
     site.asker = 0
