@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import pytest
+from aiohttp import web
 
 from rackless import events
 from rackless.protocol import server as control
@@ -17,9 +18,10 @@ from rackless.protocol.client import ControlClient
 from rackless.protocol.exchange import Exchange, Nothing
 from rackless.protocol.messages import HEALTH, Daemon
 from rackless.protocol.server import ControlServer
-from rackless.run.connections import ClientPatience
+from rackless.run.connections import ClientPatience, GuardedServer
 
 OWNER = 4711
+PEER_UID = control.peer_uid
 WORK = Exchange("work", Nothing, Nothing, works=True)
 Line = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
@@ -29,7 +31,9 @@ class Site:
         self.socket = socket
         self.bus = bus
         self.asker = OWNER
+        self.runner: web.AppRunner | None = None
         self.working = asyncio.Event()
+        self.ending = asyncio.Event()
         self.end = asyncio.Event()
 
     async def line(self, text: bytes = b"") -> Line:
@@ -61,7 +65,12 @@ async def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator
 
     async def work(_: Nothing) -> Nothing:
         found.working.set()
-        await found.end.wait()
+        try:
+            await found.end.wait()
+        except asyncio.CancelledError:
+            found.ending.set()
+            await found.end.wait()
+            raise
         return Nothing()
 
     monkeypatch.setattr(control, "peer_uid", peer)
@@ -71,9 +80,48 @@ async def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator
     served = [HEALTH.by(health), WORK.by(work)]
     server = ControlServer(found.socket, found.bus, log=tmp_path / "log", serves=served, owner=OWNER)
     await server.start()
+    found.runner = server._runner
     yield found
     found.end.set()
     await server.stop()
+
+
+async def test_large_requests_of_the_owner_take_turns_and_small_ones_do_not_wait(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read, reading, most, full = control.read_body, 0, 0, asyncio.Event()
+
+    async def counted(request: web.Request, size: int, seconds: float) -> bytes:
+        nonlocal reading, most
+        reading += 1
+        most = max(most, reading)
+        if reading == control.LARGE_AT_ONCE:
+            full.set()
+        try:
+            return await read(request, size, seconds)
+        finally:
+            reading -= 1
+
+    assert site.runner is not None and isinstance(site.runner.server, GuardedServer)
+    monkeypatch.setattr(site.runner.server, "each", 100)
+    monkeypatch.setattr(control, "read_body", counted)
+    kinds = [
+        b"Content-Length: 16000000\r\n\r\n{",
+        b"Transfer-Encoding: chunked\r\n\r\n1\r\n{\r\n",
+        b"Content-Encoding: gzip\r\nContent-Length: 1000\r\n\r\n\x1f",
+    ]
+    held = [await site.line(b"POST /work HTTP/1.1\r\nHost: labd\r\n" + kinds[number % 3]) for number in range(12)]
+    site.end.set()
+    async with asyncio.timeout(20):
+        await full.wait()
+        status, _ = await site.post(b"{}")
+    assert status == 200 and most == control.LARGE_AT_ONCE + 1, "the small one, beside them"
+    site.asker = 0
+    async with asyncio.timeout(20):
+        status, _ = await site.post(b"{" + b" " * (2 << 20) + b"}")
+    assert status == 200, "root does not wait for the owner"
+    for _, writer in held:
+        writer.close()
 
 
 async def test_root_is_answered_whatever_the_owner_holds_open(site: Site) -> None:
@@ -90,6 +138,22 @@ async def test_root_is_answered_whatever_the_owner_holds_open(site: Site) -> Non
                 pass
     for _, writer in (*held, *more):
         writer.close()
+
+
+async def test_the_owner_is_answered_while_a_connection_that_is_closed_still_ends(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whose a closed connection was cannot be asked of the kernel; who came next was never answered."""
+    monkeypatch.setattr(control, "peer_uid", PEER_UID)
+    assert site.runner is not None and isinstance(site.runner.server, GuardedServer)
+    monkeypatch.setattr(site.runner.server, "_who", PEER_UID)  # we may be root, whose connections are not counted
+    _, writer = await site.line(b"POST /work HTTP/1.1\r\nHost: labd\r\nContent-Length: 2\r\n\r\n{}")
+    async with asyncio.timeout(20):
+        await site.working.wait()
+        writer.close()
+        await site.ending.wait()
+        for _ in range(3):
+            assert (await ControlClient(site.socket).look(HEALTH)).pid == 7
 
 
 async def test_a_body_that_never_comes_is_not_waited_for(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -64,8 +64,12 @@ def test_without_root_the_command_that_would_do_it_is_told(
 ) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     monkeypatch.setattr("sys.argv", ["rackless", *command])
+    for name in ("STATE", "RUN", "CACHE"):
+        monkeypatch.delenv(f"RACKLESS_{name}")
     error = refused(*command)
     assert error.exit_code == 3 and error.hint == f"sudo rackless {' '.join(command)}"
+    monkeypatch.setenv("RACKLESS_LAB", "mine")
+    assert refused(*command).hint == f"sudo env RACKLESS_LAB=mine rackless {' '.join(command)}", "sudo forgets it"
     assert os.listdir() == []
 
 

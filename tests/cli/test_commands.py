@@ -15,7 +15,7 @@ from click.testing import CliRunner, Result
 from rackless.cli.following import last_lines
 from rackless.cli.handover import run_told
 from rackless.cli.main import COMMANDS, cli
-from rackless.errors import HypervisorError, RacklessError
+from rackless.errors import HypervisorError, InputError, RacklessError
 from rackless.operations import this_computer
 from rackless.protocol.build import fingerprint
 from rackless.run.ledger import Ledger
@@ -232,7 +232,15 @@ def test_a_lab_is_named_by_an_argument_an_option_or_the_environment(monkeypatch:
     assert meant("start") == meant("status") == "there is no lab named those"
     for command in ("start", "status", "events", "gather", "kubeconfig"):
         assert meant(command, "this") == "there is no lab named this", command
+    assert meant("bmc", "fault", "list") == meant("bmc", "list") == "there is no lab named those"
+    assert json.loads(run("plan", "--json").output)["lab"] == "those", "of the lab that is made without a description"
     Path("lab.yaml").write_text("name: written\nservers: {a: {count: 1}}\n")
+    for command in ("up", "plan"):
+        error = run(command).exception
+        assert isinstance(error, InputError) and "two labs are named: those by RACKLESS_LAB, and written" in error.what
+        assert "--name those, or -f lab.yaml" in error.hint
+    assert run("validate").output.startswith("lab.yaml is a lab: written")
+    assert json.loads(run("plan", "-f", "lab.yaml", "--json").output)["lab"] == "written"
     assert meant("status", "-f", "lab.yaml") == "there is no lab named written", "what is said counts"
     assert json.loads(run("destroy", "this", "--json").output) == {"lab": "this", "there": False}
 

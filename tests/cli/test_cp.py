@@ -15,7 +15,11 @@ def test_a_node_is_what_stands_before_a_colon() -> None:
     assert [_is_remote(word) for word in ("ctrl-0:/etc", "ctrl-0:", "./a:b", "/tmp/a:b", "notes", ":x")] == [
         True, True, False, False, False, False,
     ]  # fmt: skip
-    assert _node(["a", "b", "ctrl-0:/tmp"], KNOWN) == _node(["ctrl-0:/a", "ctrl-0:/b", "."], KNOWN) == "ctrl-0"
+    assert (
+        _node("lab", ["a", "b", "ctrl-0:/tmp"], KNOWN)
+        == _node("lab", ["ctrl-0:/a", "ctrl-0:/b", "."], KNOWN)
+        == "ctrl-0"
+    )
 
 
 @pytest.mark.parametrize(
@@ -31,7 +35,7 @@ def test_a_node_is_what_stands_before_a_colon() -> None:
 )
 def test_what_is_no_copy_to_or_from_one_node_is_refused(words: list[str], said: str) -> None:
     with pytest.raises(InputError, match=said):
-        _node(words, KNOWN)
+        _node("lab", words, KNOWN)
 
 
 def test_no_name_of_a_file_is_taken_for_an_option() -> None:

@@ -1,6 +1,8 @@
 """How a command ends: one exit code for one thing, and the last line a program can read."""
 
 import json
+import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -42,6 +44,51 @@ def test_a_wrong_option_is_an_object_for_programs(
     assert end(monkeypatch, *arguments) == 2
     error = last_line(capsys)
     assert what in str(error["what"]) and error["exit_code"] == 2 and "--help" in str(error["hint"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "program"),
+    [
+        (["status", "--json"], True), (["status", "-o", "json"], True), (["list", "--output=json", "--nmae"], True),
+        (["host", "list", "-ojson"], True), (["status"], False), (["status", "-o", "yaml"], False),
+        (["ssh", "ctrl-0", "--", "kubectl", "--json"], False),
+    ],
+)  # fmt: skip
+def test_an_error_has_the_form_that_was_asked_for(
+    arguments: list[str],
+    program: bool,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("RACKLESS_STATE", str(tmp_path))
+    assert end(monkeypatch, *arguments) in (2, 4)
+    shown = capsys.readouterr()
+    assert bool(shown.out) is program and bool(shown.err) is not program
+
+
+def run_apart(words: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "RACKLESS_STATE": str(folder), "ME": f"{sys.executable} -P -m rackless"}
+    return subprocess.run(["sh", "-c", words], cwd=folder, env=environment, capture_output=True, text=True)
+
+
+def test_a_folder_that_was_deleted_under_us_is_told(tmp_path: Path) -> None:
+    done = run_apart("mkdir gone; cd gone; rmdir ../gone; $ME status", tmp_path)
+    assert done.returncode == 2 and "the folder that you are in was deleted" in done.stderr
+
+
+def test_closed_files_are_not_mixed_up_with_those_that_are_opened_later(tmp_path: Path) -> None:
+    """With its output closed, a command would print into the first file that it opens."""
+    show = "import os, sys; from rackless.cli import main as m; m._open_standard_files(); "
+    show += "open('seen', 'w').write(str([os.readlink(f'/proc/self/fd/{n}') for n in (0, 1, 2)])); "
+    show += "print('x'); sys.stderr.write('x'); sys.exit(len(sys.stdin.read()))"
+    done = run_apart(f'{sys.executable} -P -c "{show}" <&- >&- 2>&-', tmp_path)
+    assert done.returncode == 0 and (tmp_path / "seen").read_text() == str(["/dev/null"] * 3)
+    assert run_apart("$ME init <&- >&- 2>&-", tmp_path).returncode == 0
+    assert "x" not in (tmp_path / "seen").read_text() and "version" in (tmp_path / "lab.yaml").read_text()
+    refused = run_apart("$ME destroy --name lab <&-", tmp_path)
+    assert refused.returncode == 0 and "nothing to do" in refused.stdout
 
 
 def test_a_wrong_option_shows_a_person_the_usage(

@@ -12,6 +12,7 @@ import yaml
 from click.testing import CliRunner, Result
 
 from rackless.cli.main import cli
+from rackless.errors import InputError
 from rackless.operations import access
 from rackless.protocol import messages as say
 from tests.web.demo import host
@@ -47,6 +48,26 @@ async def test_several_servers_or_all_are_switched_by_one_command(labd: FakeLabd
     one = await run("power", "--name", "lab", "ctrl-0", "--json")
     assert json.loads(one.output)["server"] == "ctrl-0", "how it stands, where no action is named"
     assert len(json.loads((await run("power", "--name", "lab", "--all", "--json")).output)) == 4
+
+
+async def test_a_server_that_is_not_there_is_guessed_and_a_turned_order_is_told(labd: FakeLabd, run: Run) -> None:
+    error = (await run("power", "--name", "lab", "ctrl0", "on")).exception
+    assert isinstance(error, InputError) and error.hint == "did you mean ctrl-0?"
+    error = (await run("bmc", "show", "--name", "lab", "ctrl-7")).exception
+    assert isinstance(error, InputError) and error.hint == "name one of those", "a number is not misspelt"
+    turned = await run("power", "--name", "lab", "off", "ctrl-0", "ctrl-1")
+    assert turned.exit_code == 2 and "`rackless power ctrl-0 ctrl-1 off`" in turned.output
+    assert labd.asked == []
+
+
+async def test_hosts_that_are_not_there_are_told_with_what_there_is(labd: FakeLabd, run: Run) -> None:
+    error = (await run("host", "show", "--name", "lab", "ctrl0")).exception
+    assert isinstance(error, InputError) and error.hint == "did you mean ctrl-0?" and "ctrl-1" in error.why
+    labd.hosts = ()
+    error = (await run("host", "show", "--name", "lab", "ctrl-0")).exception
+    assert isinstance(error, InputError) and "`rackless up --until hosts`" in error.hint
+    assert "no host is registered yet" in (await run("host", "list", "--name", "lab")).stderr
+    assert json.loads((await run("host", "list", "--name", "lab", "-o", "json")).stdout) == []
 
 
 async def test_several_hosts_or_all_are_worked_by_one_command(labd: FakeLabd, run: Run) -> None:

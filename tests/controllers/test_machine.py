@@ -5,14 +5,16 @@ from typing import Any
 
 import pytest
 
+from rackless.cluster.reference.machines import worker_set
 from rackless.controllers.machines.choosing import unfit
 from rackless.controllers.machines.living import node_change
 from rackless.controllers.machines.records import DELETE_FIRST, WITHOUT_DRAIN, read
 from rackless.drivers.fake.provisioner import Fault
 from rackless.drivers.fake.resources import MemoryResources
 from rackless.ports.api import ApiUnreachable
+from rackless.ports.provisioner import Image
 from rackless.ports.resources import Record, RecordEvent
-from rackless.provisioning.baremetalhost import PAUSED
+from rackless.provisioning.baremetalhost import METAL, NOT_TAKEN, PAUSED
 from tests.controllers.machine_site import MachineSite, condition, machine, machine_set
 
 
@@ -66,6 +68,30 @@ async def test_describe_says_which_host_and_why_not_the_others() -> None:
     assert ("HostClaimed", why) in told
     assert {"Provisioning", "Provisioned", "HostClaimed"} <= {reason for reason, _ in told}
     assert "Claimed" in of_host
+
+
+async def test_metal_is_claimed_by_machines_that_bring_their_own_user_data_and_by_none_before_it_was_taken() -> None:
+    """Metal is a host of `hosts` in lab.yaml; the lab's own set is for servers that the lab makes first boots for."""
+    site = MachineSite()
+    await site.hosts("rack1-u7", labels={METAL: ""})
+    await site.patch("BareMetalHost", "rack1-u7", {"metadata": {"annotations": {PAUSED: NOT_TAKEN}}})
+    own = worker_set(1, Image("http://192.0.2.1/node.qcow2", "ab" * 32, "sha256", "qcow2"))
+    async with site.running():
+        await site.resources.apply(machine("theirs"))
+        await site.wait(100)
+        assert "rack1-u7: it is paused" in condition(await site.get("Machine", "theirs"), "HostClaimed")["message"]
+        await site.patch("BareMetalHost", "rack1-u7", {"metadata": {"annotations": {PAUSED: None}}})
+        await site.until_phase("theirs", "Provisioned")
+        host = await site.get("BareMetalHost", "rack1-u7")
+        assert host["spec"]["consumerRef"]["name"] == "theirs"
+        assert host["status"]["provisioning"]["state"] == "provisioned"
+        await site.hosts("rack1-u8", labels={METAL: ""})
+        await site.resources.apply(own)
+        await site.wait(300)
+        assert "consumerRef" not in (await site.get("BareMetalHost", "rack1-u8"))["spec"], "the lab's own set leaves it"
+        await site.resources.delete("Machine", "theirs")
+        await site.until_gone("Machine", "theirs")
+        assert "consumerRef" not in (await site.get("BareMetalHost", "rack1-u7"))["spec"], "and it is given back"
 
 
 async def test_a_machine_without_a_host_says_why_and_gets_the_first_that_becomes_free() -> None:

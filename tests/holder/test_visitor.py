@@ -112,6 +112,14 @@ def test_a_program_inside_is_its_callers_and_has_no_capability(door: Door) -> No
     assert found["Groups"].split() == GROUPS.split(","), "theirs, and not those of the account"
 
 
+def test_a_program_that_is_not_there_ends_as_in_a_shell(door: Door) -> None:
+    found = door.told("no-such-program")
+    assert found["returncode"] in (126, 127) and found["stderr"].startswith("no-such-program: ")
+    command = door.command(CLIENT, "run", str(door.paths.entrance), "/dev/null")
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, cwd=door.folder)
+    assert done.returncode == 126 and done.stderr == "/dev/null: Permission denied\n"
+
+
 def test_a_program_inside_reads_what_its_caller_can_read(door: Door) -> None:
     secret, open_file, tool = (door.folder / name for name in ("secret", "open", "tool"))
     for file in (secret, open_file):
@@ -131,7 +139,7 @@ def test_a_program_inside_reads_what_its_caller_can_read(door: Door) -> None:
     )
     assert shell["returncode"] == 3
     assert door.told("sh", "-c", "kill -9 $$")["returncode"] == 137
-    assert "no-such-program" in door.told("no-such-program")["problem"]
+    assert "no-such-program" in door.told("no-such-program")["stderr"]
 
 
 def test_only_the_owner_comes_in_whoever_can_open_the_socket(door: Door) -> None:

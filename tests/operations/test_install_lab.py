@@ -75,7 +75,7 @@ def test_its_kubeconfig_is_the_installs_by_way_of_the_hypervisor(
     begin_folder(paths.install, plan_lab(described()), paths)
     install.create(paths.install, "ignition-configs", Bus())
     monkeypatch.setattr("rackless.operations.access.require_lab", lambda lab, roots: paths)
-    monkeypatch.setattr("rackless.operations.access.require_root", lambda what: None)
+    monkeypatch.setattr("rackless.operations.access.require_root", lambda what, why: None)
     monkeypatch.setattr("rackless.cluster.reference.kubeconfigs.host_url", lambda port: "https://127.0.0.1:4711")
     found = json.loads(cluster_kubeconfig("lab", paths.roots))
     assert found["clusters"][0]["cluster"]["server"] == "https://127.0.0.1:4711"

@@ -126,6 +126,7 @@ def test_a_container_is_made_once_used_and_removed_with_its_last_lab(engine: Eng
     build, run, up = engine.asked()
     assert build.startswith("build --tag rackless:") and build.endswith(str(ROOT))
     assert "--privileged --network host" in run and f"--volume {engine.folder}:{engine.folder}" in run
+    assert "--env RACKLESS_LAB " in up, "the lab that is meant is meant inside, too"
     assert up.endswith("-m rackless up") and "--tty" not in up and f"--workdir {engine.folder}" in up
 
     engine.script("status", code=10)

@@ -37,7 +37,7 @@ def run(place: Path, argv: Sequence[str], env: Mapping[str, str]) -> int:
             return _at_terminal(connection, argv, env)
         entrance.ask(connection, _asked(argv, env, terminal=False), [0, 1, 2])
         with _passing_on(connection):
-            return entrance.read_end(connection)[0].code
+            return _code(entrance.read_end(connection)[0])
 
 
 def run_told(place: Path, argv: Sequence[str], env: Mapping[str, str], about: Mapping[str, Any]) -> NoReturn:
@@ -50,10 +50,17 @@ def run_told(place: Path, argv: Sequence[str], env: Mapping[str, str], about: Ma
     ):
         entrance.ask(connection, _asked(argv, env, terminal=False), [nothing.fileno(), out.fileno(), err.fileno()])
         with _passing_on(connection):
-            code = entrance.read_end(connection)[0].code
+            ended = entrance.read_end(connection)[0]
         said = [(file.seek(0), file.read().decode(errors="replace"))[1] for file in (out, err)]
-    print_json({**about, "returncode": code, "stdout": said[0], "stderr": said[1]})
-    raise click.exceptions.Exit(code)
+    print_json({**about, "returncode": ended.code, "stdout": said[0], "stderr": said[1] + ended.problem})
+    raise click.exceptions.Exit(ended.code)
+
+
+def _code(ended: Ended) -> int:
+    """As a shell ends, which also says why a program could not be run."""
+    if ended.problem:
+        click.echo(ended.problem, err=True)
+    return ended.code
 
 
 def _asked(argv: Sequence[str], env: Mapping[str, str], *, terminal: bool) -> RunInside:
@@ -89,9 +96,11 @@ def _at_terminal(connection: socket.socket, argv: Sequence[str], env: Mapping[st
     before = termios.tcgetattr(outer)
     try:
         tty.setraw(outer, termios.TCSANOW)
-        return _carry(connection, outer, ours).code
+        with _passing_on(connection):
+            return _code(_carry(connection, outer, ours))
     finally:
-        termios.tcsetattr(outer, termios.TCSADRAIN, before)
+        with suppress(termios.error):  # a terminal that was closed
+            termios.tcsetattr(outer, termios.TCSADRAIN, before)
         signal.signal(signal.SIGWINCH, resized)
         os.close(ours)
 

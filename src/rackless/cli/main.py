@@ -7,7 +7,10 @@ from __future__ import annotations
 
 import gc
 import importlib
+import itertools
+import os
 import sys
+from collections.abc import Sequence
 from types import ModuleType
 
 import click
@@ -153,7 +156,9 @@ def cli() -> None:
 
 
 def main() -> None:
+    _open_standard_files()
     try:
+        _require_folder()
         code = cli(prog_name="rackless", standalone_mode=False)  # what a command gave to `ctx.exit(code)`
         sys.exit(code if isinstance(code, int) else 0)
     except click.exceptions.Exit as exit:
@@ -168,9 +173,38 @@ def main() -> None:
         _end(known(error) or _own_mistake(error))
 
 
+def _open_standard_files() -> None:
+    """Where input, output or errors are closed (`<&-`), the next file that is opened would be taken for them."""
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # the lowest number that is free, so this one
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(number, "r" if number == 0 else "w", closefd=False))  # for all of our life
+
+
+def _require_folder() -> None:
+    try:
+        os.getcwd()
+    except FileNotFoundError as error:
+        raise InputError(
+            "the folder that you are in was deleted", why="names of files are looked up there", hint="cd to another"
+        ) from error
+
+
+def _for_a_program(words: Sequence[str]) -> bool:
+    """Whether the answer is to be JSON: `--json`, or its other spelling where things are listed. What comes after `--` is another
+    program's."""
+    own = list(itertools.takewhile(lambda word: word != "--", words))
+    pairs = list(itertools.pairwise(own))
+    named = ("-o", "json") in pairs or ("--output", "json") in pairs
+    return named or not {"--json", "-ojson", "--output=json"}.isdisjoint(own)
+
+
 def _refuse(error: click.UsageError) -> None:
     """Reports a misspelt command or option: to a person with the usage, to a program as JSON."""
-    if "--json" not in sys.argv:
+    if not _for_a_program(sys.argv[1:]):
         error.show()
         sys.exit(InputError.exit_code)
     path = error.ctx.command_path if error.ctx is not None else "rackless"
@@ -191,5 +225,5 @@ def _own_mistake(error: Exception) -> RacklessError:
 def _end(error: RacklessError) -> None:
     from rackless.cli import failure
 
-    failure.show_json(error) if "--json" in sys.argv else failure.show(error)
+    failure.show_json(error) if _for_a_program(sys.argv[1:]) else failure.show(error)
     sys.exit(error.exit_code)

@@ -11,7 +11,7 @@ from rackless.cli.main import COMMANDS, cli
 from rackless.errors import EXIT_CODES
 
 _PLACES = {
-    "RACKLESS_LAB": "the lab that is meant where no -f and no name says so; it comes before ./lab.yaml",
+    "RACKLESS_LAB": "the lab that is meant where no -f and no name says so, before ./lab.yaml; sudo does not pass it on",
     "RACKLESS_STATE": "what must survive a restart of the computer [/var/lib/rackless]",
     "RACKLESS_RUN": "what must not [/run/rackless]",
     "RACKLESS_CACHE": "what labs share [/var/cache/rackless]",

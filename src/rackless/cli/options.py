@@ -8,10 +8,13 @@ import os
 import sys
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+
+from rackless.errors import InputError
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -27,6 +30,14 @@ WIDE = 1000
 """Columns of `-o wide`; a shorter table is not filled up."""
 
 
+def complete_labs(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
+    from rackless.run.paths import Roots
+
+    with suppress(OSError):  # a completion never complains
+        return [name for name in Roots.from_environment().labs() if name.startswith(incomplete)]
+    return []
+
+
 def lab_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """`-f FILE` and `--name NAME`."""
     command = click.option(
@@ -35,7 +46,9 @@ def lab_options(command: Callable[..., Any]) -> Callable[..., Any]:
         type=click.Path(path_type=Path),
         help="The lab's description [./lab.yaml, else the default lab].",
     )(command)
-    return click.option("--name", help="The lab's name, instead of the one in the file.")(command)
+    return click.option("--name", shell_complete=complete_labs, help="The lab's name, instead of the one in the file.")(
+        command
+    )
 
 
 def json_option(help: str = "One JSON object.") -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -92,11 +105,20 @@ DHCP_AT_A_SITE = click.Choice(["installer", "static-only", "open", "reserved"])
 
 
 def load_spec(file: Path | None, name: str | None) -> LabSpec:
+    """The description that is named, or ./lab.yaml, or that of the default lab. Refused when RACKLESS_LAB names another lab than
+    ./lab.yaml: commands that are not about a description would mean that one."""
     from rackless.spec.load import load  # importing it takes longer than most commands that do without
 
+    meant = os.environ.get("RACKLESS_LAB") if file is None and name is None else None
     if file is None and DEFAULT_FILE.exists():
         file = DEFAULT_FILE
-    return load(file, name=name)
+    spec = load(file, name=name if file is not None else name or meant)
+    if meant and spec.name != meant:
+        raise InputError(
+            f"two labs are named: {meant} by RACKLESS_LAB, and {spec.name} by {DEFAULT_FILE}",
+            hint=f"say which is meant: --name {meant}, or -f {DEFAULT_FILE}",
+        )
+    return spec
 
 
 def old_spellings(file: Path | None) -> list[Problem]:
@@ -122,7 +144,7 @@ def named_lab(command: Callable[..., Any]) -> Callable[..., Any]:
             raise click.UsageError(f"two labs are named: {lab} and {name}")
         return command(*given, name=lab or name, **more)
 
-    return lab_options(click.argument("lab", required=False, metavar="[LAB]")(merged))
+    return lab_options(click.argument("lab", required=False, metavar="[LAB]", shell_complete=complete_labs)(merged))
 
 
 def lab_name(file: Path | None, name: str | None) -> str:
@@ -130,7 +152,16 @@ def lab_name(file: Path | None, name: str | None) -> str:
     ./lab.yaml."""
     if name is None and file is None:
         name = os.environ.get("RACKLESS_LAB") or None
-    return name or load_spec(file, None).name
+    if name is not None:
+        return name
+    return load_spec(file, None).name
+
+
+def confirm(question: str, *, would: str) -> None:
+    """Asks a person before something is lost; who cannot be asked has to say --yes. The question is no part of the output."""
+    if not sys.stdin.isatty():
+        raise InputError(would, hint="add --yes to say that it should")
+    click.confirm(question, abort=True, err=True)
 
 
 def print_json(value: Any) -> None:

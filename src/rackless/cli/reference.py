@@ -25,6 +25,8 @@ Commands about one lab take `-f FILE` (default `./lab.yaml`, else the default la
 _TAIL = """\
 ## Environment
 
+`RACKLESS_LAB` is the lab that is meant where neither `-f` nor a name says so; a shell inside a lab has it, and
+sudo does not pass it on.
 `RACKLESS_STATE` (`/var/lib/rackless`), `RACKLESS_RUN` (`/run/rackless`), `RACKLESS_CACHE` (`/var/cache/rackless`) move where
 things are kept. `RACKLESS_DEBIAN_MIRROR` names where the [images'](../explanation/images.md) packages come from.
 """

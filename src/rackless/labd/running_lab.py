@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from dataclasses import replace
 from ipaddress import ip_address
 
+from rackless.bmc.core.media import FetchFailed
 from rackless.cluster.openshift.progress import describe_install
 from rackless.cluster.reference.keys import Keys
 from rackless.cluster.reference.recipe import Cluster
@@ -365,7 +366,14 @@ class RunningLab:
         if is_path(image):
             await self.hosts.files.start()
             image = self.hosts.offered(image)
-        return await self.bmcs.insert(name, image)
+        try:
+            return await self.bmcs.insert(name, image)
+        except FetchFailed as error:
+            raise InputError(
+                error.what,
+                why=error.why,
+                hint="the BMC fetches it by itself: name what its network reaches, or a file of yours",
+            ) from error
 
     async def take_file(self, chunks: AsyncIterator[bytes], said: str) -> OfferedFile:
         """Offer a file on the lab's file server; its bytes come over the control socket."""

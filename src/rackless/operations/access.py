@@ -5,10 +5,13 @@ from __future__ import annotations
 
 import asyncio
 import shlex
+import signal
 import sys
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -16,7 +19,7 @@ from rackless.cluster.reference import kubeconfigs
 from rackless.cluster.reference.keys import Keys
 from rackless.errors import InputError, LabError
 from rackless.events import Bus
-from rackless.operations.lab_registry import current_plan, require_lab, require_root
+from rackless.operations.lab_registry import READING, current_plan, require_lab, require_root
 from rackless.plan.model import PlannedServer
 from rackless.ports.drivers import Drivers
 from rackless.ports.process import ProcessTable
@@ -51,14 +54,14 @@ def inside_environment(lab: str, roots: Roots) -> dict[str, str]:
 def host_kubeconfig(lab: str, roots: Roots) -> str:
     """A kubeconfig for the host's side, through the lab's port on its loopback."""
     paths = require_lab(lab, roots)
-    require_root("read the lab's keys")
+    require_root("read the lab's keys", why=READING)
     return kubeconfigs.lab_kubeconfig(paths)
 
 
 def cluster_kubeconfig(lab: str, roots: Roots) -> str:
     """A kubeconfig for the cluster's own API, which is at the API VIP inside the lab."""
     paths = require_lab(lab, roots)
-    require_root("read the cluster's keys")
+    require_root("read the cluster's keys", why=READING)
     return kubeconfigs.cluster_kubeconfig(paths)
 
 
@@ -77,9 +80,23 @@ def find_server(lab: str, server: str, paths: LabPaths) -> PlannedServer:
     plan = current_plan(paths)
     found = plan.server(server)
     if found is None:
-        known = ", ".join(s.name for s in plan.servers)
-        raise InputError(f"the lab {lab} has no server {server}", why=f"it has {known}", hint="name one of those")
+        raise unknown_server(lab, [server], [one.name for one in plan.servers])
     return found
+
+
+def unknown_server(lab: str, asked: Sequence[str], known: Sequence[str]) -> InputError:
+    """For these names, which are none of the lab's."""
+    near = [match for name in asked for match in get_close_matches(name, known, n=1) if not _same_group(name, match)]
+    return InputError(
+        f"the lab {lab} has no server {', '.join(asked)}",
+        why=f"it has {', '.join(known) or 'none'}",
+        hint=f"did you mean {', '.join(near)}?" if near else "name one of those",
+    )
+
+
+def _same_group(name: str, other: str) -> bool:
+    """box-7 is no misspelt box-1."""
+    return name.rstrip("0123456789") == other.rstrip("0123456789")
 
 
 def find_address(lab: str, server: str, paths: LabPaths) -> str:
@@ -125,7 +142,7 @@ def way_in(lab: str, server: str, roots: Roots, drivers: Drivers) -> Iterator[Wa
     if drivers.computer.root():
         yield _roots_way(server, address, paths)
         return
-    with TemporaryDirectory(prefix="rackless-", dir=INSIDE_TOO) as folder:
+    with _short_lived_folder() as folder:
         given = asyncio.run(ControlClient(paths.socket).work(say.SSH_KEYS, Nothing(), Bus()))
         key, known = Path(folder, "key"), Path(folder, "known_hosts")
         write(key, given.key, mode=0o600)
@@ -167,7 +184,7 @@ def _ssh_options(server: str, key: Path, known: Path, *, strict: bool) -> tuple[
 def owners_environment(lab: str, roots: Roots) -> Iterator[dict[str, str]]:
     """The environment of a command inside, for an owner who is not root: the kubeconfig is in a temporary file of theirs."""
     client = ControlClient(require_lab(lab, roots).socket)
-    with TemporaryDirectory(prefix="rackless-", dir=INSIDE_TOO) as folder:
+    with _short_lived_folder() as folder:
         known = {"RACKLESS_LAB": lab}
         with suppress(LabError):  # there is no API yet, or no labd at the moment
             asked = say.WantKubeconfig(inside=True)
@@ -175,6 +192,25 @@ def owners_environment(lab: str, roots: Roots) -> Iterator[dict[str, str]]:
             write(Path(folder, "kubeconfig"), text, mode=0o600)
             known["KUBECONFIG"] = str(Path(folder, "kubeconfig"))
         yield known
+
+
+@contextmanager
+def _short_lived_folder() -> Iterator[str]:
+    """For keys: it goes, too, when we are asked to end or our terminal is closed."""
+
+    def end(number: int, _: object) -> None:
+        raise SystemExit(128 + number)
+
+    main = threading.current_thread() is threading.main_thread()  # no other may say what a signal does
+    deadly = [number for number in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(number) is signal.SIG_DFL]
+    with TemporaryDirectory(prefix="rackless-", dir=INSIDE_TOO) as folder:
+        for number in deadly if main else ():
+            signal.signal(number, end)
+        try:
+            yield folder
+        finally:
+            for number in deadly if main else ():
+                signal.signal(number, signal.SIG_DFL)
 
 
 def _holder(paths: LabPaths, processes: ProcessTable) -> int:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from rackless.errors import InputError
-from rackless.run.files import write
+from rackless.operations.output_files import write_output
 
 LONGEST = 20 << 20
 """Bytes of a log that go in, counted from its end."""
@@ -68,14 +68,14 @@ def _plain(value: Any) -> Any:
 
 
 def pack(output: Path, folder: str, files: Mapping[str, bytes]) -> None:
-    """Write the archive with mode 0600 from the first byte on; a symlink that somebody put at its place is not followed."""
+    """Write the archive with mode 0600 from the first byte on."""
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w:gz") as archive:
         for name, data in sorted(files.items(), key=_place):
             member = tarfile.TarInfo(f"{folder}/{name}")
             member.size, member.mtime, member.mode = len(data), int(time.time()), 0o644
             archive.addfile(member, io.BytesIO(data))
-    write(output, packed.getvalue(), mode=0o600)
+    write_output(output, packed.getvalue())
 
 
 def _place(file: tuple[str, bytes]) -> tuple[bool, str]:

@@ -8,9 +8,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from rackless.errors import InputError, LabError
+from rackless.errors import LabError
 from rackless.events import Bus
-from rackless.operations.lab_registry import current_plan, require_lab, require_root
+from rackless.operations.access import unknown_server
+from rackless.operations.lab_registry import READING, current_plan, require_lab, require_root
 from rackless.operations.offering import offer
 from rackless.plan.model import PlannedServer
 from rackless.protocol import messages as say
@@ -72,8 +73,7 @@ async def bmc(name: str, server: str, roots: Roots) -> BmcInfo:
     for one in known:
         if one.server == server:
             return one
-    names = ", ".join(one.server for one in known)
-    raise InputError(f"the lab {name} has no server {server}", why=f"it has {names}", hint="name one of those")
+    raise unknown_server(name, [server], [one.server for one in known])
 
 
 async def bmc_inside(name: str, server: str, roots: Roots) -> BmcInside:
@@ -83,7 +83,7 @@ async def bmc_inside(name: str, server: str, roots: Roots) -> BmcInside:
 
 
 def read_password(info: BmcInfo) -> str:
-    require_root("read the passwords of BMCs")
+    require_root("read the passwords of BMCs", why=READING)
     try:
         return Path(info.password_file).read_text().strip()
     except FileNotFoundError as error:

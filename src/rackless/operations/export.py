@@ -11,11 +11,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from rackless.cluster.reference.keys import Keys
-from rackless.errors import InputError, LabError
+from rackless.errors import LabError
 from rackless.lab.forwards import listed
-from rackless.operations.access import USER
+from rackless.operations.access import USER, unknown_server
 from rackless.operations.bmcs import BmcInfo, bmc_info, read_password
-from rackless.operations.lab_registry import current_plan, require_lab, require_root
+from rackless.operations.lab_registry import READING, current_plan, require_lab, require_root
 from rackless.plan.exposure import Forward
 from rackless.plan.model import PlannedServer
 from rackless.ports.hypervisor import Firmware
@@ -48,11 +48,10 @@ def select(
     """These servers, or all; with their `exposed` addresses, or those inside the lab."""
     paths = require_lab(name, roots)
     if secrets:
-        require_root("read the passwords of BMCs")
+        require_root("read the passwords of BMCs", why=READING)
     plan = current_plan(paths)
     if missing := set(servers) - {server.name for server in plan.servers}:
-        there = ", ".join(server.name for server in plan.servers)
-        raise InputError(f"the lab {name} has no server {', '.join(sorted(missing))}", why=f"it has {there}")
+        raise unknown_server(name, sorted(missing), [server.name for server in plan.servers])
     found = []
     for server in plan.servers:
         if servers and server.name not in servers:

@@ -7,7 +7,9 @@ Other tools reach BMCs, APIs and nodes through them: on this computer's loopback
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
+import os
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from ipaddress import ip_address
@@ -17,8 +19,10 @@ from rackless.codec import BadValue, decode, encode
 from rackless.errors import InputError, LabError
 from rackless.lab.api_forward import read_port
 from rackless.lab.forwards import Followed, FollowLedger, listed, own, strike
+from rackless.operations.access import unknown_server
 from rackless.operations.lab_registry import current_plan, locked, require_lab, require_root
 from rackless.plan.exposure import LOOPBACK, Forward, InnerPlace, What, forwards, places
+from rackless.plan.model import LabPlan
 from rackless.ports.drivers import Drivers
 from rackless.run.ledger import Ledger
 from rackless.run.paths import LabPaths, Roots
@@ -26,6 +30,7 @@ from rackless.run.paths import LabPaths, Roots
 TRIES = 8
 """How often other ports are chosen when another program listens on one."""
 ANSWER_WITHIN = 20.0
+_OPENING = "what is behind them is reached by everybody on this computer then, or by others"
 """Seconds for the holder to open or close some ports."""
 
 
@@ -48,15 +53,14 @@ async def expose(
 ) -> Exposed:
     """Have ports of the hypervisor lead to `what` of the lab; of BMCs and nodes to some `servers`, else to all."""
     paths = require_lab(name, roots)
-    require_root("open ports of this computer", drivers.computer)
+    require_root("open ports of this computer", drivers.computer, why=_OPENING)
     address = _checked(address)
     with locked(paths, drivers.processes):
         ledger = Ledger(paths.ledger)
         known = listed(ledger)
-        wanted = [place for place in places(current_plan(paths), what) if not servers or place.name in servers]
-        if missing := set(servers) - {place.name for place in wanted}:
-            there = ", ".join(place.name for place in places(current_plan(paths), what))
-            raise InputError(f"there is no {', '.join(sorted(missing))} to expose", why=f"there is {there}")
+        plan = current_plan(paths)
+        _refuse_unknown(name, what, servers, plan)
+        wanted = [place for place in places(plan, what) if not servers or place.name in servers]
         taken = _taken(roots)
         for _ in range(TRIES):
             made = _choose(wanted, address, port, taken, known)
@@ -69,6 +73,12 @@ async def expose(
             if not failed:
                 return Exposed(tuple(made), open=followed is not None)
             await _close(paths, ledger, new)
+            if followed is not None and followed.failed[failed[0].id] == os.strerror(errno.EADDRNOTAVAIL):
+                raise InputError(
+                    f"{address} is no address of this computer",
+                    why=followed.failed[failed[0].id],
+                    hint="`ip -brief address` shows this computer's",
+                )
             if port is not None:
                 break
             taken |= {one.port for one in failed}  # another program's: the next ones are tried
@@ -94,7 +104,9 @@ async def unexpose(
 ) -> list[Forward]:
     """Close these ports, or all; returns those that were closed."""
     paths = require_lab(name, roots)
-    require_root("close ports of this computer", drivers.computer)
+    require_root("close ports of this computer", drivers.computer, why=_OPENING)
+    known = {one.name for one in exposed(name, roots)}
+    _refuse_unknown(name, what, [server for server in servers if server not in known], current_plan(paths))
     with locked(paths, drivers.processes):
         ledger = Ledger(paths.ledger)
         gone = [one for one in listed(ledger) if what in (None, one.what) and (not servers or one.name in servers)]
@@ -102,8 +114,34 @@ async def unexpose(
         return gone
 
 
-def exposed(name: str, roots: Roots) -> list[Forward]:
-    return listed(Ledger(require_lab(name, roots).ledger))
+def exposed(name: str, roots: Roots, *, what: What | None = None, servers: Sequence[str] = ()) -> list[Forward]:
+    """What is exposed of the lab, or of these things and servers of it."""
+    known = listed(Ledger(require_lab(name, roots).ledger))
+    return [one for one in known if what in (None, one.what) and (not servers or one.name in servers)]
+
+
+def names_to_resolve(name: str, roots: Roots) -> list[Forward]:
+    """What is exposed under a DNS name. Raises LabError where there is none: a resolver that is told of no names in particular
+    may ask for all of them."""
+    if found := [one for one in exposed(name, roots) if one.host]:
+        return found
+    raise LabError(
+        "nothing is exposed that has a name",
+        why="the lab's own API is reached by its address",
+        hint="`rackless expose bmc`, `cluster`, `apps` or `ssh` first; --undo takes away what an earlier script made",
+    )
+
+
+def _refuse_unknown(name: str, what: What | None, servers: Sequence[str], plan: LabPlan) -> None:
+    if servers and what not in ("bmc", "ssh"):
+        raise InputError(
+            f"{what} is not exposed by server",
+            why="BMCs and nodes' ssh are",
+            hint=f"leave {', '.join(servers)} out",
+        )
+    known = [server.name for server in plan.servers]
+    if missing := [server for server in servers if server not in known]:
+        raise unknown_server(name, missing, known)
 
 
 async def _close(paths: LabPaths, ledger: Ledger, gone: Sequence[Forward]) -> None:
@@ -136,9 +174,15 @@ async def _tell_holder(paths: LabPaths, asked: FollowLedger) -> Followed | None:
 
 def _checked(address: str) -> str:
     try:
-        return str(ip_address(address))
+        found = ip_address(address)
     except ValueError as error:
         raise InputError(f"{address} is no address", hint="`ip -brief address` shows this computer's") from error
+    if found.is_unspecified:
+        raise InputError(
+            f"{address} is every address of this computer, and none that others could be told",
+            hint="name one: `ip -brief address` shows them; expose it again for a second one",
+        )
+    return str(found)
 
 
 def _taken(roots: Roots) -> set[int]:

@@ -23,7 +23,7 @@ from rackless.operations.access import inside_command
 from rackless.operations.archives import as_json, blot, end_of, pack
 from rackless.operations.computer_signs import look_at_computer
 from rackless.operations.doctor import examine
-from rackless.operations.lab_registry import require_lab, require_root
+from rackless.operations.lab_registry import READING, require_lab, require_root
 from rackless.operations.lab_signs import look_for_signs
 from rackless.operations.runs import lab_runs
 from rackless.ports.drivers import Drivers
@@ -54,7 +54,7 @@ _OPAQUE = ("-data", "token", "password")
 
 async def gather(name: str, output: Path, roots: Roots, drivers: Drivers) -> dict[str, Any]:
     paths = require_lab(name, roots)
-    require_root("read a lab's logs", drivers.computer)
+    require_root("read a lab's logs", drivers.computer, why=READING)
     secrets = list(_secrets(paths))
     files: dict[str, bytes] = {}
     for path in _files(paths):

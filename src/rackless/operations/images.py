@@ -18,7 +18,7 @@ from rackless.errors import LabError
 from rackless.events import Bus
 from rackless.images import stock
 from rackless.images.catalogue import TITLES, ensure_deploy_image, ensure_node_image
-from rackless.operations.lab_registry import require_root
+from rackless.operations.lab_registry import SHARING, require_root
 from rackless.ports.drivers import Drivers
 from rackless.run.files import write
 from rackless.run.paths import LabPaths, Roots
@@ -74,7 +74,7 @@ async def listing(roots: Roots, drivers: Drivers) -> list[dict[str, Any]]:
 async def build(roots: Roots, bus: Bus, drivers: Drivers) -> list[dict[str, Any]]:
     """Have the images of this version in the cache; checksums of those that are there are verified, and damaged ones are built
     again."""
-    require_root("build images", drivers.computer)
+    require_root("build images", drivers.computer, why=SHARING)
     processes = drivers.processes
     async with asyncio.TaskGroup() as group:
         group.create_task(drivers.open_environment().ensure(roots.cache, bus))
@@ -109,7 +109,7 @@ async def verify(roots: Roots, bus: Bus, drivers: Drivers) -> list[dict[str, Any
 async def prune(roots: Roots, bus: Bus, drivers: Drivers, *, dry_run: bool) -> dict[str, Any]:
     """Delete images that no lab uses and that this version does not build any more."""
     if not dry_run:
-        require_root("remove images", drivers.computer)
+        require_root("remove images", drivers.computer, why=SHARING)
     by, environment = uses(roots), drivers.open_environment()
     gone: list[dict[str, Any]] = []
     for entry in await asyncio.to_thread(stock.entries, roots.images, by):

@@ -18,7 +18,7 @@ from rackless.operations import install
 from rackless.operations.access import USER, inside_command
 from rackless.operations.archives import as_json, blot, end_of, pack
 from rackless.operations.install_cluster import InstallFolder, load_folder, open_api
-from rackless.operations.lab_registry import require_lab, require_root
+from rackless.operations.lab_registry import READING, require_lab, require_root
 from rackless.ports.drivers import Drivers
 from rackless.ports.resources import Resources
 from rackless.run.paths import LabPaths, Roots
@@ -41,7 +41,7 @@ KINDS = (
 async def gather_bootstrap(
     folder: Path, lab: str | None, output: Path, key: Path | None, roots: Roots, drivers: Drivers
 ) -> dict[str, Any]:
-    require_root("read a lab's logs", drivers.computer)
+    require_root("read a lab's logs", drivers.computer, why=READING)
     found = load_folder(folder)
     paths = require_lab(lab or found.cluster, roots)
     files: dict[str, bytes] = {}

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rackless.drivers import open_drivers
-from rackless.errors import LabError, RacklessError
+from rackless.errors import HypervisorError, LabError, RacklessError
 from rackless.events import Bus
 from rackless.lab.libvirtd import TPM_PACKAGES
 from rackless.lab.user_images import UserImages, check_readable
@@ -17,7 +17,7 @@ from rackless.operations.attachment import refuse_device
 from rackless.operations.daemon_life import ensure_labd, host_stages, observe_daemon, refuse_taken
 from rackless.operations.estimates import learning
 from rackless.operations.images import register_use
-from rackless.operations.lab_registry import locked, recorded_spec, require_lab, require_root, spec_of_other
+from rackless.operations.lab_registry import SHARING, locked, recorded_spec, require_lab, require_root, spec_of_other
 from rackless.operations.own_events import OwnEvents, own_events
 from rackless.operations.sizing import refuse_kernel, refuse_poverty
 from rackless.plan.actions import DESTRUCTIVE, Action, Observed, Verb
@@ -207,11 +207,14 @@ async def list_labs(roots: Roots, drivers: Drivers | None = None) -> list[dict[s
     for name in roots.labs():
         paths = LabPaths(roots, name)
         spec = spec_of_other(paths)
-        alive = await ControlClient(paths.socket).alive()
+        try:
+            daemon = "running" if await ControlClient(paths.socket).alive() else _away(paths)
+        except HypervisorError:
+            daemon = "closed to you"  # somebody else's lab
         labs.append(
             {
                 "lab": name,
-                "daemon": "running" if alive else _away(paths),
+                "daemon": daemon,
                 "reached": _journal(paths).read().goal,
                 "servers": sum(group.count for group in spec.servers.values()) if spec else 0,
                 "domain": f"{name}.{spec.domain}" if spec else "",
@@ -306,7 +309,7 @@ def shared_bytes(roots: Roots) -> int:
 
 def uninstall(roots: Roots) -> None:
     """Remove what labs share; refused while there are labs that use it."""
-    require_root("remove what labs share")
+    require_root("remove what labs share", why=SHARING)
     if labs := roots.labs():
         raise LabError(
             "there are labs that use the shared images",

@@ -7,6 +7,7 @@ import shlex
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from difflib import get_close_matches
 
 from rackless.drivers import open_drivers
 from rackless.errors import HypervisorError, LabError
@@ -18,6 +19,9 @@ from rackless.ports.process import Held, ProcessTable
 from rackless.run.ledger import Ledger
 from rackless.run.paths import LabPaths, Roots
 from rackless.spec.lab import LabSpec
+
+_MEANT = ("RACKLESS_LAB", "RACKLESS_STATE", "RACKLESS_RUN", "RACKLESS_CACHE")
+"""Variables that say which lab a command is about."""
 
 
 def recorded_spec(paths: LabPaths) -> LabSpec | None:
@@ -43,16 +47,14 @@ def spec_of_other(paths: LabPaths) -> LabSpec | None:
 
 def current_plan(paths: LabPaths) -> LabPlan:
     """The plan of the lab's recorded description, with the servers that were made on demand."""
-    try:
-        described = paths.spec.read_text()
-    except FileNotFoundError as error:
+    spec = recorded_spec(paths)
+    if spec is None:
         raise LabError(
             f"the lab {paths.name} has no description yet",
             why="its first `up` was cut off",
             hint="`rackless up` goes on where that was",
-        ) from error
-    plan = plan_lab(LabSpec.model_validate_json(described))
-    return plan.grown([entry.id for entry in Ledger(paths.grown).entries()])
+        )
+    return plan_lab(spec).grown([entry.id for entry in Ledger(paths.grown).entries()])
 
 
 @contextmanager
@@ -79,19 +81,28 @@ def locked(paths: LabPaths, processes: ProcessTable | None = None) -> Iterator[N
 def require_lab(name: str, roots: Roots) -> LabPaths:
     paths = LabPaths(roots, name)
     if not Ledger(paths.ledger).exists:
-        others = ", ".join(roots.labs())
+        others = roots.labs()
+        near = get_close_matches(name, others, n=1)
         raise LabError(
             f"there is no lab named {name}",
-            why=f"on this computer: {others}" if others else "no lab is on this computer",
-            hint="`rackless up` makes one",
+            why=f"on this computer: {', '.join(others)}" if others else "no lab is on this computer",
+            hint=f"did you mean {near[0]}? `rackless up` makes a new one" if near else "`rackless up` makes one",
         )
     return paths
 
 
-def require_root(purpose: str, computer: Computer | None = None) -> None:
+MAKING = "namespaces, bridges and mounts need it; nothing outside the lab is changed"
+SHARING = "it is kept where only root writes"
+READING = "the lab keeps that in files which nobody else may read"
+
+
+def require_root(purpose: str, computer: Computer | None = None, *, why: str = MAKING) -> None:
     if not (computer or open_drivers().computer).root():
-        raise HypervisorError(
-            f"only root can {purpose}",
-            why="namespaces, bridges and mounts need it; nothing outside the lab is changed",
-            hint=shlex.join(["sudo", os.environ.get("RACKLESS_COMMAND", "rackless"), *sys.argv[1:]]),
-        )
+        raise HypervisorError(f"only root can {purpose}", why=why, hint=as_root())
+
+
+def as_root() -> str:
+    """This command, for root: sudo does not pass on which lab is meant, nor where labs are kept."""
+    meant = [f"{name}={os.environ[name]}" for name in _MEANT if os.environ.get(name)]
+    here = os.environ.get("RACKLESS_COMMAND", "rackless")
+    return shlex.join(["sudo", *(["env", *meant] if meant else []), here, *sys.argv[1:]])

@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
-import os
-import shutil
 import sys
 from collections.abc import AsyncIterator, Sequence
 from contextlib import aclosing, asynccontextmanager, suppress
@@ -20,6 +18,7 @@ from rackless.lab.capture import listener, record
 from rackless.lab.screen import ppm_to_png
 from rackless.operations.access import find_server, inside_command
 from rackless.operations.lab_registry import current_plan, require_lab
+from rackless.operations.output_files import open_output, write_output
 from rackless.operations.several import side_by_side
 from rackless.plan.model import PlannedNic, PlannedServer
 from rackless.ports.console import Write
@@ -69,8 +68,7 @@ async def screenshot(lab: str, server: str, output: Path | None, roots: Roots, d
     target = output or Path(f"{server}.png")
     if not drivers.computer.root():
         shown = await ControlClient(paths.socket).work(SCREEN, LookAt(server), Bus())
-        target.write_bytes(base64.b64decode(shown.png))
-        return {"server": server, "file": str(target), "bytes": target.stat().st_size}
+        return _kept(server, target, base64.b64decode(shown.png))
     scratch = paths.run / f"{server}.screen"
     command = inside_command(lab, ["virsh", "--quiet", "screenshot", server, str(scratch)], roots, drivers)
     done = await drivers.processes.run(command, check=False, within=30)
@@ -80,9 +78,12 @@ async def screenshot(lab: str, server: str, output: Path | None, roots: Roots, d
         )
     data = scratch.read_bytes()
     scratch.unlink()
-    target.write_bytes(data if data.startswith(b"\x89PNG") else ppm_to_png(data))
-    give_back(target)
-    return {"server": server, "file": str(target), "bytes": target.stat().st_size}
+    return _kept(server, target, data if data.startswith(b"\x89PNG") else ppm_to_png(data))
+
+
+def _kept(server: str, target: Path, picture: bytes) -> dict[str, Any]:
+    write_output(target, picture, mode=0o644)
+    return {"server": server, "file": str(target), "bytes": len(picture)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,12 +151,11 @@ def capture(
         asyncio.run(power(lab, server, "cycle", roots))
     most = wanted.most_mib << 20 if wanted.most_mib is not None else None
     asked = RecordInside(bridges, macs, wanted.seconds, most)
-    with output.open("wb") as file:
+    with open_output(output) as file:
         if drivers.computer.root():
             count = _record(file, asked, paths, drivers)
         else:
             count = _have_recorded(file, asked, paths)
-    give_back(output)
     return {"server": server, "file": str(output), "packets": count, "bytes": output.stat().st_size}
 
 
@@ -219,10 +219,3 @@ def _nics(server: PlannedServer, network: str | None) -> list[PlannedNic]:
         known = ", ".join(dict.fromkeys(nic.network for nic in server.nics))
         raise InputError(f"{server.name} has no NIC in {network}", why=f"it is in {known}", hint="name one of those")
     return found
-
-
-def give_back(path: Path) -> None:
-    """Give a file that was written as root to the user behind sudo."""
-    owner, group = os.environ.get("SUDO_UID"), os.environ.get("SUDO_GID")
-    if owner and group:
-        shutil.chown(path, int(owner), int(group))

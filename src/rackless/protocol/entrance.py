@@ -125,14 +125,14 @@ def ask(connection: socket.socket, message: EntranceMessage, files: Sequence[int
 
 
 def read_end(connection: socket.socket) -> tuple[Ended, list[int]]:
-    """Raises a RacklessError for what could not be done."""
+    """Raises a RacklessError for what could not be done; a program that could not be run has an exit code all the same."""
     try:
         ended, files = receive(connection, Ended)
     except (OSError, EOFError, BadValue) as error:
         raise _closed(
             "who is not the lab's owner is not answered" if isinstance(error, EOFError) else str(error)
         ) from error
-    if ended.problem:
+    if ended.problem and not ended.code:
         raise LabError(f"that cannot be done inside the lab: {ended.problem}")
     return ended, files
 

@@ -19,6 +19,7 @@ import os
 import socket as sockets
 import struct
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -46,6 +47,9 @@ _CHUNK = 1 << 20
 _MOST_BYTES = 16 << 20
 """Of a request: user data for a host is the largest thing that is sent."""
 _BODY_SECONDS = 30.0
+LARGE_BODY = 1 << 20
+LARGE_AT_ONCE = 4
+"""Large bodies of the owner that are read at the same time: 128 connections with 16 MiB each would be 2 GiB of labd's memory."""
 _BAD_BODIES = (BodyTooLarge, BodyTooSlow, BodyUnreadable, EncodingUnknown)
 MOST_CONNECTIONS = 1024
 OWNER_CONNECTIONS = 128
@@ -101,6 +105,7 @@ class ControlServer:
         self._events_log = events_log
         self._streams: set[asyncio.Task[None]] = set()
         self._runner: web.AppRunner | None = None
+        self._large = asyncio.Semaphore(LARGE_AT_ONCE)
 
     async def start(self) -> None:
         app = web.Application(client_max_size=_MOST_BYTES, middlewares=[self._admit])
@@ -168,7 +173,8 @@ class ControlServer:
         if served.exchange.root and not request[_MASTER]:
             return _failed(HypervisorError(f"only root can ask labd to {served.exchange.name}", hint="use sudo"), 403)
         try:
-            body = json.loads(await read_body(request, _MOST_BYTES, _BODY_SECONDS))
+            async with self._room_for(request):
+                body = json.loads(await read_body(request, _MOST_BYTES, _BODY_SECONDS))
             asked, asker = decode(served.exchange.asked, body), decode(Asker, body)
         except (ValueError, RecursionError, *_BAD_BODIES) as error:
             return _failed(_unreadable(served.exchange.name, error), 400)
@@ -194,6 +200,12 @@ class ControlServer:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
         return response
+
+    def _room_for(self, request: web.Request) -> AbstractAsyncContextManager[None]:
+        """Waits, before a large body of the owner is read, or one that does not say how large it will be."""
+        size = None if "Content-Encoding" in request.headers else request.content_length
+        small = size is not None and size <= LARGE_BODY
+        return nullcontext() if request[_MASTER] or small else self._large
 
     async def _events(self, request: web.Request) -> web.StreamResponse:
         log = self._events_log
@@ -275,8 +287,11 @@ def peer_uid(transport: asyncio.BaseTransport | None) -> int | None:
     socket = transport.get_extra_info("socket") if transport is not None else None
     if socket is None or socket.family != sockets.AF_UNIX:
         return None
-    _, uid, _ = struct.unpack("3i", socket.getsockopt(sockets.SOL_SOCKET, sockets.SO_PEERCRED, struct.calcsize("3i")))
-    return int(uid)
+    try:
+        found = socket.getsockopt(sockets.SOL_SOCKET, sockets.SO_PEERCRED, struct.calcsize("3i"))
+    except OSError:  # closed meanwhile
+        return None
+    return int(struct.unpack("3i", found)[1])
 
 
 def _bounded(transport: asyncio.Transport) -> int | None:

@@ -66,6 +66,8 @@ class GuardedServer(web.Server):
         self.most = most or most_connections()
         self.each = each
         self._who = who
+        self._clients: dict[RequestHandler, Hashable] = {}
+        """Whose each connection is, asked once: a socket that is closed does not say it any more."""
         self.cut_off = 0
         """How many connections were closed because they took too long or because there were too many."""
         super().__init__(handler, access_log=None, auto_decompress=False, keepalive_timeout=self.patience.idle, **more)
@@ -76,17 +78,22 @@ class GuardedServer(web.Server):
     def connection_made(self, handler: RequestHandler, transport: asyncio.Transport) -> None:
         if self.patience.stalled:
             _end_when_stalled(transport, self.patience.stalled)
-        own = self._of_the_same(transport)
+        own = self._of_the_same(handler, transport)
         if self.each and len(own) >= self.each:
             self._make_room(own, handler, transport)
         elif len(self._connections) >= self.most:
             self._make_room(list(self._connections), handler, transport)
         super().connection_made(handler, transport)
 
-    def _of_the_same(self, transport: asyncio.Transport) -> list[RequestHandler]:
+    def _of_the_same(self, handler: RequestHandler, transport: asyncio.Transport) -> list[RequestHandler]:
+        """The connections that this one's client has already."""
         if not self.each or (client := self._who(transport)) is None:
             return []
-        return [handler for handler, other in self._connections.items() if self._who(other) == client]
+        for gone in self._clients.keys() - self._connections.keys():
+            del self._clients[gone]
+        own = [other for other, whose in self._clients.items() if whose == client]
+        self._clients[handler] = client
+        return own
 
     def _make_room(self, among: list[RequestHandler], handler: RequestHandler, transport: asyncio.Transport) -> None:
         idle = next((one for one in among if not one._request_in_progress and _is_open(one)), None)

@@ -5,15 +5,21 @@ from __future__ import annotations
 
 import os
 import secrets
+import stat
 from contextlib import suppress
 from pathlib import Path
 
 
-def write(path: Path, content: str | bytes, *, mode: int = 0o644) -> bool:
-    """Replace the file at once; False when it already said this with this mode."""
+def write(path: Path, content: str | bytes, *, mode: int = 0o644, owner: tuple[int, int] | None = None) -> bool:
+    """Replace the file at once; False when it already said this with this mode. It is `owner`'s (user, group) from before it is
+    at its place."""
     data = content.encode() if isinstance(content, str) else content
     try:
-        if path.read_bytes() == data and path.stat().st_mode & 0o777 == mode:
+        there = path.stat()
+        same = owner is None and there.st_mode & 0o777 == mode and there.st_size == len(data)
+        if (
+            same and stat.S_ISREG(there.st_mode) and path.read_bytes() == data
+        ):  # to read a pipe is to wait for its writer
             return False
     except FileNotFoundError:
         pass
@@ -24,6 +30,8 @@ def write(path: Path, content: str | bytes, *, mode: int = 0o644) -> bool:
     try:
         with os.fdopen(handle, "wb") as file:
             os.fchmod(handle, mode)
+            if owner is not None:
+                os.fchown(handle, *owner)
             file.write(data)
             file.flush()
             os.fsync(handle)

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING
 import click
 
 from rackless.cli.commands import bmc_lab
+from rackless.cli.completing import servers
 from rackless.cli.groups import SuggestingGroup
-from rackless.cli.options import json_option, lab_options, load_spec, print_json
+from rackless.cli.options import json_option, lab_name, lab_options, print_json
 from rackless.cli.words import message
 from rackless.codec import encode
 
@@ -71,7 +72,7 @@ def serve(
 
     password = password_file.read_text().rstrip("\r\n")
     if not password:
-        raise InputError(f"the password file {password_file} is empty")
+        raise InputError(f"the password file {password_file} is empty", hint="write the password into it, on one line")
     folder = state or _folder() / f"{address.replace(':', '_')}-{redfish_port}"
     settings = ServeSettings(
         uri,
@@ -145,7 +146,7 @@ def _socket(file: Path | None, name: str | None, serving: str | None) -> Path:
     from rackless.run.paths import Roots
 
     if serving is None:
-        return host_operations.lab_socket(name or load_spec(file, None).name, Roots.from_environment())
+        return host_operations.lab_socket(lab_name(file, name), Roots.from_environment())
     if "/" in serving or Path(serving).is_dir():
         return asyncio.run(host_operations.served_socket(Path(serving)))
     address, _, port = serving.rpartition(":")
@@ -158,7 +159,7 @@ def _socket(file: Path | None, name: str | None, serving: str | None) -> Path:
 @lab_options
 @serving_option
 @click.argument("trouble", type=click.Choice(TROUBLES))
-@click.option("--server", help="Only at this server's BMC [every].")
+@click.option("--server", shell_complete=servers, help="Only at this server's BMC [every].")
 @click.option("--operation", type=click.Choice(OPERATIONS), help="Only requests of this kind [every].")
 @click.option("--probability", type=float, default=1.0, show_default=True, help="How often it happens.")
 @click.option("--count", type=int, help="After so many times it is over [never].")
@@ -210,6 +211,8 @@ def list_faults(file: Path | None, name: str | None, serving: str | None, as_jso
     else:
         for one in found:
             click.echo(f"fault {one.id}: {one.text}")
+        if not found:
+            click.echo("no fault was asked for")
 
 
 @fault.command()

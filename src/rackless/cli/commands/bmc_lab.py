@@ -10,6 +10,7 @@ import click
 from rich.console import Console
 from rich.table import Table
 
+from rackless.cli.completing import server_argument
 from rackless.cli.groups import SuggestingGroup
 from rackless.cli.options import console_for, json_option, lab_name, lab_options, listing_options, print_as, print_json
 from rackless.cli.progress import shown
@@ -62,7 +63,7 @@ def list_bmcs(file: Path | None, name: str | None, form: str) -> None:
 
 @click.command()
 @lab_options
-@click.argument("server")
+@server_argument
 @click.option("--password", "with_password", is_flag=True, help="Print its password, too.")
 @listing_options
 def show(file: Path | None, name: str | None, server: str, with_password: bool, form: str) -> None:
@@ -102,7 +103,7 @@ def media() -> None:
 
 @media.command()
 @lab_options
-@click.argument("server")
+@server_argument
 @click.argument("image", metavar="URL|FILE")
 @click.option("--boot/--no-boot", default=False, help="Also have the next start be from it.")
 @json_option()
@@ -114,7 +115,10 @@ def insert(file: Path | None, name: str | None, server: str, image: str, boot: b
     try:
         wanted = ImageSpec.model_validate({"url": image}, context={"folder": Path.cwd()})
     except ValueError as error:
-        raise InputError(f"{image} is neither an http URL nor a file on this computer") from error
+        raise InputError(
+            f"{image} is neither an http URL nor a file on this computer",
+            hint="name an ISO: http://…, https://…, or a file of yours",
+        ) from error
     with shown(bus, quiet=as_json):
         seen = asyncio.run(operations.insert_media(lab, server, wanted, roots, bus))
     if boot:
@@ -124,7 +128,7 @@ def insert(file: Path | None, name: str | None, server: str, image: str, boot: b
 
 @media.command()
 @lab_options
-@click.argument("server")
+@server_argument
 @json_option()
 def eject(file: Path | None, name: str | None, server: str, as_json: bool) -> None:
     """Empty the drive of SERVER."""
@@ -133,7 +137,7 @@ def eject(file: Path | None, name: str | None, server: str, as_json: bool) -> No
 
 @click.command()
 @lab_options
-@click.argument("server")
+@server_argument
 @click.argument("device", type=click.Choice(TARGETS))
 @click.option("--once/--always", default=True, show_default=True, help="For the next start only, or for every one.")
 @json_option()

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import click
 
+from rackless.cli.completing import server_argument
 from rackless.cli.following import last_lines
 from rackless.cli.options import json_option, lab_name, lab_options, print_json
 from rackless.operations import servers as server_operations
@@ -26,7 +27,7 @@ _ESCAPE = b"\x1d"
 
 @click.command()
 @lab_options
-@click.argument("server")
+@server_argument
 @click.option(
     "-n", "--lines", type=click.IntRange(0, 10_000), default=40, show_default=True,
     help="How many of the last lines to begin with.",

@@ -62,7 +62,7 @@ def run(
     from rackless.ports.ironic import ForeignAccess
 
     if ironic and pretend:
-        raise InputError("--ironic and --pretend exclude each other")
+        raise InputError("--ironic and --pretend exclude each other", hint="leave one of them out")
     password = ironic_password_file.read_text().strip() if ironic_password_file is not None else ""
     settings = Settings(
         kubeconfig=kubeconfig,

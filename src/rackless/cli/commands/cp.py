@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from rackless.cli.completing import files_here_and_there
 from rackless.cli.handover import run_here, run_told
 from rackless.cli.options import json_option, lab_name, lab_options
 from rackless.errors import InputError
@@ -17,7 +18,7 @@ from rackless.run.paths import Roots
 
 @click.command()
 @lab_options
-@click.argument("words", nargs=-1, required=True, metavar="SOURCE... TARGET")
+@click.argument("words", nargs=-1, required=True, metavar="SOURCE... TARGET", shell_complete=files_here_and_there)
 @click.option("-r", "--recursive", is_flag=True, help="Folders, with what is in them.")
 @click.option("-p", "--preserve", is_flag=True, help="Keep times and modes.")
 @json_option("One JSON object with returncode, stdout, stderr.")
@@ -30,7 +31,7 @@ def cp(
     written ./a:b.
     """
     lab, roots = lab_name(file, name), Roots.from_environment()
-    node = _node(words, servers.server_names(lab, roots))
+    node = _node(lab, words, servers.server_names(lab, roots))
     with access.way_in(lab, node, roots, this_computer()) as way:
         places = [f"{way.target}:{word.partition(':')[2]}" if _is_remote(word) else word for word in words]
         flags = [flag for flag, wanted in (("-r", recursive), ("-p", preserve), ("-q", as_json)) if wanted]
@@ -46,13 +47,13 @@ def _is_remote(word: str) -> bool:
     return bool(colon) and bool(before) and "/" not in before
 
 
-def _node(words: Sequence[str], known: Sequence[str]) -> str:
+def _node(lab: str, words: Sequence[str], known: Sequence[str]) -> str:
     if len(words) < 2:
         raise InputError("what to copy, and where to?", hint="`rackless cp FILE NODE:PATH`, or the other way round")
     remote = [_is_remote(word) for word in words]
     nodes = {word.partition(":")[0] for word, is_remote in zip(words, remote, strict=True) if is_remote}
     if unknown := sorted(nodes - set(known)):
-        raise InputError(f"the lab has no server {unknown[0]}", why=f"it has {', '.join(known)}")
+        raise access.unknown_server(lab, unknown, known)
     if len(nodes) != 1 or (remote[-1] and any(remote[:-1])) or (not remote[-1] and not all(remote[:-1])):
         raise InputError(
             "files are copied either to one node or from one node",

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 from pathlib import Path
 from typing import Any
 
 import click
 
-from rackless.cli.options import lab_name, named_lab, print_json
+from rackless.cli.options import confirm, lab_name, named_lab, print_json
 from rackless.cli.progress import interruptible, shown
-from rackless.errors import InputError
 from rackless.events import Bus
 from rackless.operations import lab as operations
 from rackless.operations.lab_registry import require_root
@@ -48,9 +46,7 @@ def destroy(file: Path | None, name: str | None, yes: bool, dry_run: bool, only_
         _show(lab, operations.owned(lab, roots), as_json)
         return
     if not yes:
-        if not sys.stdin.isatty():
-            raise InputError(f"destroy would remove the lab {lab}", hint="add --yes to say that it should")
-        click.confirm(f"Remove the lab {lab} with all its servers and disks?", abort=True)
+        confirm(f"Remove the lab {lab} with all its servers and disks?", would=f"destroy would remove the lab {lab}")
     bus = Bus()
     with interruptible(lambda: operations.describe_left(lab, roots), lab), shown(bus, as_json=as_json):
         asyncio.run(operations.destroy(lab, roots, bus))
@@ -69,9 +65,7 @@ def _destroy_orphans(roots: Roots, *, yes: bool, dry_run: bool, as_json: bool) -
         if dry_run:
             return
     if found and not yes:
-        if not sys.stdin.isatty():
-            raise InputError("destroy would end the processes above", hint="add --yes to say that it should")
-        click.confirm("End all of these processes?", abort=True)
+        confirm("End all of these processes?", would="destroy would end the processes above")
     bus = Bus()
     with shown(bus, as_json=as_json):
         ended = asyncio.run(operations.destroy_orphans(roots, bus))

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import click
 
+from rackless.cli.completing import fields as complete_fields
 from rackless.cli.options import json_option, print_json
 from rackless.errors import InputError
 
 
 @click.command(name="explain")
-@click.argument("path", default="lab")
+@click.argument("path", default="lab", shell_complete=complete_fields)
 @click.option("--recursive", is_flag=True, help="Everything below it, too, and not only the next fields.")
 @json_option()
 def explain(path: str, recursive: bool, as_json: bool) -> None:

@@ -10,12 +10,12 @@ from typing import Any
 import click
 import yaml
 
+from rackless.cli.completing import servers_argument
 from rackless.cli.groups import SuggestingGroup
 from rackless.cli.options import json_option, lab_name, lab_options, print_json
 from rackless.errors import InputError
 from rackless.operations import export as operations
-from rackless.operations.servers import give_back
-from rackless.run.files import write_secret
+from rackless.operations.output_files import write_output
 from rackless.run.paths import Roots
 
 
@@ -32,7 +32,7 @@ def _export_options(command: Callable[..., Any]) -> Callable[..., Any]:
     command = click.option(
         "-o", "--output", type=click.Path(path_type=Path, dir_okay=False), help="Write it here, for you only."
     )(command)
-    return lab_options(click.argument("servers", nargs=-1)(command))
+    return lab_options(servers_argument(command))
 
 
 def _secret_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -123,5 +123,4 @@ def _write(text: str, output: Path | None) -> None:
     if output is None:
         click.echo(text, nl=False)
         return
-    write_secret(output, text)
-    give_back(output)
+    write_output(output, text)

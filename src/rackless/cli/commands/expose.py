@@ -13,6 +13,7 @@ import click
 from rich.console import Console
 from rich.table import Table
 
+from rackless.cli.completing import servers_argument
 from rackless.cli.options import json_option, lab_name, lab_options, print_json
 from rackless.codec import encode
 from rackless.operations import expose as operations
@@ -27,10 +28,10 @@ THINGS = ("bmc", "api", "cluster", "apps", "ssh")
 @click.command()
 @lab_options
 @click.argument("what", required=False, type=click.Choice(THINGS))
-@click.argument("servers", nargs=-1)
+@servers_argument
 @click.option("--address", default=LOOPBACK, show_default=True, help="Where this computer listens.")
 @click.option("--port", type=click.IntRange(1, 65535), help="The port, or the first of several [free ones from 17000].")
-@click.option("--list", "listing", is_flag=True, help="Say what is exposed, and expose nothing.")
+@click.option("--list", "listing", is_flag=True, help="Say what is exposed, all of it or of WHAT, and expose nothing.")
 @click.option(
     "--resolver",
     type=click.Choice([resolver.value for resolver in Resolver]),
@@ -60,14 +61,15 @@ def expose(
     if undo and resolver is None:
         raise click.UsageError("--undo is of --resolver")
     if resolver is not None:
-        made = drop_in(Resolver(resolver), lab, operations.exposed(lab, roots))
+        named = operations.exposed(lab, roots) if undo else operations.names_to_resolve(lab, roots)
+        made = drop_in(Resolver(resolver), lab, named)
         if as_json:
             print_json({"lab": lab, **asdict(made), "script": made.script, "way_back": made.way_back})
         else:
             click.echo(made.way_back if undo else made.script, nl=False)
         return
     if listing:
-        found = operations.exposed(lab, roots)
+        found = operations.exposed(lab, roots, what=what, servers=servers)
         if as_json:
             print_json({"lab": lab, **_told(found)})
         else:
@@ -95,7 +97,7 @@ def expose(
 @click.command()
 @lab_options
 @click.argument("what", required=False, type=click.Choice(THINGS))
-@click.argument("servers", nargs=-1)
+@servers_argument
 @click.option("--all", "everything", is_flag=True, help="All that is exposed of the lab.")
 @json_option()
 def unexpose(

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 from collections.abc import Callable, Coroutine, Iterator
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ from rich.table import Table
 
 from rackless.cli import host_view
 from rackless.cli.groups import SuggestingGroup
-from rackless.cli.options import console_for, lab_name, lab_options, listing_options, print_as, print_json
+from rackless.cli.options import confirm, console_for, lab_name, lab_options, listing_options, print_as, print_json
 from rackless.cli.progress import shown
 from rackless.codec import encode
 from rackless.errors import InputError
@@ -24,6 +24,7 @@ from rackless.protocol.messages import HostDone, HostVerb, HostWish
 from rackless.run.paths import Roots
 
 FORMATS = ("qcow2", "raw", "live-iso")
+_REGISTERS = "`rackless up --until hosts` registers the lab's servers"
 
 
 @click.group(cls=SuggestingGroup)
@@ -87,6 +88,8 @@ def list_hosts(file: Path | None, name: str | None, form: str) -> None:
         cells = [record["metadata"]["name"], state, online, status.get("errorType", ""), bmc]
         table.add_row(*cells, *(_more_cells(record) if wide else ()))
     console_for(form).print(table)
+    if not records:
+        click.echo(f"no host is registered yet; {_REGISTERS}", err=True)
 
 
 def _more_cells(record: dict[str, Any]) -> Iterator[str]:
@@ -104,14 +107,24 @@ def _more_cells(record: dict[str, Any]) -> Iterator[str]:
 @click.option("--yaml", "as_yaml", is_flag=True, help="The same as -o yaml.")
 def show(file: Path | None, name: str | None, host_name: str, form: str, as_yaml: bool) -> None:
     """Show what is known of HOST: its state and how it came there, its errors, its hardware."""
-    for record in _records(file, name):
+    records = _records(file, name)
+    for record in records:
         if record["metadata"]["name"] == host_name:
             if not print_as("yaml" if as_yaml else form, record):
                 console = console_for(form)
                 for line in host_view.render(record):
                     console.print(line, soft_wrap=True)
             return
-    raise InputError(f"there is no host {host_name}", hint="`rackless host list` shows the hosts there are")
+    known = [str(record["metadata"]["name"]) for record in records]
+    near = get_close_matches(host_name, known, n=1)
+    hint = (
+        f"did you mean {near[0]}?"
+        if near
+        else "`rackless host list` shows the hosts there are"
+        if known
+        else _REGISTERS
+    )
+    raise InputError(f"there is no host {host_name}", why=f"there is {', '.join(known)}" if known else "", hint=hint)
 
 
 @host.command()
@@ -250,9 +263,7 @@ def _confirm(what: str, hosts: list[str], *, yes: bool) -> None:
     """Asks for confirmation, as `destroy` does."""
     if yes:
         return
-    if not sys.stdin.isatty():
-        raise InputError(f"this would {what} {', '.join(hosts)}", hint="add --yes to say that it should")
-    click.confirm(f"{what[0].upper()}{what[1:]} {', '.join(hosts)}?", abort=True)
+    confirm(f"{what[0].upper()}{what[1:]} {', '.join(hosts)}?", would=f"this would {what} {', '.join(hosts)}")
 
 
 def _wish(verb: HostVerb, lab: str, hosts: list[str], wait: bool, as_json: bool) -> None:
@@ -278,7 +289,8 @@ def _image(url: str, checksum: str, form: str | None) -> Any:
             {"url": url, "checksum": checksum, "format": form}, context={"folder": Path.cwd()}
         )
     except ValidationError as error:
-        raise InputError(str(error.errors()[0]["msg"]).removeprefix("Value error, ")) from error
+        said = str(error.errors()[0]["msg"]).removeprefix("Value error, ")
+        raise InputError(said, hint="name an image: http://…, https://…, or a file of yours") from error
 
 
 def _records(file: Path | None, name: str | None) -> list[dict[str, Any]]:

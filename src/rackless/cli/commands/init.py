@@ -9,7 +9,7 @@ import click
 
 from rackless.cli.options import DHCP_AT_A_SITE, json_option, print_json
 from rackless.errors import InputError
-from rackless.run.files import write, write_secret
+from rackless.operations.output_files import write_output
 from rackless.run.paths import Roots
 from rackless.spec.networks import BmcAccess, Dhcp
 from rackless.spec.profiles import Profile
@@ -69,7 +69,7 @@ def init(
     roots = Roots.from_environment()
     chosen, why = choose_profile(profile, roots)
     method, because = choose_method(roots)
-    write(output, render(name or "lab", chosen, why, method))
+    write_output(output, render(name or "lab", chosen, why, method), mode=0o644)
     if as_json:
         print_json(
             {"file": str(output), "profile": chosen.value, "why": why, "method": method.value, "because": because}
@@ -83,7 +83,7 @@ def _address(text: str | None) -> IPv4Address | None:
     try:
         return IPv4Address(text) if text else None
     except ValueError as error:
-        raise InputError(f"--gateway {text} is not an IPv4 address") from error
+        raise InputError(f"--gateway {text} is not an IPv4 address", hint="such as --gateway 192.0.2.1") from error
 
 
 def _twin(
@@ -103,9 +103,9 @@ def _twin(
     made = read_twin(source, Wishes(name, dhcp, access, gateway))
     folder = output.with_name(f"{output.stem}.passwords")
     for file, password in rendering.password_files(made).items():
-        write_secret(folder / file, password)
+        write_output(folder / file, password)
     folder.chmod(0o700)
-    write(output, rendering.render(made, source.name, PurePosixPath(folder.name)))
+    write_output(output, rendering.render(made, source.name, PurePosixPath(folder.name)), mode=0o644)
     if as_json:
         print_json(
             {

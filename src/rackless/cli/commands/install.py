@@ -13,7 +13,7 @@ from typing import Any
 import click
 
 from rackless.cli import failure
-from rackless.cli.options import json_option, print_json
+from rackless.cli.options import confirm, json_option, print_json
 from rackless.cluster.bootstrap.following import BootstrapFailed, InfrastructureFailed
 from rackless.errors import GaveUp, RacklessError, known
 from rackless.events import Bus, Event, Note
@@ -201,13 +201,15 @@ def destroy_bootstrap(folder: Path, name: str | None, as_json: bool) -> None:
 @_dir
 @click.option("--name", help="The lab it is in; without it, the one of the cluster's name.")
 @click.option("--json", "as_json", is_flag=True, help="Events as JSON lines.")
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 def destroy_cluster(folder: Path, name: str | None, as_json: bool, yes: bool) -> None:
     """Switch the cluster's servers off and forget the install; the lab stays, as it was before it."""
     from rackless.operations import install_destroy
 
     if not yes:
-        click.confirm(f"End the cluster of {folder}, and its keys?", abort=True)
+        confirm(
+            f"End the cluster of {folder}, and its keys?", would=f"this would end the cluster of {folder}, and its keys"
+        )
     _follow(install_destroy.destroy_cluster, folder, name, as_json)
 
 

@@ -18,8 +18,8 @@ from rackless.installer.install_config import release as releases
 from rackless.installer.install_config.cluster_input import Mirror, ProxyInput
 from rackless.installer.install_config.from_lab import PARTS, BmcAccount, Options, from_lab
 from rackless.installer.install_config.writing import write
+from rackless.operations.output_files import write_output
 from rackless.plan.addressing import plan_lab
-from rackless.run.files import write_secret
 from rackless.run.paths import LabPaths, Roots
 
 _File = click.Path(path_type=Path, dir_okay=False)
@@ -108,7 +108,7 @@ def write_config(
             options,
         )
     )
-    write_secret(output, text)
+    write_output(output, text)
     if as_json:
         print_json({"file": str(output), "version": str(options.release)})
         return
@@ -152,7 +152,9 @@ def _read(path: Path, what: str) -> str:
     try:
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{what} in {path} cannot be read", why=str(error)) from error
+        raise InputError(
+            f"{what} in {path} cannot be read", why=str(error), hint="name a file that you may read"
+        ) from error
 
 
 def _password(path: Path) -> str:

@@ -9,8 +9,8 @@ import click
 
 from rackless.cli.options import json_option, lab_name, named_lab, print_json
 from rackless.operations import access
+from rackless.operations.output_files import write_output
 from rackless.operations.this_computer import this_computer
-from rackless.run.files import write
 from rackless.run.paths import Roots
 
 
@@ -41,7 +41,7 @@ def kubeconfig(
         click.echo(given.text, nl=False)  # JSON is YAML, and kubectl reads it
         click.echo(f"this is for the API of {about}{other}", err=True)
         return
-    write(output, given.text, mode=0o600)
+    write_output(output, given.text)
     if as_json:
         print_json({"file": str(output), "api": "cluster" if given.cluster else "lab"})
     else:

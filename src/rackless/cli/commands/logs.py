@@ -6,8 +6,9 @@ from pathlib import Path
 
 import click
 
+from rackless.cli.completing import lab_of, offering
 from rackless.cli.following import follow, last_lines
-from rackless.cli.options import json_option, lab_name, print_json
+from rackless.cli.options import complete_labs, json_option, lab_name, print_json
 from rackless.errors import InputError
 from rackless.operations.lab_registry import require_lab
 from rackless.run.paths import LabPaths, Roots
@@ -17,8 +18,12 @@ from rackless.run.paths import LabPaths, Roots
 @click.option(
     "--file", type=click.Path(path_type=Path), help="The lab's description [./lab.yaml, else the default lab]."
 )
-@click.option("--name", help="The lab's name, instead of the one in the file.")
-@click.argument("what", required=False)
+@click.option("--name", shell_complete=complete_labs, help="The lab's name, instead of the one in the file.")
+@click.argument(
+    "what",
+    required=False,
+    shell_complete=offering(lambda context: find_logs(require_lab(lab_of(context), Roots.from_environment()))),
+)
 @click.option("-f", "--follow", "following", is_flag=True, help="Go on with what is added; Ctrl-C ends it.")
 @click.option("-n", "--lines", default=100, show_default=True, help="How many of the last lines.")
 @json_option()

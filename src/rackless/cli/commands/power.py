@@ -8,6 +8,7 @@ from typing import get_args
 
 import click
 
+from rackless.cli.completing import actions
 from rackless.cli.options import json_option, lab_name, lab_options, print_json
 from rackless.codec import encode
 from rackless.operations import servers as server_operations
@@ -19,7 +20,7 @@ ACTIONS: tuple[PowerAction, ...] = get_args(PowerAction)
 
 @click.command()
 @lab_options
-@click.argument("words", nargs=-1, metavar="SERVER... [on|off|cycle|reset|nmi|shutdown|status]")
+@click.argument("words", nargs=-1, metavar="SERVER... [on|off|cycle|reset|nmi|shutdown|status]", shell_complete=actions)
 @click.option("--all", "everyone", is_flag=True, help="Every server of the lab.")
 @json_option("One JSON object; a list of them for several servers.")
 def power(file: Path | None, name: str | None, words: tuple[str, ...], everyone: bool, as_json: bool) -> None:
@@ -53,4 +54,6 @@ def _understand(words: tuple[str, ...], everyone: bool) -> tuple[list[str], Powe
         raise click.UsageError(f"name servers or say --all, not both: {unknown}")
     if not everyone and not servers:
         raise click.UsageError("name a server, or say --all")
+    if len(servers) > 1 and servers[0] in ACTIONS:
+        raise click.UsageError(f"the action comes last: `rackless power {' '.join(servers[1:])} {servers[0]}`")
     return servers, action

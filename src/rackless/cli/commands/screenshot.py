@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from rackless.cli.completing import server_argument
 from rackless.cli.options import json_option, lab_name, lab_options, print_json
 from rackless.operations import servers as server_operations
 from rackless.operations.this_computer import this_computer
@@ -15,7 +16,7 @@ from rackless.run.paths import Roots
 
 @click.command()
 @lab_options
-@click.argument("server")
+@server_argument
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="The file to write [SERVER.png].")
 @json_option()
 def screenshot(file: Path | None, name: str | None, server: str, output: Path | None, as_json: bool) -> None:

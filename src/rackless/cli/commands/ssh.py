@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from rackless.cli.completing import server_argument
 from rackless.cli.handover import run_here, run_told, tell
 from rackless.cli.options import json_option, lab_name, lab_options
 from rackless.operations import access
@@ -18,7 +19,7 @@ from rackless.run.paths import Roots
 @json_option(
     "With a command: one JSON object with returncode, stdout, stderr. Without: the command line that would run."
 )
-@click.argument("server")
+@server_argument
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
 def ssh(file: Path | None, name: str | None, as_json: bool, server: str, command: tuple[str, ...]) -> None:
     """Open a shell on the node SERVER, or run a command there; `bootstrap` is the bootstrap machine of an install."""

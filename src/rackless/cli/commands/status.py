@@ -24,6 +24,7 @@ from rackless.operations import lab as operations
 from rackless.operations.estimates import known_estimates
 from rackless.operations.lab import AbsentLab
 from rackless.operations.lab_events import host_timeline
+from rackless.operations.output_files import write_output
 from rackless.operations.runs import choose, lab_runs
 from rackless.protocol.messages import InstallStatus, LabStatus
 from rackless.run.paths import Roots
@@ -93,10 +94,10 @@ def _write_run(lab: str, roots: Roots, number: int, chrome_trace: Path | None, s
     run = choose(asyncio.run(lab_runs(lab, roots)), number, f"the lab {lab}")
     written = []
     if chrome_trace is not None:
-        chrome_trace.write_text(json.dumps(trace_of(lab, run, time.time())))
+        write_output(chrome_trace, json.dumps(trace_of(lab, run, time.time())), mode=0o644)
         written.append(str(chrome_trace))
     if svg is not None:
-        svg.write_text(timeline_svg(lab, run, time.time()))
+        write_output(svg, timeline_svg(lab, run, time.time()), mode=0o644)
         written.append(str(svg))
     return {"run": run.number, "steps": len(run.spans), "files": written}
 

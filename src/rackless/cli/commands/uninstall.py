@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import sys
-
 import click
 
-from rackless.cli.options import json_option, print_json
-from rackless.errors import InputError
+from rackless.cli.options import confirm, json_option, print_json
 from rackless.operations import lab as operations
 from rackless.run.paths import Roots
 
@@ -22,9 +19,7 @@ def uninstall(yes: bool, dry_run: bool, as_json: bool) -> None:
     size = operations.shared_bytes(roots) >> 20
     if not dry_run:
         if not yes:
-            if not sys.stdin.isatty():
-                raise InputError(f"uninstall would remove {roots.cache}", hint="add --yes to say that it should")
-            click.confirm(f"Remove {roots.cache} ({size} MiB)?", abort=True)
+            confirm(f"Remove {roots.cache} ({size} MiB)?", would=f"uninstall would remove {roots.cache}")
         operations.uninstall(roots)
     if as_json:
         print_json({"folder": str(roots.cache), "mib": size, "removed": not dry_run})

@@ -7,7 +7,15 @@ from pathlib import Path
 
 import click
 
-from rackless.cli.options import json_option, lab_options, load_spec, old_spellings, print_json, tell_old_spellings
+from rackless.cli.options import (
+    DEFAULT_FILE,
+    json_option,
+    lab_options,
+    load_spec,
+    old_spellings,
+    print_json,
+    tell_old_spellings,
+)
 from rackless.errors import SpecError
 from rackless.spec.lab import LabSpec
 
@@ -22,6 +30,7 @@ def validate(ctx: click.Context, file: Path | None, name: str | None, as_json: b
     if schema:
         print_json(LabSpec.model_json_schema())
         return
+    file = file or (DEFAULT_FILE if DEFAULT_FILE.exists() else None)  # whatever RACKLESS_LAB names
     if not as_json:
         spec = load_spec(file, name)
         servers = sum(group.count for group in spec.servers.values())

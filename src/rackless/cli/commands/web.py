@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from rackless.cli.options import DEFAULT_FILE, json_option, load_spec, named_lab, print_json
+from rackless.cli.options import DEFAULT_FILE, json_option, lab_name, load_spec, named_lab, print_json
 
 if TYPE_CHECKING:
     from rackless.web.server import WebSettings
@@ -37,7 +38,7 @@ def web(file: Path | None, name: str | None, port: int, address: str, read_only:
     if name is not None:  # the lab of a lab.yaml may be made while the page is open
         require_lab(name, roots)
     only = name or (load_spec(file, None).name if file is not None else None)
-    first = only or (load_spec(None, None).name if DEFAULT_FILE.exists() else None)
+    first = only or (lab_name(None, None) if DEFAULT_FILE.exists() or os.environ.get("RACKLESS_LAB") else None)
     asyncio.run(_serve(WebSettings(roots, address, port, read_only, only, first), as_json))
 
 
