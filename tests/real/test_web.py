@@ -259,7 +259,7 @@ async def test_every_action_is_done(page: Stage, labd: FakeLabd, browser: Browse
     await tab.get_by_role("button", name="Take away").first.click()
     await expect(tab.get_by_text("None was asked for.")).to_be_visible()
     await tab.get_by_role("button", name="Retry").click()
-    await expect(tab.get_by_text("ctrl-0: inspecting").first).to_be_visible()
+    await expect(tab.locator(".toast", has_text="ctrl-0: inspecting")).to_be_visible()
     await tab.get_by_label("next start from").select_option("network")
     await tab.get_by_role("button", name="Boot once").click()
     await expect(tab.locator(".title")).to_contain_text("boots network once")

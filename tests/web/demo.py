@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import replace
 
-from rackless.diagnosis.estimates import Estimates, save
+from rackless.diagnosis.estimates import Estimates, load, save
 from rackless.events import Event, Note, Outcome, StepFinished, StepStarted
 from rackless.protocol import messages as say
 from rackless.protocol.event_log import EventLog
@@ -147,7 +147,8 @@ def dress_ipi(labd: FakeLabd) -> None:
     labd.hosts = tuple(host(one.name, one.host, one.error) for one in labd.status.servers if one.host)
     usual = {"inspecting": 95.0, "provisioning": 150.0}
     known = {f"host: {phase} by_bootstrap=1": [seconds] for phase, seconds in usual.items()}
-    save(labd.paths.roots.durations, Estimates({**known, "control plane servers=5": [420.0]}))
+    before = load(labd.paths.roots.durations).durations
+    save(labd.paths.roots.durations, Estimates({**before, **known, "control plane servers=5": [420.0]}))
     lines = (
         f"[  {n * 3 + 21}.114] bootstrap: ironic: ctrl-{n % 2} {'writes its image' if n % 2 else 'is inspected'}\n"
         for n in range(40)
