@@ -1,4 +1,4 @@
-"""Pictures of the page: scripts/screenshots [--lab NAME] [FOLDER]. Without a name, of a fake lab in the middle of an install."""
+"""Pictures of the page: scripts/screenshots [--lab NAME] [FOLDER]. Without a name, of two fake labs in the middle of an install."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import asyncio
 import json
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -17,7 +17,7 @@ from typing import Literal
 import yarl
 from playwright.async_api import Page, ViewportSize, async_playwright
 from tests.web.browser import CHROMIUM, OPTIONS
-from tests.web.demo import dress, write_story
+from tests.web.demo import dress, dress_ipi, write_ipi_story, write_story
 from tests.web.fake_labd import make_labd, make_roots, running
 from tests.web.stage import fake_drivers, stage
 
@@ -31,11 +31,15 @@ FAKE: Views = {
     "rack": ("rack", ".server .led.on", LAPTOP),
     "server": ("server/ctrl-0", ".terminal >> text=ctrl-0 login:", LAPTOP),
     "bmc": ("server/ctrl-0", "td >> text=5200 rpm", LAPTOP),
-    "install": ("install", ".chart svg", LAPTOP),
     "objects": ("objects/hosts/worker-2", "text=errorMessage", LAPTOP),
     "description": ("description", "textarea.yaml", LAPTOP),
     "phone": ("rack", ".server .led.on", PHONE),
 }
+BOOTSTRAP: Views = {
+    "install": ("install", ".finding", LAPTOP),
+    "phone-install": ("install", ".finding", PHONE),
+}
+"""Of a lab that a bootstrap installs."""
 REAL: Views = {
     "rack": ("rack", ".server .led.on", LAPTOP),
     "server": ("server/ctrl-0", "text=Network cards", LAPTOP),
@@ -58,23 +62,27 @@ class Sitter:
 
 
 @asynccontextmanager
-async def fake_lab() -> AsyncIterator[Sitter]:
+async def fake_labs() -> AsyncIterator[Sequence[Sitter]]:
     with tempfile.TemporaryDirectory() as scratch:
-        labd = make_labd(make_roots(Path(scratch)), "lab", workers=3)
+        roots = make_roots(Path(scratch))
+        labd = make_labd(roots, "lab", workers=3)
         dress(labd)
         write_story(EventLog(labd.paths.events), [server.name for server in labd.status.servers])
+        other = make_labd(roots, "site", workers=2, more="\ncluster: {method: ipi}")
+        dress_ipi(other)
+        write_ipi_story(EventLog(other.paths.events))
         told_at = datetime.now(UTC)  # steps go on from then, however long the pictures take
-        async with running(labd), stage(labd.paths.roots, fake_drivers()) as page:
+        async with running(labd), running(other), stage(roots, fake_drivers()) as page:
             await page.enter()
 
             async def link() -> str:
                 return str((await page.post("/api/links", {"read_only": False}))[1]["url"])
 
-            yield Sitter("lab", FAKE, link, told_at)
+            yield Sitter("lab", FAKE, link, told_at), Sitter("site", BOOTSTRAP, link, told_at)
 
 
 @asynccontextmanager
-async def real_lab(name: str) -> AsyncIterator[Sitter]:
+async def real_lab(name: str) -> AsyncIterator[Sequence[Sitter]]:
     """One that is on this computer, through `rackless web` for each browser."""
     servers: list[asyncio.subprocess.Process] = []
 
@@ -86,7 +94,7 @@ async def real_lab(name: str) -> AsyncIterator[Sitter]:
         return str(json.loads(await server.stdout.readline())["url"])
 
     try:
-        yield Sitter(name, REAL, link)
+        yield (Sitter(name, REAL, link),)
     finally:
         for server in servers:
             server.terminate()
@@ -95,9 +103,9 @@ async def real_lab(name: str) -> AsyncIterator[Sitter]:
 
 async def main(folder: Path, lab: str | None) -> None:
     folder.mkdir(parents=True, exist_ok=True)
-    async with real_lab(lab) if lab else fake_lab() as sitter, async_playwright() as tool:
+    async with real_lab(lab) if lab else fake_labs() as sitters, async_playwright() as tool:
         browser = await tool.chromium.launch(executable_path=CHROMIUM, args=OPTIONS)
-        for theme in THEMES:
+        for sitter, theme in ((sitter, theme) for sitter in sitters for theme in THEMES):
             context = await browser.new_context(color_scheme=theme)
             if sitter.at is not None:
                 await context.clock.set_fixed_time(sitter.at)

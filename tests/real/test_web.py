@@ -23,7 +23,7 @@ from tests.real.conftest import PretendHost, kill
 from tests.real.test_lab_life import describe
 from tests.real.test_lab_use import begin
 from tests.web.browser import AXE, CHROMIUM, Person, chromium, sit_down
-from tests.web.demo import dress, write_story
+from tests.web.demo import dress, dress_ipi, write_ipi_story, write_story
 from tests.web.demo import host as record
 from tests.web.fake_labd import FakeLabd, make_labd, make_roots, running
 from tests.web.stage import Screens, Stage, fake_drivers, stage
@@ -61,6 +61,8 @@ ENEMY = """async base => {
     const console = socket('/api/labs/lab/servers/ctrl-0/console');
     return [await socket('/api/labs/lab/live'), await console, await image, await read];
 }"""
+WIDER = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+LANES = "[...document.querySelectorAll('.chart .lane')].map(one => one.lastChild.data)"
 GATEWAY = "192.168.111.1"
 HOSTILE = "<img src=x onerror=\"alert('owned')\"><script>alert('owned')</script>"
 
@@ -172,7 +174,7 @@ async def test_the_install_has_logs_beside_its_chart_and_says_when_it_ends(
     page: Stage, labd: FakeLabd, browser: Browser
 ) -> None:
     save(labd.paths.roots.durations, Estimates({"host: inspecting": [5000.0]}))
-    person = await sit_down(browser, viewport={"width": 1400, "height": 900})
+    person = await sit_down(browser, viewport={"width": 1900, "height": 1000})
     await person.open(page.place.url)
     tab = person.tab
     await person.go("lab/install", ".bar-estimate")
@@ -187,6 +189,37 @@ async def test_the_install_has_logs_beside_its_chart_and_says_when_it_ends(
     await tab.get_by_text("As a table").click()
     await expect(tab.get_by_role("row", name="worker-0 inspecting")).to_contain_text("83m 20s")
     assert person.wrong == []
+
+
+async def test_an_install_by_a_bootstrap_has_a_lane_for_each_server_estimates_and_what_is_wrong_on_top(
+    tmp_path: Path, browser: Browser
+) -> None:
+    labd = make_labd(make_roots(tmp_path), "site", workers=2, more="\ncluster: {method: ipi}")
+    dress_ipi(labd)
+    usual = ("host: inspecting by_bootstrap=1", "host: provisioning by_bootstrap=1", "control plane servers=5")
+    save(labd.paths.roots.durations, Estimates({step: [5000.0] for step in usual}))
+    write_ipi_story(EventLog(labd.paths.events))
+    async with running(labd), stage(labd.paths.roots) as page:
+        person = await sit_down(browser)
+        await person.open(page.place.url)
+        tab = person.tab
+        await expect(tab.locator(".strip")).to_contain_text("bootstrap")
+        await expect(tab.locator(".stepper li")).to_have_text(["lab reached", "bmc reached"])
+        await person.go("site/install", ".chart .lane")
+        await expect(tab.locator(".finding").first).to_contain_text("ctrl-2")
+        panels = [tab.get_by_role("region", name=name, exact=True) for name in ("Why", "Steps")]
+        first, second = [await panel.bounding_box() for panel in panels]
+        assert first and second and first["y"] < second["y"]
+        assert await tab.evaluate(LANES) == ["the lab", "bootstrap", "ctrl-0", "ctrl-1", "ctrl-2"]
+        await expect(tab.locator(".left")).to_contain_text("ends in about")
+        await expect(tab.locator(".bar-estimate")).to_have_count(3)
+        words = " ".join(await tab.locator(".chart g text").all_text_contents())
+        assert "provisioning" in words and "registering failed" in words and "…" not in words, "none is cut off"
+        bar = await tab.locator(".chart .bar-failed").bounding_box()
+        assert bar
+        await tab.mouse.move(bar["x"] + 4, bar["y"] + 4)
+        await expect(tab.locator(".told")).to_have_text(re.compile("ctrl-2: registering, failed, 31.0 s.*login refused"))
+        assert person.wrong == []
 
 
 async def test_objects_have_conditions_and_kubernetes_events(page: Stage, labd: FakeLabd, browser: Browser) -> None:
@@ -226,7 +259,7 @@ async def test_every_action_is_done(page: Stage, labd: FakeLabd, browser: Browse
     await tab.get_by_role("button", name="Take away").first.click()
     await expect(tab.get_by_text("None was asked for.")).to_be_visible()
     await tab.get_by_role("button", name="Retry").click()
-    await expect(tab.get_by_text("ctrl-0: inspecting").first).to_be_visible()
+    await expect(tab.locator(".toast", has_text="ctrl-0: inspecting")).to_be_visible()
     await tab.get_by_label("next start from").select_option("network")
     await tab.get_by_role("button", name="Boot once").click()
     await expect(tab.locator(".title")).to_contain_text("boots network once")
@@ -291,6 +324,45 @@ async def test_two_labs_are_one_choice_apart(page: Stage, labd: FakeLabd, browse
         await expect(person.tab.locator(".metal")).to_have_count(0)
         await expect(person.tab.locator("#events li")).to_have_count(0)
         assert person.wrong == []
+
+
+async def test_a_lab_that_is_made_is_shown_and_one_that_is_destroyed_is_told(tmp_path: Path, browser: Browser) -> None:
+    roots = make_roots(tmp_path)
+    async with stage(roots) as page:
+        person = await sit_down(browser)
+        await person.tab.goto(page.place.url)
+        tab = person.tab
+        await expect(tab.get_by_text("No lab is on this computer yet")).to_be_visible()
+        await expect(tab.get_by_label("Lab")).to_be_hidden()
+        labd = make_labd(roots)
+        async with running(labd):
+            await expect(tab.locator(".server .led.on").first).to_be_visible()
+        await expect(tab.locator("#state")).to_have_text("labd not running")
+        labd.paths.ledger.rename(tmp_path / "elsewhere")
+        await expect(tab.get_by_text("There is no lab lab")).to_be_visible()
+        await expect(tab.locator("#state")).to_have_text("no such lab")
+        (tmp_path / "elsewhere").rename(labd.paths.ledger)
+        async with running(labd):
+            await expect(tab.locator("#state")).to_have_text("live")
+            await expect(tab.locator(".server .led.on").first).to_be_visible()
+
+
+async def test_what_is_not_known_while_labd_is_away_is_not_made_up_and_is_there_again_with_it(
+    page: Stage, labd: FakeLabd, browser: Browser
+) -> None:
+    person = await sit_down(browser)
+    await person.open(page.place.url)
+    tab = person.tab
+    await expect(tab.locator(".strip")).to_contain_text("4 of 6 on")
+    await labd.stop()
+    await expect(tab.locator(".strip")).to_contain_text("power not known")
+    await expect(tab.locator(".server .led.unknown")).to_have_count(6)
+    await person.go("lab/objects", "text=Not known now.")
+    await labd.start()
+    await expect(tab.locator("[data-object='hosts/ctrl-0']")).to_be_visible()
+    await person.go("lab/server/nobody", "text=has no server nobody")
+    await tab.get_by_role("link", name="What it has").click()
+    await expect(tab.locator(".server .led.on").first).to_be_visible()
 
 
 async def test_a_daemon_that_is_killed_and_comes_back_costs_no_event(
@@ -445,8 +517,22 @@ async def test_axe_finds_nothing_serious(page: Stage, browser: Browser, theme: s
     for where, there in VIEWS.items():
         await person.go(where, there)
         assert await person.serious() == [], where
-        wide = await person.tab.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+        wide = await person.tab.evaluate(WIDER)
         assert wide <= 0, f"{where} is wider than the screen"
+
+
+async def test_two_hundred_servers_are_no_wider_than_a_telephone(tmp_path: Path, browser: Browser) -> None:
+    labd = make_labd(make_roots(tmp_path), "lab", workers=197)
+    write_story(EventLog(labd.paths.events), [server.name for server in labd.status.servers])
+    async with running(labd), stage(labd.paths.roots) as page:
+        person = await sit_down(browser)
+        await person.open(page.place.url)
+        for width in (390, 600):
+            await person.tab.set_viewport_size({"width": width, "height": 800})
+            for where, there in {"lab/rack": ".server .led.on", "lab/install": ".chart svg rect"}.items():
+                await person.go(where, there)
+                wide = await person.tab.evaluate(WIDER)
+                assert wide <= 0, f"{where} at {width}"
 
 
 async def test_a_real_lab_is_shown_and_worked_as_a_fake_one_is(host: PretendHost, tmp_path: Path) -> None:

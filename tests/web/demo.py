@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import replace
 
-from rackless.diagnosis.estimates import Estimates, save
+from rackless.diagnosis.estimates import Estimates, load, save
 from rackless.events import Event, Note, Outcome, StepFinished, StepStarted
 from rackless.protocol import messages as say
 from rackless.protocol.event_log import EventLog
@@ -131,6 +131,79 @@ def _inside(server: str) -> say.BmcInside:
             say.BmcLogSeen(now - 80, "The drive was emptied.", False),
         ),
     )  # fmt: skip
+
+
+def dress_ipi(labd: FakeLabd) -> None:
+    """Three control planes that a bootstrap installs: one is written, one still inspected, one has a BMC that lets nobody in."""
+    refused = "BMC https://192.168.112.22: login refused (HTTP 401)"
+    for name, power, state, error in (
+        ("ctrl-0", "on", "provisioning", ""), ("ctrl-1", "starting", "inspecting", ""),
+        ("ctrl-2", "off", "registering", refused), ("worker-0", "off", None, ""), ("worker-1", "off", None, ""),
+    ):  # fmt: skip
+        labd.set_server(name, power=power, host=state, error=error, node=None, machine=None)
+    labd.set_server("ctrl-0", boot="cdrom", boot_once=True, media="http://192.168.111.9:8080/redfish/boot-6f7a.iso")
+    vip = say.VipStatus("192.168.111.5", ("bootstrap",), "bootstrap", False, "the bootstrap holds it")
+    labd.status = replace(labd.status, vip=vip, etcd=None, parts=())
+    labd.hosts = tuple(host(one.name, one.host, one.error) for one in labd.status.servers if one.host)
+    usual = {"inspecting": 95.0, "provisioning": 150.0}
+    known = {f"host: {phase} by_bootstrap=1": [seconds] for phase, seconds in usual.items()}
+    before = load(labd.paths.roots.durations).durations
+    save(labd.paths.roots.durations, Estimates({**before, **known, "control plane servers=5": [420.0]}))
+    lines = (
+        f"[  {n * 3 + 21}.114] bootstrap: ironic: ctrl-{n % 2} {'writes its image' if n % 2 else 'is inspected'}\n"
+        for n in range(40)
+    )
+    (labd.paths.logs / "bootstrap.log").write_text("".join(lines))
+
+
+def write_ipi_story(log: EventLog) -> None:
+    """Six minutes of `up` with `method: ipi`, up to now."""
+    story = _Story(time.time())
+    for phase, ago, took in (
+        ("this computer", 371, 2), ("networks", 369, 3), ("servers", 366, 7), ("BMCs", 359, 4), ("assets", 355, 6),
+    ):  # fmt: skip
+        story.step(phase, ago, took)
+    story.step("node image", 372, 0.1, "image/node image", "unchanged")
+    story.step("bootstrap machine", 349, None)
+    story.step("bootstrap's API at the API VIP", 348, 96)
+    story.step("manifests", 252, 14, detail="41 applied")
+    story.step("control plane", 238, None)
+    story.step("payload from the release server", 318, 38, "server/bootstrap")
+    story.step("Ironic on the bootstrap", 279, 52, "server/bootstrap")
+    for name, phase, ago, took_or_none in (
+        ("ctrl-0", "registering", 224, 21.0), ("ctrl-1", "registering", 222, 94.0), ("ctrl-2", "registering", 219, 31.0),
+        ("ctrl-0", "inspecting", 203, 92.0), ("ctrl-0", "preparing", 110, 18.0), ("ctrl-0", "provisioning", 91, None),
+        ("ctrl-1", "inspecting", 64, None),
+    ):  # fmt: skip
+        wrong = "login refused (HTTP 401)" if name == "ctrl-2" else ""
+        story.step(phase, ago, took_or_none, f"host/{name}", "failed" if wrong else "done", wrong, by_bootstrap=1.0)
+    story.note("the control plane's keys are offered to its nodes", 227)
+    story.write(log)
+
+
+class _Story:
+    """Steps and notes by how many seconds ago they began."""
+
+    def __init__(self, now: float) -> None:
+        self._now = now
+        self._told: list[Event] = []
+        self._numbers = itertools.count(1)
+
+    def step(
+        self, phase: str, ago: float, took: float | None, subject: str = "", outcome: Outcome = "done", detail: str = "",
+        **numbers: float,
+    ) -> None:  # fmt: skip
+        name, at = f"d{next(self._numbers)}", self._now - ago
+        self._told.append(StepStarted(name, None, subject, phase, at, numbers))
+        if took is not None:
+            self._told.append(StepFinished(name, outcome, took, detail, at + took))
+
+    def note(self, said: str, ago: float) -> None:
+        self._told.append(Note(None, "", self._now - ago, "info", "", "bootstrap-said", {"said": said}))
+
+    def write(self, log: EventLog) -> None:
+        for event in sorted(self._told, key=lambda one: one.at):
+            log.append(event)
 
 
 def write_story(log: EventLog, servers: list[str]) -> None:

@@ -13,7 +13,7 @@ from rackless import __version__
 from rackless.errors import InputError
 from rackless.events import Bus
 from rackless.plan.addressing import plan_lab
-from rackless.plan.stages import INSIDE, stages_of
+from rackless.plan.stages import INSIDE, own_stages, stages_of
 from rackless.ports.console import Heard, Write
 from rackless.protocol import messages as say
 from rackless.protocol.build import fingerprint
@@ -204,9 +204,10 @@ def fault(number: int, asked: say.FaultWish) -> say.FaultStatus:
     )  # fmt: skip
 
 
-def make_labd(roots: Roots, name: str = "lab", workers: int = 1) -> FakeLabd:
-    """A lab that stands at its hosts; its folder has what a real one's has for those who look from outside."""
-    spec = parse(WHOLE.format(name=name, workers=workers), "lab.yaml")
+def make_labd(roots: Roots, name: str = "lab", workers: int = 1, more: str = "") -> FakeLabd:
+    """A lab that stands at its hosts; its folder has what a real one's has for those who look from outside. `more` is added to
+    its lab.yaml."""
+    spec = parse(WHOLE.format(name=name, workers=workers) + more, "lab.yaml")
     paths = LabPaths(roots, name)
     paths.logs.mkdir(parents=True)
     paths.spec.write_text(spec.model_dump_json())
@@ -221,7 +222,9 @@ def make_labd(roots: Roots, name: str = "lab", workers: int = 1) -> FakeLabd:
     )  # fmt: skip
     status = say.LabStatus(
         name, plan.domain, "running", "hosts",
-        tuple(say.StageStatus(stage, stage not in stages_of(["cluster"])) for stage in INSIDE),
+        tuple(
+            say.StageStatus(stage, stage not in stages_of(["cluster"])) for stage in INSIDE if stage in own_stages(spec)
+        ),
         (), servers, say.ApiPlaces(f"https://{plan.gateway.ip}:6443", "https://127.0.0.1:40001"), (),
         (Part("ironic", True, 4242, 0, "", str(paths.logs / "ironic.log")),), (),
         say.EtcdStatus(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import random
 import struct
 import zlib
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -26,12 +27,18 @@ from rackless.web.server import WebPlace, WebSettings, serve
 
 
 def picture(width: int = 320, height: int = 240) -> bytes:
-    """A PNG: a dark screen with a lighter line of text, as far as one can tell."""
-    line = [
-        b"\0" + bytes((16, 20, 26)) * width,
-        b"\0" + bytes((120, 200, 140)) * (width // 2) + bytes((16, 20, 26)) * (width // 2),
-    ]
-    rows = b"".join(line[1] if y % 12 == 6 and y < height // 2 else line[0] for y in range(height))
+    """A PNG: a dark screen with lines of something that could be words, as far as one can tell."""
+    back, ink, chance = bytes((16, 20, 26)), (bytes((158, 168, 180)), bytes((110, 200, 140))), random.Random(7)
+    lines = []
+    for _ in range(height // 10 - 6):
+        words: list[bytes] = []
+        for length in (chance.randint(2, 9) for _ in range(chance.randint(3, 9))):
+            words += [(ink[not words] * 3 + back) * length, back * 4]
+        text = b"".join([back * 8, *words])[: 3 * (width - 8)]
+        lines.append(text + back * (width - len(text) // 3))
+    blank = back * width
+    drawn = [lines[y // 10] if y // 10 < len(lines) and 2 <= y % 10 < 8 and y % 3 else blank for y in range(height)]
+    rows = b"".join(b"\0" + row for row in drawn)
 
     def chunk(kind: bytes, body: bytes) -> bytes:
         return struct.pack("!I", len(body)) + kind + body + struct.pack("!I", zlib.crc32(kind + body))

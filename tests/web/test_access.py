@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 from pathlib import Path
 
 import aiohttp
@@ -20,6 +22,20 @@ async def test_without_a_link_nothing_is_shown(labd: FakeLabd) -> None:
         for path in ("/", "/static/app.js", "/api/labs", "/api/labs/lab/rack", "/api/labs/lab/live", "/nothing"):
             status, answer = await page.get(path)
             assert status == 401 and "link" in answer["error"]["hint"], path
+
+
+async def test_a_person_without_a_link_gets_a_page_that_says_so_and_a_program_gets_json(labd: FakeLabd) -> None:
+    async with stage(labd.paths.roots) as page:
+        for path in ("/", "/?token=wrong"):
+            async with page.http.get(page.base + path, headers={"Accept": "text/html,*/*"}) as answer:
+                text, policy = await answer.text(), answer.headers["Content-Security-Policy"]
+                assert answer.status in (401, 403) and "<h1>" in text and "<code>rackless web</code>" in text
+                style = text.partition("<style>")[2].partition("</style>")[0]
+                digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
+                assert f"style-src 'sha256-{digest}'" in policy and "default-src 'none'" in policy
+        for path in ("/api/labs", "/static/app.js"):
+            status, answer_json = await page.get(path, headers={"Accept": "text/html"})
+            assert status == 401 and "link" in answer_json["error"]["hint"]
 
 
 async def test_a_link_that_is_wrong_lets_nobody_in_and_leaves_the_right_one(labd: FakeLabd) -> None:

@@ -14,14 +14,31 @@ def ended(step: str, at: float, outcome: str = "done") -> Event:
     return StepFinished(step, outcome, 0.0, "", at)  # type: ignore[arg-type]
 
 
-def test_a_lane_for_the_lab_then_hosts_in_their_order_then_others() -> None:
+def test_a_lane_for_the_lab_then_what_is_no_server_then_servers_in_their_order_then_metal() -> None:
     told = [
         began("s1", "hosts", 10), began("s2", "inspecting", 11, "host/b", "s1"), began("s3", "inspecting", 12, "host/a"),
-        began("s4", "power on", 13, "server/a"), ended("s2", 14), ended("s3", 15), ended("s4", 16), ended("s1", 20),
+        began("s5", "inspecting", 12, "host/rack1"), began("s4", "starting", 13, "bootstrap/vm"), ended("s2", 14),
+        ended("s3", 15), ended("s4", 16), ended("s5", 17), ended("s1", 20),
     ]  # fmt: skip
     chart = lanes(told, ["a", "b", "c"])
-    assert [lane["subject"] for lane in chart["lanes"]] == ["", "host/a", "host/b", "server/a"]
+    assert [lane["subject"] for lane in chart["lanes"]] == ["", "bootstrap/vm", "host/a", "host/b", "host/rack1"]
     assert (chart["began"], chart["ended"]) == (10, 20)
+
+
+def test_all_that_is_done_with_a_server_is_in_its_lane_and_each_bar_says_of_what() -> None:
+    told = [
+        began("s1", "power on", 1, "server/a"), began("s2", "provisioning", 2, "host/a"), ended("s1", 3), ended("s2", 4),
+        began("s3", "joining the cluster", 5, "node/a"), began("s4", "starting", 6, "server/bootstrap"),
+    ]  # fmt: skip
+    bootstrap, lane = lanes(told, ["a"])["lanes"]
+    assert bootstrap["subject"] == "server/bootstrap" and lane["subject"] == "host/a"
+    assert [bar["subject"] for bar in lane["bars"]] == ["server/a", "host/a", "node/a"]
+
+
+def test_an_image_that_was_in_the_cache_has_no_lane_and_one_that_was_built_has() -> None:
+    told = [began("s1", "node", 1, "image/node"), ended("s1", 2, "unchanged"), began("s2", "deploy", 1, "image/deploy")]
+    told += [ended("s2", 9), began("s3", "cleaning", 3, "host/a"), ended("s3", 4, "unchanged")]
+    assert [lane["subject"] for lane in lanes(told, ["a"])["lanes"]] == ["image/deploy", "host/a"]
 
 
 def test_a_step_that_goes_on_is_given_what_the_same_took_elsewhere() -> None:

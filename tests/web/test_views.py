@@ -114,8 +114,11 @@ async def test_a_bmc_shows_how_it_stands_its_sensors_and_who_asked_for_what(page
 async def test_a_server_has_a_timeline_of_its_own_steps(page: Stage, labd: FakeLabd) -> None:
     with labd.bus.step("cleaning", subject="host/ctrl-0"), labd.bus.step("cleaning", subject="host/ctrl-1"):
         pass
+    with labd.bus.step("joining the cluster", subject="node/ctrl-1"):
+        pass
     status, found = await page.get("/api/labs/lab/servers/ctrl-1/timeline")
     assert status == 200 and [lane["subject"] for lane in found["lanes"]] == ["host/ctrl-1"]
+    assert [bar["phase"] for bar in found["lanes"][0]["bars"]] == ["cleaning", "joining the cluster"]
 
 
 async def test_steps_are_given_what_this_computer_has_learnt(page: Stage, labd: FakeLabd) -> None:

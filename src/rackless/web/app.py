@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
+import html
 import re
 from collections.abc import Awaitable, Callable
 from functools import cache
@@ -34,6 +37,18 @@ HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cache-Control": "no-store",
 }
+_NOTE_STYLE = """
+:root { color-scheme: light dark; font: 16px/1.5 system-ui, "DejaVu Sans", sans-serif; }
+body { display: grid; place-items: center; min-height: 90vh; margin: 0; padding: 1rem; }
+main { max-width: 34rem; border-left: 4px solid #2f6fd0; padding: .2rem 1.2rem; }
+code { font-size: .9em; }
+h1 { font-size: 1.3rem; margin: 0 0 .4rem; } p { margin: 0; opacity: .85; }
+"""
+_NOTE_POLICY = f"style-src 'sha256-{base64.b64encode(hashlib.sha256(_NOTE_STYLE.encode()).digest()).decode()}'"
+_NOTE = (
+    '<!doctype html><html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
+    "<title>rackless</title><style>{}</style></head><body><main><h1>{}</h1><p>{}</p></main></body></html>"
+)
 _Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
@@ -102,6 +117,10 @@ async def _guard(request: web.Request, handler: _Handler) -> web.StreamResponse:
         if error.status < 400:
             raise
         return _failed(RacklessError(f"{request.method} {request.path}: {error.reason}"), error.status)
+    except RefusedRequest as error:
+        if request.path == "/" and "text/html" in request.headers.get("Accept", ""):  # a person in front of a browser
+            return _note(error.status, error.what, error.why, error.hint)
+        return _failed(error, error.status)
     except Exception as error:  # the edge: whatever it is, the page is told
         if (told := known(error)) is None:
             raise
@@ -152,10 +171,9 @@ def _enter(request: web.Request) -> web.Response:
         raise RefusedRequest(403, "this link is opened by a person")
     secret = site.access.enter(request.query["token"])
     if secret is None:
-        return web.Response(
-            status=403, content_type="text/html",
-            text=_note("This link was used, or is not one of ours", "rackless web prints another when it is started again; "
-            "a browser that is in makes one for another browser."),
+        return _note(
+            403, "this link was used, or is not one of ours",
+            "`rackless web` prints another when it is started again; Share in a browser that is in makes one for another browser",
         )  # fmt: skip
     response = web.Response(
         content_type="text/html",
@@ -166,11 +184,18 @@ def _enter(request: web.Request) -> web.Response:
     return response
 
 
-def _note(head: str, text: str) -> str:
-    return (
-        f'<!doctype html><html lang="en"><meta charset="utf-8"><title>rackless</title>'
-        f"<main><h1>{head}</h1><p>{text}</p></main></html>"
-    )
+def _note(status: int, *sentences: str) -> web.Response:
+    """A page for who is not in: with its style in it, because files are only for those who are."""
+    head, *more = (_with_code(html.escape(f"{one[:1].upper()}{one[1:]}.")) for one in sentences if one)
+    return web.Response(
+        status=status, content_type="text/html", text=_NOTE.format(_NOTE_STYLE, head, " ".join(more)),
+        headers={"Content-Security-Policy": HEADERS["Content-Security-Policy"].replace("style-src 'self'", _NOTE_POLICY)},
+    )  # fmt: skip
+
+
+def _with_code(text: str) -> str:
+    """Commands stand between backticks."""
+    return re.sub("`([^`]*)`", r"<code>\1</code>", text)
 
 
 async def _dress(_: web.Request, response: web.StreamResponse) -> None:

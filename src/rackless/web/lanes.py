@@ -1,4 +1,7 @@
-"""The steps of a lab's log as a swim-lane chart: a lane for the lab, one for each subject, the steps of each as bars. Pure.
+"""The steps of a lab's log as a swim-lane chart: a lane for the lab, one for each server, the steps of each as bars. Pure.
+
+A server's lane has all that is done with it: its host's steps, its node's, and what its BMC was asked for. What is neither the lab
+nor a server, such as the bootstrap or an image that is built, has a lane between them.
 
 What is shown is the last run: all since the last two minutes in which nothing went on. Every step is given an estimate: what this
 computer has learnt of it, or else the median of the same phase in this log, where it ended well.
@@ -44,17 +47,33 @@ def lanes(told: Iterable[Event], servers: Sequence[str], learnt: Usual = lambda 
     for bar in run:
         if bar.estimate is None:
             bar.estimate = usual.get(bar.phase)
-    subjects = ["", *(f"host/{name}" for name in servers)]
-    subjects += sorted({bar.subject for bar in run} - set(subjects))
-    found = [
-        {"subject": subject, "bars": [asdict(bar) for bar in run if bar.subject == subject]} for subject in subjects
-    ]
     return {
-        "lanes": [lane for lane in found if lane["bars"]],
+        "lanes": [{"subject": subject, "bars": [asdict(bar) for bar in its]} for subject, its in _laid(run, servers)],
         "began": min((bar.began for bar in run), default=None),
         "ended": None if any(bar.ended is None for bar in run) else max((bar.ended or 0 for bar in run), default=None),
         "expected": _expected(run),
     }
+
+
+def _laid(run: Sequence[Bar], servers: Sequence[str]) -> list[tuple[str, list[Bar]]]:
+    """The bars of each lane, from the top: the lab, what is no server by when it began, the lab's servers, then hosts of metal."""
+    known = {f"{kind}/{name}": f"host/{name}" for name in servers for kind in ("host", "node", "server")}
+    found: dict[str, list[Bar]] = {"": []}
+    metal: list[str] = []
+    for bar in run:
+        subject = known.get(bar.subject, bar.subject)
+        found.setdefault(subject, []).append(bar)
+        if subject.startswith("host/") and subject not in metal:
+            metal.append(subject)
+    ours = [f"host/{name}" for name in servers]
+    others = [subject for subject in found if not subject.startswith("host/") and _has_work(found[subject])]
+    order = [*others, *ours, *(subject for subject in metal if subject not in ours)]
+    return [(subject, found[subject]) for subject in order if found.get(subject)]
+
+
+def _has_work(bars: Sequence[Bar]) -> bool:
+    """Whether a lane is worth its place: one of an image that was in the cache is not."""
+    return any(bar.outcome != "unchanged" for bar in bars)
 
 
 def _expected(run: Iterable[Bar]) -> float | None:

@@ -101,5 +101,5 @@ async def timeline_view(site: WebSite, lab: str, server: str) -> View:
     """A server's own steps, as lanes."""
     paths = site.paths(lab)
     find_server(lab, server, paths)
-    told = await kept_events(paths, [f"host/{server}", f"server/{server}"])
+    told = await kept_events(paths, [f"{kind}/{server}" for kind in ("host", "server", "node")])
     return {"lab": lab, "server": server, **await draw_chart(site, lab, told, [server])}

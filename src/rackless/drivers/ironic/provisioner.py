@@ -15,8 +15,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self
 
-from rackless.drivers.ironic.bmc_address import BadAddress, Driver, find_driver, require_bootable
+from rackless.drivers.ironic.bmc_address import BadAddress
 from rackless.drivers.ironic.client import Busy, IronicClient, IronicRefused, IronicUnreachable, Json
+from rackless.drivers.ironic.enrolment import Enrolment
 from rackless.drivers.ironic.extras import (
     about_media,
     configure,
@@ -27,17 +28,7 @@ from rackless.drivers.ironic.extras import (
     unsubscribe,
 )
 from rackless.drivers.ironic.instance import config_drive, deploy_interface, deploy_steps, holds, instance_info
-from rackless.drivers.ironic.node import (
-    LATER,
-    SOON,
-    capabilities,
-    doing,
-    fingerprint,
-    kept,
-    network_data,
-    reason,
-    under_way,
-)
+from rackless.drivers.ironic.node import LATER, SOON, doing, reason, under_way
 from rackless.drivers.ironic.reasons import explain
 from rackless.errors import LabError
 from rackless.ports.ironic import Guest
@@ -62,7 +53,6 @@ FREE_WITHIN = 60
 """Seconds for which we wait for a node that is not to be had at once, where nobody asks again."""
 UNKNOWN = Again(5.0, "Ironic does not know it", busy=True)
 """Who asks for something beside a host's way does not make it known: that is a step of that way."""
-_STABLE = ("enroll", "manageable", "available", "active", "inspect failed", "clean failed", "deploy failed", "error")
 
 P = ParamSpec("P")
 Method = Callable[Concatenate["IronicProvisioner", P], Coroutine[Any, Any, Result]]
@@ -114,7 +104,7 @@ class IronicProvisioner:
     ) -> None:
         self._ironic = IronicClient(url, username, password, ca, database=database)
         self._guest = guest
-        self._network_boot = network_boot
+        self._enrolment = Enrolment(self._ironic, guest, network_boot)
 
     async def __aenter__(self) -> Self:
         return self
@@ -129,10 +119,10 @@ class IronicProvisioner:
 
     @_answers(ErrorKind.REGISTRATION)
     async def register(self, host: HostAccess, *, restart: bool = False) -> Result:
-        node = await self._ironic.node(self._name(host))
+        node = await self._ironic.node(self._enrolment.name(host))
         if node is None:
-            return await self._enroll(host)
-        changed = await self._update(host, node)
+            return await self._enrolment.enroll(host)
+        changed = await self._enrolment.update(host, node)
         if self._guest is None and outdated(node):
             await self._ironic.patch_node(node["uuid"], {"bios_interface": "redfish", "vendor_interface": "redfish"})
         if node["maintenance"]:
@@ -149,9 +139,9 @@ class IronicProvisioner:
 
     @_answers(ErrorKind.INSPECTION)
     async def inspect(self, host: HostAccess, *, restart: bool = False) -> Result:
-        node = await self._ironic.node(self._name(host))
+        node = await self._ironic.node(self._enrolment.name(host))
         if node is None:
-            return await self._enroll(host)
+            return await self._enrolment.enroll(host)
         match node["provision_state"]:
             case "available":
                 await self._ironic.provision(node["uuid"], "manage")
@@ -177,9 +167,9 @@ class IronicProvisioner:
     async def prepare(
         self, host: HostAccess, settings: Mapping[str, str] = NO_SETTINGS, *, restart: bool = False
     ) -> Result:
-        node = await self._ironic.node(self._name(host))
+        node = await self._ironic.node(self._enrolment.name(host))
         if node is None:
-            return await self._enroll(host)
+            return await self._enrolment.enroll(host)
         if (configuring := await configure(self._ironic, node, settings)) is not None:
             return configuring
         if node["provision_state"] == "available" and restart:
@@ -191,9 +181,9 @@ class IronicProvisioner:
 
     @_answers(ErrorKind.PROVISIONING)
     async def provision(self, host: HostAccess, image: Image, config: ConfigDrive, *, restart: bool = False) -> Result:
-        node = await self._ironic.node(self._name(host))
+        node = await self._ironic.node(self._enrolment.name(host))
         if node is None:
-            return await self._enroll(host)
+            return await self._enrolment.enroll(host)
         match node["provision_state"]:
             case "active" if holds(node, image):
                 return Done()
@@ -213,9 +203,9 @@ class IronicProvisioner:
 
     @_answers(ErrorKind.ADOPTION)
     async def adopt(self, host: HostAccess, image: Image, *, restart: bool = False) -> Result:
-        node = await self._ironic.node(self._name(host))
+        node = await self._ironic.node(self._enrolment.name(host))
         if node is None:
-            return await self._enroll(host)
+            return await self._enrolment.enroll(host)
         match node["provision_state"]:
             case "enroll":
                 return await self._reregistered(host)
@@ -234,9 +224,9 @@ class IronicProvisioner:
 
     @_answers(ErrorKind.PROVISIONING)
     async def deprovision(self, host: HostAccess, *, restart: bool = False) -> Result:
-        node = await self._ironic.node(self._name(host))
+        node = await self._ironic.node(self._enrolment.name(host))
         if node is None:
-            return await self._enroll(host)
+            return await self._enrolment.enroll(host)
         match node["provision_state"]:
             case "error" if not restart:
                 return Failed(ErrorKind.PROVISIONING, await self._reason(node))
@@ -250,9 +240,9 @@ class IronicProvisioner:
 
     @_answers(ErrorKind.POWER)
     async def power(self, host: HostAccess, on: bool, *, hard: bool = False, restart: bool = False) -> Result:
-        node = await self._ironic.node(self._name(host))
+        node = await self._ironic.node(self._enrolment.name(host))
         if node is None:
-            return await self._enroll(host)
+            return await self._enrolment.enroll(host)
         if node["target_power_state"] or node["target_provision_state"]:
             return Again(SOON, f"switching {'on' if on else 'off'}")
         if node["power_state"] == ("power on" if on else "power off"):
@@ -267,7 +257,7 @@ class IronicProvisioner:
 
     @_answers(ErrorKind.REGISTRATION)
     async def delete(self, host: HostAccess) -> Result:
-        node = await self._ironic.node(self._name(host))
+        node = await self._ironic.node(self._enrolment.name(host))
         if node is None:
             return Done()
         match node["provision_state"]:
@@ -289,22 +279,22 @@ class IronicProvisioner:
 
     @_answers(ErrorKind.REGISTRATION)
     async def firmware(self, host: HostAccess) -> Result:
-        node = await self._ironic.node(self._name(host))
+        node = await self._ironic.node(self._enrolment.name(host))
         return UNKNOWN if node is None else Done(settings_of(await self._ironic.bios(node["uuid"])))
 
     @_answers(ErrorKind.POWER)
     async def media(self, host: HostAccess, url: str | None, *, restart: bool = False) -> Result:
-        node = await self._ironic.node(self._name(host))
+        node = await self._ironic.node(self._enrolment.name(host))
         return UNKNOWN if node is None else await have_media(self._ironic, node, url, restart=restart)
 
     @_answers(ErrorKind.REGISTRATION)
     async def subscribe(self, host: HostAccess, receiver: EventReceiver) -> Result:
-        node = await self._ironic.node(self._name(host))
+        node = await self._ironic.node(self._enrolment.name(host))
         return UNKNOWN if node is None else await subscribe(self._ironic, node, receiver)
 
     @_answers(ErrorKind.REGISTRATION)
     async def unsubscribe(self, host: HostAccess, id: str) -> Result:
-        node = await self._ironic.node(self._name(host))
+        node = await self._ironic.node(self._enrolment.name(host))
         return UNKNOWN if node is None else await unsubscribe(self._ironic, node, id)
 
     async def strangers(self) -> list[Stranger]:
@@ -341,62 +331,10 @@ class IronicProvisioner:
                     raise LabError(f"Ironic does not let go of the node {node}", why=str(error)) from error
             await asyncio.sleep(1)
 
-    def _name(self, host: HostAccess) -> str:
-        return f"{self._guest.prefix}{host.name}" if self._guest else host.name
-
-    def _fingerprint(self, host: HostAccess) -> str:
-        return fingerprint(host, self._guest.ramdisk if self._guest else {})
-
-    async def _enroll(self, host: HostAccess) -> Result:
-        """Make the node; its BMC is tried at the next call."""
-        driver = self._driver(host)
-        if others := await self._ironic.nodes_with_port(host.boot_mac):
-            other = await self._ironic.node(others[0])
-            name = (other or {}).get("name") or others[0]
-            return Failed(ErrorKind.REGISTRATION, f"MAC address {host.boot_mac} conflicts with existing host {name}")
-        node = await self._ironic.create_node({
-            "name": self._name(host),
-            "driver": driver.name,
-            "driver_info": driver.info,
-            "properties": {"capabilities": capabilities(host), "cpu_arch": "x86_64"},
-            "extra": {"uid": host.uid, "access": self._fingerprint(host)},
-            "automated_clean": host.clean,
-            **({"network_data": network_data(host)} if host.network is not None else {}),
-            **driver.interfaces,
-        })  # fmt: skip
-        await self._ironic.create_port(node["uuid"], host.boot_mac)
-        return Again(0.0, "registering", busy=True)
-
     async def _reregistered(self, host: HostAccess) -> Result:
         """A node that Ironic has only just got to know again: first prove its BMC, then go on."""
         result = await self.register(host, restart=True)
         return Again(SOON, "registering again", busy=True) if isinstance(result, Done) else result
-
-    async def _update(self, host: HostAccess, node: Json) -> bool:
-        """Bring how Ironic reaches the host up to date; Ironic hides passwords, so they are compared by a digest."""
-        if node["extra"].get("access") == self._fingerprint(host) and node["extra"].get("uid") == host.uid:
-            return False
-        if node["provision_state"] not in _STABLE:
-            return False
-        driver = self._driver(host)
-        # another way to boot cannot be told of a node that is in use; its new password can
-        other = driver.name != node["driver"] or driver.boot != node["boot_interface"]
-        await self._ironic.patch_node(node["uuid"], {
-            **({"driver": driver.name, **driver.interfaces} if other else {}),
-            "driver_info": {**kept(node["driver_info"]), **driver.info},
-            "extra": {**node["extra"], "uid": host.uid, "access": self._fingerprint(host)},
-            **({"network_data": network_data(host)} if host.network or node.get("network_data") else {}),
-        })  # fmt: skip
-        return True
-
-    def _driver(self, host: HostAccess) -> Driver:
-        """Raises BadAddress."""
-        # An Ironic that is not ours has no file with our CA, and would look for one: the BMCs are not asked who they are.
-        driver = find_driver(host.bmc if self._guest is None else replace(host.bmc, ca=None, verify=False))
-        if self._guest is not None:
-            driver = replace(driver, info={**driver.info, **self._guest.ramdisk})
-        require_bootable(driver, host, network_boot=self._network_boot)
-        return driver
 
     async def _maintained(self, node: Json) -> Result:
         """Maintenance without a fault is nobody's; with one, Ironic itself ends it when the BMC is back."""

@@ -1,5 +1,5 @@
-"""An address of a NIC that the kernel forgets by itself (netlink), and what its neighbours are told of it and asked (ARP, and
-IPv6's neighbour advertisements).
+"""An address with a lifetime on a NIC (netlink: the kernel removes it when nobody renews it), its announcements to the neighbours,
+and the question who else has it (ARP; for IPv6 neighbour advertisements, and no question).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class MovingAddress:
             return _mac(handle).hex(":")
 
     def hold(self, seconds: int) -> None:
-        # IPv6: others are spoken to from the node's own address, and nobody is asked first, or it could not be used at once
+        # IPv6: not preferred, so that the node speaks from its own address; no duplicate detection, which would delay its use
         preferred = seconds if self._family == socket.AF_INET else 0
         lifetimes = _attribute(_LIFETIMES, struct.pack("=IIII", preferred, seconds, 0, 0))
         flags = (
@@ -63,7 +63,7 @@ class MovingAddress:
             handle.sendto(word, (_ALL_NODES, 0, 0, index))
 
     def others(self) -> list[str]:
-        """Of IPv6 nobody is asked."""
+        """The MACs of other machines that answer for an IPv4 address; for an IPv6 address none is asked for."""
         found: set[str] = set()
         if self._family == socket.AF_INET6:
             return []
@@ -107,6 +107,6 @@ def _mac(handle: socket.socket) -> bytes:
 
 
 def _frame(own: bytes, sender: bytes, target: bytes) -> bytes:
-    """A question for everybody: from nobody's address (RFC 5227), or, to tell where an address is, from that itself."""
+    """A broadcast ARP request: a probe has 0.0.0.0 as its sender (RFC 5227), an announcement the address itself."""
     ethernet = b"\xff" * 6 + own + struct.pack("!H", _ARP)
     return ethernet + struct.pack("!HHBBH", 1, 0x0800, 6, 4, _ARP_REQUEST) + own + sender + b"\0" * 6 + target

@@ -14,52 +14,54 @@ from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 LOOK_SECONDS = 2.0
-"""Between two looks: at the balancer by all, at the record by those who do not have the VIP."""
+"""Between two looks: every control plane looks at its balancer, and those without the VIP at the record."""
 RENEW_SECONDS = 4.0
-"""Between two renewals. Each is a write of etcd."""
+"""Between two renewals by the holder. Each is a write to etcd."""
 HOLD_SECONDS = 10.0
-"""The holder has the address so long without a renewal. Longer than etcd takes to elect a leader, most times."""
+"""For so long after a renewal the kernel keeps the holder's address. Usually longer than etcd takes to elect a leader."""
 TAKE_SECONDS = 12.0
-"""After this long a record that nobody renews is anybody's. The kernel may be half a second late with taking an address away."""
+"""After so long without a change of the record another control plane may take it. Longer than HOLD_SECONDS, because a kernel
+may remove an address half a second late."""
 ANNOUNCE_SECONDS = 12.0
-"""Between two words to the neighbours about where the address is: one that had slept may have told them otherwise."""
+"""Between two announcements (gratuitous ARP) by the holder: a former holder that slept may have announced the address meanwhile."""
 READY_SECONDS = 5.0
-"""The balancer must have known an API server for so long: one that has just started takes all for ready until it has asked them."""
+"""A control plane takes the VIP only after its balancer has reported a ready API server for so long: haproxy takes all API servers
+for ready when it starts, until it has checked them."""
 STRANGER_SECONDS = 10.0
-"""Before another try, where somebody else answered for the address."""
+"""Before the next try, after another machine answered for the address."""
 
 
 class RecordUnanswered(Exception):
-    """etcd did not answer, or cannot now: a write may have been done or not."""
+    """etcd did not answer, or refused for now: the write may have been done or not."""
 
 
 class VipRecord(NamedTuple):
     holder: str
-    """A control plane's name; empty where the last one let go."""
+    """The control plane that has the VIP; empty after one gave it up."""
     revision: int
-    """Of etcd, of the last write; 0 where there was none."""
+    """etcd's revision of the last write; 0 before the first one."""
 
 
 class Register(Protocol):
-    """The record. Both raise RecordUnanswered."""
+    """The record in etcd. Both methods raise RecordUnanswered."""
 
     def read(self) -> VipRecord: ...
     def swap(self, seen: VipRecord, holder: str) -> tuple[bool, VipRecord]:
-        """Write it if it still is as it was seen; whether that was done, and how it is now."""
+        """Writes `holder` if the record still is `seen`; returns whether it did, and the record as it is now."""
         ...
 
 
 class VipNic(Protocol):
-    """The NIC."""
+    """The address on this machine's NIC."""
 
     def hold(self, seconds: int) -> None:
-        """The kernel has the address, and forgets it after so long."""
+        """Adds the address, or renews it; the kernel removes it after so many seconds."""
         ...
 
     def drop(self) -> None: ...
     def announce(self) -> None: ...
     def others(self) -> Sequence[str]:
-        """The MACs of others who answer for the address."""
+        """The MACs of other machines that answer for the address."""
         ...
 
 
@@ -88,7 +90,7 @@ class VipHolder:
         return self._mine is not None
 
     def step(self) -> None:
-        """One look, and what follows from it; again after LOOK_SECONDS."""
+        """One look, and what follows from it; the caller repeats it every LOOK_SECONDS."""
         ready = self.ready()
         if not ready or self._unready is None:
             self._unready = self.now()
@@ -103,7 +105,7 @@ class VipHolder:
             self._lose("the record was not renewed in time")
 
     def leave(self) -> None:
-        """Asked to go: the next one need not wait."""
+        """This program was asked to end: gives the VIP up, so that the next holder need not wait."""
         if self._mine is not None:
             self._release(self._mine, "asked to")
 
@@ -130,7 +132,8 @@ class VipHolder:
             self._seen, self._since = record, self.now()
 
     def _is_free(self, record: VipRecord) -> bool:
-        """Its own name is of this machine's last life, or of a write whose answer was lost."""
+        """Whether this machine may write its name. A record with its own name was written before it restarted, or the answer to its
+        write was lost."""
         return record.holder in ("", self.name) or self.now() - self._since >= TAKE_SECONDS
 
     def _write(self, seen: VipRecord) -> None:
@@ -146,7 +149,8 @@ class VipHolder:
             self._hold(record, sent)
 
     def _is_alone(self, record: VipRecord) -> bool:
-        """Nobody answers for the address: a machine that is no control plane of this cluster knows nothing of the record."""
+        """Whether no other machine answers for the address: one that is no control plane of this cluster does not
+        know the record."""
         others = self.place.others()
         if others:
             self._tell(f"somebody else answers for it: {', '.join(others)}")

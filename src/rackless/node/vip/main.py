@@ -19,7 +19,7 @@ from rackless.node.vip.holding import LOOK_SECONDS, VipHolder
 from rackless.node.vip.record import EtcdRecord, trust
 
 KEY = "/vip/{address}"
-"""Beside the API's own, which all begin with `/rackless/`."""
+"""Not below `/rackless/`, where the API keeps its objects."""
 BALANCER_SECONDS = 2.0
 
 
@@ -47,7 +47,7 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def balancer_is_ready(port: int) -> bool | None:
-    """None: haproxy does not answer."""
+    """Whether haproxy reports a ready API server; None when haproxy does not answer."""
     try:
         with socket.create_connection(("127.0.0.1", port), BALANCER_SECONDS) as line:
             line.sendall(b"GET /ready HTTP/1.0\r\n\r\n")
@@ -58,7 +58,7 @@ def balancer_is_ready(port: int) -> bool | None:
 
 
 def _asked_to_end() -> int:
-    """What becomes readable then: a write to etcd that is cut off halfway would be in doubt."""
+    """A file descriptor that becomes readable on SIGTERM and SIGINT: the signal must not interrupt a write to etcd."""
     reader, writer = os.pipe()
     os.set_blocking(writer, False)
     signal.set_wakeup_fd(writer)

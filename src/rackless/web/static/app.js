@@ -1,7 +1,7 @@
 // The page: which view is shown, the bar above it, the events beside it.
 
 import { complain, tellIn } from "./ask.js";
-import { h, setText, show } from "./dom.js";
+import { h, prose, setText, show } from "./dom.js";
 import { EventList } from "./events.js";
 import { rackView } from "./rack.js";
 import { get, listen, open, place, post, store } from "./store.js";
@@ -15,6 +15,8 @@ const LOAD = {
   objects: async () => (await import("./objects.js")).objectsView,
   description: async () => (await import("./description.js")).descriptionView,
 };
+
+const AGAIN = 3000; // until somebody has made a lab
 
 const main = document.getElementById("main");
 const events = new EventList(document.getElementById("events"));
@@ -40,7 +42,7 @@ async function go() {
     if (store.labs.length) location.replace(`#/${encodeURIComponent(store.first)}/rack`);
     return;
   }
-  if (lab !== store.lab) open(lab);
+  if (lab !== store.lab) { absent = false; open(lab); }
   const wanted = JSON.stringify([lab, name, rest]);
   if (wanted === shown) return;
   const first = !shown;
@@ -74,14 +76,33 @@ listen((what, value) => {
   if (what === "lab") events.clear();
   if (what === "events") value === null ? events.clear() : events.add(value);
   if (what === "line" || what === "rack" || what === "lab") state();
+  if (what === "line") absence();
   view?.update && what === "rack" && view.update(value);
   view?.happened && what === "events" && value && view.happened(value);
 });
 
+// The lab was destroyed, or never was: say so, until it is there again.
+let absent = false;
+async function absence() {
+  if (absent && store.line === "live") {
+    absent = false;
+    shown = "";
+    await go();
+  } else if (!absent && store.line === "gone") {
+    absent = true;
+    view?.close?.();
+    view = null;
+    store.labs = (await get("/api/labs")).labs;
+    const others = store.labs.map((one) => h("li", {}, h("a", { href: `#/${encodeURIComponent(one.lab)}/rack` }, one.lab)));
+    show(main, h("div", { class: "empty" }, h("p", {}, `There is no lab ${store.lab}. If it is made again, this page shows it.`), others.length ? [h("p", {}, "These are here:"), h("ul", {}, others)] : null));
+    bar(route().name);
+  }
+}
+
 function state() {
   const element = document.getElementById("state");
   const away = store.line === "live" && store.rack && store.rack.daemon !== "running";
-  setText(element, away ? `labd ${store.rack.daemon}` : store.line === "ended" ? "ended: open a new link" : store.line);
+  setText(element, away ? `labd ${store.rack.daemon}` : { ended: "ended: open a new link", gone: "no such lab" }[store.line] ?? store.line);
   element.className = `state ${away ? "away" : store.line}`;
 }
 
@@ -123,9 +144,11 @@ async function start() {
   document.documentElement.classList.toggle("read-only", store.readOnly);
   document.getElementById("read-only").hidden = !store.readOnly;
   document.getElementById("share").hidden = store.readOnly;
+  document.documentElement.classList.toggle("no-lab", !store.labs.length);
   if (!store.labs.length) {
-    show(main, h("p", { class: "empty" }, "No lab is on this computer. `rackless up` makes one; then load this page again."));
+    show(main, h("p", { class: "empty" }, prose("No lab is on this computer yet. `rackless up` makes one, and this page shows it then.")));
     setText(document.getElementById("state"), "no lab");
+    setTimeout(() => start().catch(complain), AGAIN);
     return;
   }
   await go();

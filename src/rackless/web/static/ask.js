@@ -1,10 +1,10 @@
 // Asking before something is lost, doing it, and saying what came of it.
 
-import { h, show } from "./dom.js";
+import { h, prose, show } from "./dom.js";
 import { Failure, post } from "./store.js";
 
 export function toast(text, kind = "info", more = []) {
-  const made = h("div", { class: `toast ${kind}` }, h("strong", {}, text), more.filter(Boolean).map((line) => h("p", {}, line)),
+  const made = h("div", { class: `toast ${kind}` }, h("strong", {}, prose(text)), more.filter(Boolean).map((line) => h("p", {}, prose(line))),
     h("button", { type: "button", class: "plain", "aria-label": "Close", click: () => made.remove() }, "×"));
   document.getElementById("toasts").append(made);
   if (kind === "info") setTimeout(() => made.remove(), 6000);

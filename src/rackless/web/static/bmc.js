@@ -76,7 +76,7 @@ export class BmcPanel {
     const device = h("select", {}, DEVICES.map((one) => h("option", {}, one)));
     const boot = (value) => this.ask(place("servers", this.name, "boot"), value, (seen) => (seen.boot === "none" ? `${this.name} starts as it is set` : `${this.name}: the next start is from ${seen.boot}`));
     return h("form", { class: "form", submit: (event) => { event.preventDefault(); boot({ device: device.value, once: true }); } },
-      h("label", {}, "next start from", device), h("button", { disabled: store.readOnly }, "Boot once"),
+      h("label", {}, "Next start from", device), h("button", { disabled: store.readOnly }, "Boot once"),
       h("button", { type: "button", disabled: store.readOnly, click: () => boot({ device: "none", once: true }) }, "As it is set"));
   }
 
@@ -91,7 +91,7 @@ export class BmcPanel {
         await this.ask(place("servers", this.name, "media"), { url: url.value, boot: start.checked }, (seen) => `in the drive of ${this.name}: ${seen.media}`);
         insert.disabled = false;
       },
-    }, h("label", { class: "grow" }, "image for its drive, by URL", url), h("label", { class: "switch" }, "boot it once", start), insert,
+    }, h("label", { class: "grow" }, "Image for its drive, by URL", url), h("label", { class: "check" }, start, "Boot it once"), insert,
       h("button", { type: "button", disabled: store.readOnly, click: async () => { if (await confirm(`Eject what is in the drive of ${this.name}?`, "Eject")) this.ask(place("servers", this.name, "media"), { url: null }, `the drive of ${this.name} is empty`); } }, "Eject"));
   }
 
@@ -104,7 +104,7 @@ export class BmcPanel {
         event.preventDefault();
         this.ask(place("faults"), { trouble: trouble.value, server: this.name, operation: operation.value || null, count: count.value ? Number(count.value) : null }, (one) => `fault ${one.id}: ${one.text}`);
       },
-    }, h("label", {}, "trouble", trouble), h("label", {}, "operation", operation), h("label", {}, "how often", count),
+    }, h("label", {}, "Trouble", trouble), h("label", {}, "Operation", operation), h("label", {}, "How often", count),
       h("button", { disabled: store.readOnly }, "Let it happen"));
   }
 }

@@ -27,6 +27,11 @@ export function svg(tag, attributes, ...children) {
   return fill(document.createElementNS(SVG, tag), attributes, children);
 }
 
+// A sentence of ours, in which commands stand between backticks.
+export function prose(text) {
+  return String(text ?? "").split("`").map((part, number) => (number % 2 ? h("code", {}, part) : part));
+}
+
 export function show(element, ...children) {
   element.replaceChildren();
   append(element, children);
@@ -44,12 +49,24 @@ export function setAttribute(element, name, value) {
 
 export function seconds(count) {
   if (count < 100) return `${count.toFixed(1)} s`;
-  const minutes = Math.floor(count / 60);
-  return minutes < 100 ? `${minutes}m ${Math.round(count - minutes * 60)}s` : `${(minutes / 60).toFixed(1)} h`;
+  const whole = Math.round(count);
+  const minutes = Math.floor(whole / 60);
+  return minutes < 100 ? `${minutes}m ${whole % 60}s` : `${(minutes / 60).toFixed(1)} h`;
 }
 
+// For people who wait: no tenths.
+export function span(count) {
+  return count < 100 ? `${Math.round(count)} s` : seconds(count);
+}
+
+// Hours, minutes and seconds here and now, written as logs write them, in every browser.
 export function clock(at) {
-  return new Date(at * 1000).toLocaleTimeString([], { hour12: false });
+  const moment = new Date(at * 1000);
+  return [moment.getHours(), moment.getMinutes(), moment.getSeconds()].map(two).join(":");
+}
+
+function two(number) {
+  return String(number).padStart(2, "0");
 }
 
 export function bytes(count) {
@@ -60,7 +77,8 @@ export function bytes(count) {
 }
 
 export function day(at) {
-  return new Date(at * 1000).toLocaleString([], { hour12: false });
+  const moment = new Date(at * 1000);
+  return `${moment.getFullYear()}-${two(moment.getMonth() + 1)}-${two(moment.getDate())} ${clock(at)}`;
 }
 
 // A view's other form, for programs: JSON, and of a screen the picture.
@@ -76,9 +94,11 @@ export function section(title, json, ...children) {
     ...children);
 }
 
+const LONG = 24; // signs of an address or a number that is better in one piece
+
 export function facts(pairs) {
   return h("dl", { class: "facts" }, pairs.filter(([, value]) => value !== null && value !== undefined && value !== "")
-    .map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value))));
+    .map(([name, value]) => h("div", { class: value instanceof HTMLElement && value.textContent.length > LONG ? "long" : null }, h("dt", {}, name), h("dd", {}, value))));
 }
 
 export function table(label, heads, rows) {

@@ -1,7 +1,7 @@
 // The objects of the lab's APIs: hosts, Machines, Nodes, certificate requests, with their conditions, their Events and as YAML.
 
 import { complain } from "./ask.js";
-import { day, facts, h, section, show, table } from "./dom.js";
+import { day, facts, h, prose, section, show, table } from "./dom.js";
 import { get, place, store } from "./store.js";
 
 const KINDS = [["hosts", "Hosts"], ["machines", "Machines"], ["nodes", "Nodes"], ["requests", "Certificate requests"]];
@@ -39,14 +39,16 @@ export function objectsView(main, kind, name) {
       const { events, trouble } = await get(place("objects", "events"));
       if (!closed) show(all, trouble ? h("p", { class: "quiet" }, trouble.what) : happenings("Events of all objects", events, true));
     } catch (error) {
-      show(list, h("p", { class: "quiet" }, error.message), error.hint ? h("p", {}, error.hint) : null);
+      show(list, h("p", {}, prose(error.message)), error.hint ? h("p", {}, prose(error.hint)) : null);
+      shown = "";
+      for (const each of [detail, all]) show(each, h("p", { class: "quiet" }, "Not known now."));
     }
   }
 
   function entry(key, one) {
     const mine = one.metadata.name;
     return h("button", { type: "button", "data-object": `${key}/${mine}`, "aria-pressed": String(key === kind && mine === name), click: () => choose(key, mine) },
-      h("span", {}, mine), h("span", { class: "quiet" }, word(key, one)));
+      h("span", {}, mine), h("span", { class: `state-word ${wrong(key, one) ? "bad" : ""}` }, word(key, one)));
   }
 
   function choose(key, mine) {
@@ -63,7 +65,7 @@ export function objectsView(main, kind, name) {
     shown = version;
     json.href = mine;
     const conditions = record.status?.conditions ?? [];
-    show(detail, facts([["Kind", record.kind], ["Name", record.metadata.name], ["Namespace", record.metadata.namespace], ["State", word(kind, record)], ["Error", record.status?.errorMessage], ["Made", record.metadata.creationTimestamp]]),
+    show(detail, facts([["Kind", record.kind], ["Name", record.metadata.name], ["Namespace", record.metadata.namespace], ["State", word(kind, record)], ["Error", record.status?.errorMessage], ["Made", moment(record.metadata.creationTimestamp)]]),
       conditions.length ? [h("h3", { class: "kind" }, "Conditions"), table("Conditions", ["Condition", "", "Reason", "Message", "Since"], conditions.map((each) => [each.type,
         h("td", { class: each.status === "True" ? "true" : each.status === "False" ? "false" : "" }, each.status), each.reason, each.message, moment(each.lastTransitionTime)]))] : null,
       h("h3", { class: "kind" }, "Events"), happenings("Events", events, false),
@@ -71,7 +73,9 @@ export function objectsView(main, kind, name) {
   }
 
   look();
+  let daemon = store.rack?.daemon;
   return {
+    update: () => { if (store.rack?.daemon !== daemon) { daemon = store.rack?.daemon; timer ||= setTimeout(look, 0); } },
     happened: () => { timer ||= setTimeout(look, AGAIN); },
     close: () => { closed = true; clearTimeout(timer); },
   };
@@ -88,6 +92,12 @@ function moment(text) {
   if (!text) return "";
   const at = Date.parse(text);
   return h("time", { datetime: text }, Number.isNaN(at) ? text : day(at / 1000));
+}
+
+// What somebody has to look at.
+function wrong(kind, one) {
+  if (kind === "hosts") return Boolean(one.status?.errorMessage);
+  return kind === "machines" ? one.status?.phase === "Failed" : kind === "nodes" && word(kind, one) !== "Ready";
 }
 
 function word(kind, one) {

@@ -1,6 +1,6 @@
 // The rack: what stands where, its power, what it boots from, its host, Machine and node, the networks, who holds the VIP.
 
-import { h, section, setAttribute, setText, show } from "./dom.js";
+import { h, prose, section, setAttribute, setText, show } from "./dom.js";
 import { place, store } from "./store.js";
 
 const ROLES = { "control-plane": "Control plane", worker: "Workers", spare: "Spare" };
@@ -16,8 +16,9 @@ export function rackView(main) {
   let taps = new Map();
   const pictures = new Pictures();
   const screens = h("input", { type: "checkbox", id: "screens", change: () => { localStorage.setItem("screens", screens.checked ? "on" : "off"); pictures.show(screens.checked); } });
-  show(main, h("h1", { class: "hidden" }, `Rack of ${store.lab}`), parts.strip, parts.notes,
-    section("Servers", place("rack"), h("label", { class: "switch" }, screens, " screens"), parts.groups, parts.metal),
+  const servers = section("Servers", place("rack"), parts.groups, parts.metal);
+  servers.querySelector(".json").before(h("label", { class: "switch" }, screens, "screens"));
+  show(main, h("h1", { class: "hidden" }, `Rack of ${store.lab}`), parts.strip, parts.notes, servers,
     section("Networks", place("rack"), parts.networks));
   let shape = "";
   let plugged = [];
@@ -25,7 +26,7 @@ export function rackView(main) {
 
   function update(changed) {
     const rack = store.rack;
-    if (!rack) return show(parts.strip, h("p", { class: "quiet" }, "Asking the lab …"));
+    if (!rack) return show(parts.strip, h("p", { class: "quiet figure" }, "Asking the lab …"));
     strip(parts.strip, rack);
     notes(parts.notes, rack);
     const now = JSON.stringify(rack.servers.map((one) => [one.name, one.role]));
@@ -66,7 +67,7 @@ function strip(element, rack) {
   const taken = rack.metal.filter((one) => one.taken).length;
   show(element,
     figure("Lab", rack.daemon, rack.daemon === "running" ? "good" : "bad", rack.domain),
-    figure("Servers", `${on} of ${rack.servers.length} on`, wrong ? "bad" : "", wrong ? `${wrong} with errors` : ""),
+    rack.daemon === "running" ? figure("Servers", `${on} of ${rack.servers.length} on`, wrong ? "bad" : "", wrong ? `${wrong} with errors` : "") : figure("Servers", rack.servers.length, "", "power not known"),
     rack.metal.length ? figure("Metal", `${taken} of ${rack.metal.length} taken`, "", "") : null,
     h("div", { class: "figure" }, h("span", { class: "label" }, "Reached"), stepper(rack.goals)),
     rack.vip ? figure("API VIP", rack.vip.holder ?? "nobody", rack.vip.ready ? "good" : "", rack.vip.address) : null,
@@ -95,7 +96,7 @@ function notes(element, rack) {
   if (rack.cut_off.length) found.push(["warn", `the last \`rackless up\` was cut off at: ${rack.cut_off.slice(0, 3).join(", ")}`]);
   for (const one of rack.warnings) found.push(["warn", one]);
   const most = 12;
-  show(element, found.slice(0, most).map(([kind, text]) => h("li", { class: kind }, text)), found.length > most ? h("li", { class: "warn" }, `and ${found.length - most} more`) : null);
+  show(element, found.slice(0, most).map(([kind, text]) => h("li", { class: kind }, prose(text))), found.length > most ? h("li", { class: "warn" }, `and ${found.length - most} more`) : null);
   element.hidden = !found.length;
 }
 

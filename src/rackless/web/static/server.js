@@ -3,7 +3,7 @@
 import { act, complain, confirm } from "./ask.js";
 import { BmcPanel } from "./bmc.js";
 import { chart } from "./chart.js";
-import { facts, h, seconds, section, setAttribute, setText, show } from "./dom.js";
+import { facts, h, section, setAttribute, setText, show, span } from "./dom.js";
 import { EventList } from "./events.js";
 import { hardware } from "./hardware.js";
 import { bootWords } from "./rack.js";
@@ -37,7 +37,7 @@ export function serverView(main, name) {
       section("Hardware", place("servers", name), parts.hardware)),
     bmc.element,
     h("div", { class: "pair" }, section("Host", place("objects", "hosts", name), parts.host), section("Timeline", place("servers", name, "timeline"), parts.left, parts.timeline)),
-    section("Events of this server", `${place("events")}?since=0&hear=${encodeURIComponent(`host/${name}`)}&hear=${encodeURIComponent(`server/${name}`)}`, list));
+    section("Events of this server", `${place("events")}?since=0&hear=${encodeURIComponent(`host/${name}`)}&hear=${encodeURIComponent(`server/${name}`)}&hear=${encodeURIComponent(`node/${name}`)}`, list));
 
   async function press(action, title, asks) {
     if (asks && !(await confirm(`${title} ${name}?`, title))) return;
@@ -88,13 +88,19 @@ export function serverView(main, name) {
     if (!steps) return;
     if (!steps.lanes.length) return show(parts.timeline, h("p", { class: "quiet" }, "No step of it is in the lab's log."));
     const now = Date.now() / 1000;
-    setText(parts.left, steps.expected !== null && steps.expected > now ? `what goes on now ends in about ${seconds(steps.expected - now)}` : "");
+    setText(parts.left, steps.expected !== null && steps.expected > now ? `what goes on now ends in about ${span(steps.expected - now)}` : "");
     show(parts.timeline, chart(steps, now, parts.timeline.clientWidth || 500));
   }
 
   let url = "";
   async function picture() {
-    if (document.hidden || now()?.power !== "on") { screen.hidden = true; noScreen.hidden = false; return; }
+    const power = now()?.power;
+    if (document.hidden || power !== "on") {
+      setText(noScreen, power ? `It is ${power}.` : "Whether it is on is not known.");
+      screen.hidden = true;
+      noScreen.hidden = false;
+      return;
+    }
     try {
       const answer = await fetch(place("servers", name, "screen"));
       if (!answer.ok) { setText(noScreen, (await answer.json()).error.what); return; }
@@ -118,8 +124,12 @@ export function serverView(main, name) {
   let powered = null;
   function update() {
     const one = now();
+    if (!one && store.rack?.daemon === "running") {
+      close();
+      return show(main, h("p", { class: "empty" }, `The lab ${store.lab} has no server ${name}. `, h("a", { href: `#/${encodeURIComponent(store.lab)}/rack` }, "What it has")));
+    }
     setAttribute(led, "class", `led ${one?.power ?? "unknown"}`);
-    if (one?.power !== powered) terminal.power((powered = one?.power) === "on");
+    if (one?.power !== powered) terminal.power((powered = one?.power));
     setText(power, one ? [one.power ?? "power not known", one.role, one.address, bootWords(one)].filter(Boolean).join(" · ") : "");
     const seen = JSON.stringify([one, store.rack?.faults]);
     if (seen !== state && store.rack) {
@@ -129,11 +139,19 @@ export function serverView(main, name) {
       picture();
     }
   }
+  function close() {
+    closed = true;
+    terminal.close();
+    bmc.close();
+    timers.forEach(clearInterval);
+    clearTimeout(waiting);
+    if (url) URL.revokeObjectURL(url);
+  }
   update();
 
   return {
     update,
-    happened: (batch) => { events.add(batch); if (!waiting && batch.some((one) => one.event?.startsWith("step"))) waiting = setTimeout(story, AGAIN); },
-    close: () => { closed = true; terminal.close(); bmc.close(); timers.forEach(clearInterval); clearTimeout(waiting); if (url) URL.revokeObjectURL(url); },
+    happened: (batch) => { events.add(batch); if (!closed && !waiting && batch.some((one) => one.event?.startsWith("step"))) waiting = setTimeout(story, AGAIN); },
+    close,
   };
 }

@@ -64,19 +64,21 @@ function connect() {
   mine.onmessage = (message) => { if (mine === socket) take(JSON.parse(message.data)); };
   mine.onclose = async () => {
     setLine("reconnecting");
-    if (tries >= 1 && (await forgotten())) return setLine("ended");
+    const refused = tries >= 1 ? await refusal() : null;
+    if (refused === 401) return setLine("ended"); // `rackless web` was started again and does not know this browser: it needs a new link
+    if (refused === 404) setLine("gone"); // destroyed; it may be made again
     if (mine === socket) timer = setTimeout(connect, Math.min(250 * 2 ** tries++, 5000));
   };
 }
 
-// `rackless web` was started again and does not know this browser: it needs a new link.
-async function forgotten() {
+// Why the line was refused, as an HTTP status; null when nobody says.
+async function refusal() {
   try {
-    await get("/api/session");
+    await get(place("logs"));
   } catch (error) {
-    return error instanceof Failure && error.status === 401;
+    if (error instanceof Failure) return error.status;
   }
-  return false;
+  return null;
 }
 
 function setLine(state) {

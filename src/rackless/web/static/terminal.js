@@ -45,9 +45,11 @@ export class Terminal {
     this.socket.close();
   }
 
-  // Whether its server is on, as far as is known.
-  power(on) {
-    if (this.typing !== undefined) this.said(`${on ? "" : "The server is off; this is what it showed. "}${this.typing ? "Click to type; Ctrl-] leaves." : "You may look."}`);
+  // The power of its server; null while the lab's daemon is away.
+  power(power) {
+    this.now = power ?? null;
+    const before = this.now === "off" ? "The server is off; this is what it showed. " : this.now ? "" : "Whether the server is on is not known now; this is what it showed. ";
+    if (this.typing !== undefined) this.said(`${before}${this.typing ? "Click to type; Ctrl-] leaves." : "You may look."}`);
   }
 
   take(message) {
@@ -59,7 +61,7 @@ export class Terminal {
       this.screen.replaceChildren();
       this.keys.disabled = !message.typing;
       this.typing = message.typing;
-      return this.power(message.on);
+      return this.power(message.on ? "on" : this.now);
     }
     const atEnd = this.element.scrollHeight - this.element.scrollTop - this.element.clientHeight < 40;
     for (const runs of message.scrolled) this.scrolled.append(h("pre", {}, spans(runs)));
