@@ -6,7 +6,9 @@ import asyncio
 import base64
 import json
 import os
+import signal
 import socket
+import subprocess
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -88,6 +90,12 @@ class Rehearsed:
             (self.root / path).parent.mkdir(parents=True, exist_ok=True)
             (self.root / path).write_text(text)
         (folder / "config.ign").write_bytes(self.made.text())
+
+    def add_nic(self, name: str, mac: str) -> None:
+        place = self.root / "sys/class/net" / name
+        place.mkdir()
+        (place / "device").touch()
+        (place / "address").write_text(f"{mac}\n")
 
     def boot(self) -> None:
         """The installer has written its config into the ISO, and made a machine of it."""
@@ -233,20 +241,28 @@ async def test_a_bmc_that_does_not_answer_leaves_the_bootstrap_waiting_and_it_sa
 async def test_a_bootstrap_with_a_fixed_address_takes_it_and_one_that_is_to_serve_nothing_says_so(
     rehearsed: Rehearsed,
 ) -> None:
+    """On the NIC that the installer's config names, which is not the first here, and instead of what DHCP may give."""
+    rehearsed.add_nic("eth1", "52:54:00:0:0:2")
+    rehearsed.commands.addresses = f"2: eth1    inet 127.83.0.99/8 scope global eth1\n3: eth1    inet {VIP}/24 scope global eth1\n"
     rehearsed.made.files["/etc/NetworkManager/system-connections/nmconnection"] = (
-        f"[ipv4]\nmethod=manual\naddress1={VIP}/24\ngateway=127.83.0.1\ndns=127.83.0.2;\n"
+        "[ethernet]\nmac-address=52:54:00:0:0:2\n"
+        f"[ipv4]\nmethod=manual\naddresses={VIP}/24\ngateway=127.83.0.1\ndns=127.83.0.2\n"
     )
     (rehearsed.folder / "config.ign").write_bytes(rehearsed.made.text())
     word = InstallFault.API_NEVER_UP.value.ljust(len(NO_FAULT), "-")
     (rehearsed.root / "proc/cmdline").write_text(COMMAND_LINE.replace(NO_FAULT, word))
+    dhcp = subprocess.Popen(["sleep", "600"])
+    (rehearsed.root / "run").mkdir()
+    (rehearsed.root / "run/udhcpc.eth1.pid").write_text(f"{dhcp.pid}\n")
     machine = rehearsed.play()
     async with asyncio.timeout(30):
         while "in_vain" not in (rehearsed.console.read_text() if rehearsed.console.exists() else ""):  # noqa: ASYNC110
             await asyncio.sleep(0.01)
     machine.cancel()
     await asyncio.gather(machine, return_exceptions=True)
+    assert dhcp.wait(10) == -signal.SIGTERM  # its lease would take the place of the fixed address
     asked = rehearsed.commands.asked
-    assert asked[:2] == [f"ip addr replace {VIP}/24 dev eth0", "ip route replace default via 127.83.0.1 dev eth0"]
+    assert asked[:2] == [f"ip addr replace {VIP}/24 dev eth1", "ip route replace default via 127.83.0.1 dev eth1"]
     assert (rehearsed.root / "etc/resolv.conf").read_text() == "nameserver 127.83.0.2\n"
     assert not [one for one in asked if one.startswith("arping")]  # the VIP is left alone
 

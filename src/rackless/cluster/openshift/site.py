@@ -7,15 +7,17 @@ import binascii
 import configparser
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from ipaddress import IPv4Address, IPv4Interface
+from ipaddress import IPv4Address, IPv4Interface, IPv4Network
 from typing import Any
 
 import yaml
 
 from rackless.cluster.openshift.ignition import Bootstrap, NoIgnition
+from rackless.installer.install_config.config import DISABLED, MANAGED
 
 HOME = "/opt/openshift"
 _INFRASTRUCTURE = f"{HOME}/manifests/cluster-infrastructure-02-config.yml"
+_INSTALL_CONFIG = f"{HOME}/manifests/cluster-config.yaml"
 _TLS = f"{HOME}/tls"
 _CONNECTIONS = "/etc/NetworkManager/system-connections/"
 SERVING = (
@@ -45,6 +47,18 @@ class Static:
     address: IPv4Interface
     gateway: IPv4Address | None
     dns: tuple[str, ...]
+    mac: str = ""
+    """Of the NIC that has it; empty where the installer's config names none."""
+
+
+@dataclass(frozen=True, slots=True)
+class BootNetwork:
+    """The network that hosts boot from, as the bootstrap machine stands on it."""
+
+    managed: bool
+    """Whether the bootstrap answers DHCP there; else somebody of the site does."""
+    address: IPv4Interface
+    mac: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +80,29 @@ class ClusterSite:
             return files[f"{_TLS}/{name}.crt"], files[f"{_TLS}/{name}.key"]
         except KeyError as error:
             raise NoIgnition(f"the installer's config has no certificate {name}") from error
+
+    @property
+    def install_config(self) -> dict[str, Any]:
+        """With the installer's defaults, and without secrets. Raises NoIgnition."""
+        text = yaml.safe_load(self.bootstrap.text(_INSTALL_CONFIG))["data"]["install-config"]
+        found: dict[str, Any] = yaml.safe_load(text)
+        return found
+
+    @property
+    def machine_network(self) -> IPv4Network:
+        """The one that has the API VIP."""
+        listed = [IPv4Network(one["cidr"]) for one in self.install_config["networking"]["machineNetwork"]]
+        return next((one for one in listed if self.api_vip in one), listed[0])
+
+    @property
+    def boot_network(self) -> BootNetwork | None:
+        """None with `provisioningNetwork: Disabled`. Raises NoIgnition."""
+        metal = self.install_config["platform"]["baremetal"]
+        if (mode := metal["provisioningNetwork"]) == DISABLED:
+            return None
+        prefix = str(metal["provisioningNetworkCIDR"]).partition("/")[2]
+        own = IPv4Interface(f"{metal['bootstrapProvisioningIP']}/{prefix}")
+        return BootNetwork(mode == MANAGED, own, str(metal["provisioningMACAddress"]).lower())
 
     @property
     def client_ca(self) -> str:
@@ -158,10 +195,16 @@ def _static(bootstrap: Bootstrap) -> Static | None:
             parser.read_string(bootstrap.text(path))
         except configparser.Error:
             continue
-        if "ipv4" not in parser or not (first := parser["ipv4"].get("address1")):
+        if "ipv4" not in parser or not (first := _first_address(parser["ipv4"])):
             continue
         address, _, gateway = first.partition(",")
         gateway = gateway or parser["ipv4"].get("gateway", "")
         dns = tuple(part for part in parser["ipv4"].get("dns", "").replace(",", ";").split(";") if part)
-        return Static(IPv4Interface(address), IPv4Address(gateway) if gateway else None, dns)
+        mac = parser["ethernet"].get("mac-address", "").lower() if "ethernet" in parser else ""
+        return Static(IPv4Interface(address), IPv4Address(gateway) if gateway else None, dns, mac)
     return None
+
+
+def _first_address(ipv4: configparser.SectionProxy) -> str:
+    """In either spelling of NetworkManager's: `address1=10.0.0.9/24,10.0.0.1`, and the installer's `addresses=10.0.0.9/24`."""
+    return ipv4.get("address1", "") or ipv4.get("addresses", "").replace(",", ";").partition(";")[0].strip()
