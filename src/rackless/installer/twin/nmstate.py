@@ -1,5 +1,5 @@
-"""What a host's networkConfig (NMState) says: its address in the machine network, the NIC that has it, its gateway, its name servers.
-Pure."""
+"""What a host's networkConfig (NMState) says: its address in the machine network and the NIC that has it, its gateway, its name
+servers. Pure."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def read(config: Any, machine: IPv4Network) -> HostNetwork:
         return HostNetwork()
     interfaces = [one for one in _list(config.get("interfaces")) if isinstance(one, dict)]
     wires = [one for one in interfaces if one.get("type") in (None, "", "ethernet")]
-    found = next(((one, address) for one in interfaces if (address := _address(one, machine)) is not None), None)
+    found = next(((one, place) for one in interfaces if (place := _address(one, machine)) is not None), None)
     gateway, servers = _gateway(config, machine), tuple(_name_servers(config))
     if found is None:
         return HostNetwork(gateway=gateway, nics=max(len(wires), 1), name_servers=servers)
