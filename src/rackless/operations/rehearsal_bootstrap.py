@@ -109,7 +109,9 @@ async def play(
 
     if (release := _release(place)) is not None:
         await _is_free(known.api_vip, link, processes, tell)
-        await rehearsal_full.prepare(known, own, _mac(link, place), release, ask, tell, place.disk, place.config)
+        if (boots := known.boot_network) is not None:
+            _link_with(boots.mac, place)  # said here, where the hypervisor hears it
+        await rehearsal_full.prepare(known, own, _mac(link, place), release, ask, tell, place.disk, place.config, fault)
         return
     await _take_vip(known.api_vip, link, processes, tell)
     async with ClusterApi(known, place.run, place.listen) as api, _machine_configs(known, place):
@@ -162,9 +164,7 @@ async def _take_static(static: site.Static, processes: Processes, place: Bootstr
         os.kill(int((place.root / f"run/udhcpc.{link}.pid").read_text()), signal.SIGTERM)
     await processes.run([_BUSYBOX, "ip", "addr", "replace", str(static.address), "dev", link])
     if static.gateway is not None:
-        await processes.run(
-            [_BUSYBOX, "ip", "route", "replace", "default", "via", str(static.gateway), "dev", link]
-        )
+        await processes.run([_BUSYBOX, "ip", "route", "replace", "default", "via", str(static.gateway), "dev", link])
     if static.dns:
         (place.root / "etc/resolv.conf").write_text("".join(f"nameserver {server}\n" for server in static.dns))
 
@@ -174,7 +174,7 @@ def _link_with(mac: str, place: BootstrapPlace) -> str:
     links = {path.name: _mac(path.name, place) for path in sorted(place.links.iterdir()) if (path / "device").exists()}
     found = next((name for name, own in links.items() if mac in ("", own.lower())), None)
     if found is None:
-        what = f"the bootstrap machine has no NIC with the MAC {mac}, which its fixed address is for"
+        what = f"the bootstrap machine has no NIC with the MAC {mac}, which the installer's config names"
         raise LabError(what, why=f"it has {', '.join(links.values()) or 'none at all'}")
     return found
 

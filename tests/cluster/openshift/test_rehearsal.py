@@ -99,7 +99,9 @@ def test_a_site_is_read_from_the_installers_config() -> None:
     assert "very-secret" not in repr(known)
 
 
-@pytest.mark.parametrize("addresses", ["address1=10.20.30.9/24", "address1=10.20.30.9/24,10.20.30.1", "addresses=10.20.30.9/24"])
+@pytest.mark.parametrize(
+    "addresses", ["address1=10.20.30.9/24", "address1=10.20.30.9/24,10.20.30.1", "addresses=10.20.30.9/24"]
+)
 def test_a_fixed_address_of_the_bootstrap_is_read_from_its_connection_in_either_spelling(addresses: str) -> None:
     """The installer writes `addresses`."""
     made = Made()

@@ -61,6 +61,8 @@ SUBJECTS = (
 """The lines of the report, in the order of the run."""
 FULL_SUBJECTS = (*SUBJECTS, "hosts installed", "nodes")
 """Those of a full rehearsal."""
+BOOT_NETWORK = "provisioning network"
+"""And of one whose bootstrap serves such a network."""
 
 REAL_SUBJECTS = ("install-config", "installer", "libvirt and bridges", "certificates", "hand-over", "exit code")
 """Those of a real install: what the installer itself says."""
@@ -86,7 +88,9 @@ class Report:
 
     @property
     def kind(self) -> str:
-        return {FULL_SUBJECTS: "full", REAL_SUBJECTS: "real"}.get(tuple(self.subjects), "quick")
+        if "nodes" in self.subjects:
+            return "full"
+        return "real" if tuple(self.subjects) == REAL_SUBJECTS else "quick"
 
     def add(self, subject: str, good: bool, saw: str, remedy: str = "") -> None:
         self.findings.append(

@@ -6,6 +6,7 @@ import base64
 import binascii
 import configparser
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from ipaddress import IPv4Address, IPv4Interface, IPv4Network
 from typing import Any
@@ -13,7 +14,7 @@ from typing import Any
 import yaml
 
 from rackless.cluster.openshift.ignition import Bootstrap, NoIgnition
-from rackless.installer.install_config.config import DISABLED, MANAGED
+from rackless.installer.install_config.config import DISABLED
 
 HOME = "/opt/openshift"
 _INFRASTRUCTURE = f"{HOME}/manifests/cluster-infrastructure-02-config.yml"
@@ -52,11 +53,9 @@ class Static:
 
 
 @dataclass(frozen=True, slots=True)
-class BootNetwork:
+class BootstrapLeg:
     """The network that hosts boot from, as the bootstrap machine stands on it."""
 
-    managed: bool
-    """Whether the bootstrap answers DHCP there; else somebody of the site does."""
     address: IPv4Interface
     mac: str
 
@@ -84,25 +83,27 @@ class ClusterSite:
     @property
     def install_config(self) -> dict[str, Any]:
         """With the installer's defaults, and without secrets. Raises NoIgnition."""
-        text = yaml.safe_load(self.bootstrap.text(_INSTALL_CONFIG))["data"]["install-config"]
-        found: dict[str, Any] = yaml.safe_load(text)
-        return found
+        with _known("install-config"):
+            text = yaml.safe_load(self.bootstrap.text(_INSTALL_CONFIG))["data"]["install-config"]
+            return dict(yaml.safe_load(text))
 
     @property
     def machine_network(self) -> IPv4Network:
-        """The one that has the API VIP."""
-        listed = [IPv4Network(one["cidr"]) for one in self.install_config["networking"]["machineNetwork"]]
-        return next((one for one in listed if self.api_vip in one), listed[0])
+        """The one that has the API VIP. Raises NoIgnition."""
+        with _known("machine networks"):
+            listed = [IPv4Network(one["cidr"]) for one in self.install_config["networking"]["machineNetwork"]]
+            return next((one for one in listed if self.api_vip in one), listed[0])
 
     @property
-    def boot_network(self) -> BootNetwork | None:
+    def boot_network(self) -> BootstrapLeg | None:
         """None with `provisioningNetwork: Disabled`. Raises NoIgnition."""
-        metal = self.install_config["platform"]["baremetal"]
-        if (mode := metal["provisioningNetwork"]) == DISABLED:
-            return None
-        prefix = str(metal["provisioningNetworkCIDR"]).partition("/")[2]
-        own = IPv4Interface(f"{metal['bootstrapProvisioningIP']}/{prefix}")
-        return BootNetwork(mode == MANAGED, own, str(metal["provisioningMACAddress"]).lower())
+        with _known("provisioning network"):
+            metal = self.install_config["platform"]["baremetal"]
+            if metal["provisioningNetwork"] == DISABLED:
+                return None
+            prefix = str(metal["provisioningNetworkCIDR"]).partition("/")[2]
+            own = IPv4Interface(f"{metal['bootstrapProvisioningIP']}/{prefix}")
+            return BootstrapLeg(own, str(metal["provisioningMACAddress"]).lower())
 
     @property
     def client_ca(self) -> str:
@@ -111,6 +112,16 @@ class ClusterSite:
     @property
     def root_ca(self) -> str:
         return self.bootstrap.text(f"{_TLS}/root-ca.crt")
+
+
+@contextmanager
+def _known(what: str) -> Iterator[None]:
+    try:
+        yield
+    except NoIgnition:
+        raise
+    except (KeyError, TypeError, ValueError, IndexError, yaml.YAMLError) as error:
+        raise NoIgnition(f"the {what} in the installer's config cannot be read: {error!r}") from error
 
 
 def read(bootstrap: Bootstrap) -> ClusterSite:
