@@ -14,14 +14,17 @@ import yaml
 
 from rackless.cluster.openshift.faults import InstallFault
 from rackless.cluster.openshift.report import LineVerdict, Report
-from rackless.drivers.fake.processes import FakeProcess
+from rackless.drivers.fake.processes import FakeProcess, WasKilled
+from rackless.drivers.fake.script import Rule
 from rackless.errors import HypervisorError, InputError, Interrupted, LabError
 from rackless.images.catalogue import BootstrapIso
 from rackless.installer.twin.site import Wishes
+from rackless.operations import lab as labs
 from rackless.operations import rehearsal_run
 from rackless.operations import rehearse as rehearsing
 from rackless.operations.rehearse import Wanted, rehearse, write_report
 from rackless.plan.model import CLUSTER_BRIDGE
+from rackless.run.ledger import Ledger
 from rackless.spec.networks import BmcAccess
 from tests.installer.twin.configs import config, masters
 from tests.installer.twin.configs import host as site_host
@@ -84,6 +87,7 @@ class Site:
         self.lines: tuple[str, ...] = ITS_LINES
         self.stays = False
         """Whether the installer waits, after its lines, until it is interrupted."""
+        self.at_line: Callable[[str], None] = lambda _: None
         self.installs = asyncio.Event()
         self.interrupts = 0
         self.left = {"domains": "", "pools": "", "volumes": ""}
@@ -133,6 +137,7 @@ class Site:
         self.config = (folder / "install-config.yaml").read_text()
         for line in self.lines:
             process.say(f'level=info msg="{line}"')
+            self.at_line(line)
             await asyncio.sleep(2.0)
             if interrupted.is_set() or (self.stays and "bootstrapping" in line):
                 await interrupted.wait()
@@ -244,12 +249,79 @@ def test_a_twin_that_is_kept_is_cleaned_of_what_the_installer_left_and_rehearsed
         assert f"vol-delete live-iso --pool {BOOTSTRAP}" in asked and "pool-undefine default" not in asked
         assert f"ip address delete 10.20.30.5/32 dev {CLUSTER_BRIDGE}" in asked
 
-        (twin / "made-by-rehearsal").unlink()  # from here on it is a person's own lab: it stays
+        ledger = Ledger(site.person.roots.state / "site.ledger")
+        (ours,) = [entry for entry in ledger.entries() if entry.detail == {"made": "rehearsal"}]
+        ledger.strike(ours)  # from here on it is a person's own lab: it stays
         assert (await site.rehearse()).good
         assert twin.is_dir() and not (twin / "rehearsal").exists()
         site.source.write_text(SITE.replace("10.20.30.4", "10.20.30.7"))
         with pytest.raises(LabError, match="not the twin of this site"):
             await site.rehearse()
+
+    site.person.live(story)
+
+
+INSIDE = (
+    "processes.launch *", "processes.start libvirtd", "networks.ensure_network cluster", "hypervisor.ensure master-1",
+)  # fmt: skip
+"""Moments of an `up` to the BMCs; then each line of the installer's, and the words of the stage."""
+
+
+@pytest.mark.parametrize(
+    ("moment", "full"),
+    [
+        *((moment, False) for moment in (*INSIDE, "live ISO", *ITS_LINES[:-1])),
+        *((moment, True) for moment in ("release", *ITS_LINES[3:6])),
+    ],
+)
+def test_one_that_is_killed_at_any_moment_is_run_again_or_taken_away_and_nothing_is_left(
+    site: Site, monkeypatch: pytest.MonkeyPatch, *, moment: str, full: bool
+) -> None:
+    site.source.write_text(BY_MEDIA)
+    world, names = site.person.world, [f"master-{number}" for number in range(3)]
+    site.cluster |= {"hosts": dict.fromkeys(names, "provisioned"), "nodes": dict.fromkeys(names, True)}
+    if full:
+        site.told = (
+            *[one for one in GOES_WELL if "machine_config" not in one],
+            {"installs": {"machine-config": "master"}},
+        )
+    struck: list[str] = []
+
+    def strike() -> None:
+        if moment not in struck:
+            struck.append(moment)
+            for command in world.processes.named("rehearse"):
+                world.processes.kill(command)
+
+    site.at_line = lambda line: strike() if line == moment else None
+    for name, what in (("live ISO", "prepare_rehearsal"), ("release", "offer_release")):
+        if name == moment:
+            real = getattr(rehearsing, what)
+
+            async def killed(*given: object, real: Any = real) -> object:
+                strike()
+                await asyncio.sleep(0)  # the dead come no further
+                return await real(*given)
+
+            monkeypatch.setattr(rehearsing, what, killed)
+
+    async def story() -> None:
+        for after in ("destroy", "run again"):
+            struck.clear()
+            if moment in INSIDE:
+                world.script.rules.append(Rule(moment, then=strike))
+            with pytest.raises(WasKilled):
+                await site.rehearse(full=full)
+            assert struck == [moment]
+            await asyncio.sleep(60)
+            site.left = {"domains": BOOTSTRAP, "pools": BOOTSTRAP, "volumes": "live-iso  /x"}
+            if after == "destroy":
+                destroyed = labs.destroy("site", site.person.roots, site.person.bus, world.drivers())
+                assert await site.person.run("destroy", destroyed)
+            else:
+                report = await site.rehearse(full=full)
+                assert report.good, report
+            assert site.leaves_nothing(), after
 
     site.person.live(story)
 

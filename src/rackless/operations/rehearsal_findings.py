@@ -143,12 +143,15 @@ class RunFindings:
             report.add(
                 "hand-over",
                 done,
-                "the bootstrap was destroyed, and the API answered elsewhere at the VIP",
-                self.last_error,
+                "the bootstrap was destroyed, and the API answered elsewhere at the VIP"
+                if done
+                else f"the bootstrap was destroyed, and then: {self.why or 'the installer said nothing more'}",
             )
         words = f"{code}: {calls.EXIT_CODES.get(code, 'unknown')}"
         why = self.why
-        report.add("exit code", code == report.expected, words + (f"; {why}" if why else ""), why)
+        vain = f"mend what it waited for in vain: {self.in_vain}" if self.in_vain else ""
+        remedy = vain or calls.REMEDIES.get(code, "")
+        report.add("exit code", code == report.expected, words + (f"; {why}" if why else ""), remedy)
 
     @property
     def why(self) -> str:

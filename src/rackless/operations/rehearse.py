@@ -37,7 +37,7 @@ from rackless.operations.rehearsal_run import RehearsalRun, RunPlaces, require_i
 from rackless.plan.addressing import plan_lab
 from rackless.ports.drivers import Drivers
 from rackless.run.files import write, write_secret
-from rackless.run.ledger import Ledger
+from rackless.run.ledger import Ledger, LedgerEntry
 from rackless.run.paths import LabPaths, Roots
 from rackless.spec import load
 from rackless.spec.cluster import InstallPayload
@@ -106,6 +106,10 @@ def check_config(text: str, report: Report, bridges: Iterable[str]) -> None:
     report.add("install-config", not fatal, words, remedy)
 
 
+_OURS = {"made": "rehearsal"}
+"""In the ledger of a twin that a rehearsal has made, and takes away."""
+
+
 @dataclass(slots=True)
 class _TwinRun:
     """A twin, the installer's run in it, and what becomes of both."""
@@ -128,8 +132,8 @@ class _TwinRun:
 
     async def all(self, text: str) -> None:
         findings = RunFindings(self.report, self.drivers.clock, self.twin.bootstrap_mac, self._control_planes)
-        made = self.paths.state / "made-by-rehearsal"
-        there = Ledger(self.paths.ledger).exists and not made.exists()
+        ledger = Ledger(self.paths.ledger)
+        there = ledger.exists and not any(entry.detail == _OURS for entry in ledger.entries())
         spec = self._spec(there)
         try:
             findings.phase("lab")
@@ -139,8 +143,8 @@ class _TwinRun:
                     await labs.up(spec, self.roots, self.bus, goal="bmc", install=install, drivers=self.drivers)
             finally:
                 shutil.rmtree(self._passwords, ignore_errors=True)
-                if not there and self.paths.state.exists():
-                    made.touch()  # so that one that is killed is removed by the next
+                if there:
+                    ledger.strike(LedgerEntry("folder", str(self._passwords)))
             await self._install(text, spec, findings)
         finally:
             findings.close()
@@ -185,6 +189,9 @@ class _TwinRun:
                 f"there is a lab {self.twin.name}, and it is not the twin of this site",
                 hint=f"`rackless destroy --name {self.twin.name}`, or give this twin another name with --name",
             )
+        # before anything is made: whoever takes the lab away after we were killed takes the passwords along, and the next rehearsal
+        # knows whose lab it is
+        Ledger(self.paths.ledger).own("folder", folder, **({} if there else _OURS))
         for file, password in rendering.password_files(self.twin).items():
             write_secret(folder / file, password)
         return spec

@@ -22,6 +22,17 @@ EXIT_CODES: Mapping[int, str] = {
     7: "operators are not stable",
     8: "interrupted",
 }
+REMEDIES: Mapping[int, str] = {
+    1: "mend what its last line names, or what failed above; a bootstrap machine that was off before its end leads here, too",
+    2: "tell the installer's makers: `rackless check install-config` may find what it stumbled over",
+    3: "`rackless check install-config` names the field and what to write",
+    4: "mend what its last line names: its live ISO, libvirt's pool, volumes and machine",
+    5: "see above which control plane, BMC or name it waited for",
+    6: "see above which operator it waited for",
+    7: "see above which operator did not come to rest",
+    8: "somebody stopped it: run it again",
+}
+"""What to do about each exit code, where the report has no better word."""
 COMPLETE = "Install complete!"
 NO_RELEASE = f"rehearsal.invalid/release@sha256:{'0' * 64}"
 """Nothing is pulled in a rehearsal; without a name the installer would look its own up."""
