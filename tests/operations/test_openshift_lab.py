@@ -254,15 +254,24 @@ def test_an_install_config_of_another_site_is_refused_before_the_installer_runs(
     lab.person.live(story)
 
 
+@pytest.mark.parametrize("firmware", ["uefi", "bios"])
+def test_a_full_rehearsal_may_boot_over_a_managed_network(firmware: str) -> None:
+    text = "cluster: {method: openshift, openshift: {installer: x}}\n"
+    text += f"servers: {{ctrl: {{role: control-plane, boot: network, firmware: {firmware}}}}}"
+    assert parse(text, "lab.yaml").networks.provisioning.mode == "managed"
+
+
 @pytest.mark.parametrize(("text", "said"), [
     ("cluster: {method: openshift}", "which openshift-install is to be run?"),
     ("cluster: {openshift: {installer: x}}", "nobody runs an installer with cluster.method: direct"),
     ("cluster: {method: openshift, openshift: {installer: x}}\nservers: {worker: {count: 1}}", "needs a control plane"),
     ("cluster: {method: openshift, openshift: {installer: x, oc: y}}", "nothing is pulled with payload: full"),
     ("cluster: {method: openshift, openshift: {installer: x}}\nservers: {ctrl: {role: control-plane, bmc: ipmi}}",
-     "installs by virtual media"),
+     "speaks Redfish only, and ctrl has ipmi"),
+    ("cluster: {method: openshift, openshift: {installer: x}}\nservers: {ctrl: {role: control-plane, boot: network, "
+     "members: [{name: a}]}}\nnetworks: {provisioning: {mode: unmanaged}}", "with mode: unmanaged nobody leads it to the agent"),
     ("cluster: {method: openshift, openshift: {installer: x}}\nservers: {ctrl: {role: control-plane, firmware: bios}}",
-     "installs by UEFI"),
+     "discs are for UEFI, and ctrl boots by BIOS"),
 ])  # fmt: skip
 def test_what_does_not_fit_together_is_told_by_the_spec(text: str, said: str) -> None:
     with pytest.raises(InputError, match=said.replace("?", r"\?")):

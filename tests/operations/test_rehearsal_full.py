@@ -17,6 +17,7 @@ from aiohttp import web
 from rackless.api.process import ApiServer, ApiSettings
 from rackless.cluster.bootstrap.membership import EtcdRefused
 from rackless.cluster.openshift import ignition, site
+from rackless.cluster.openshift.faults import PLAYED_AFTERWARDS, InstallFault
 from rackless.cluster.openshift.site import ClusterMetal, ClusterSite
 from rackless.drivers.clock import SystemClock
 from rackless.drivers.kubernetes.client import Client
@@ -184,17 +185,18 @@ async def test_the_installer_is_told_what_is_true_and_what_has_nothing_behind_it
             await _until(lambda: any(one.get("phase") == "etcd without the bootstrap" for one in told))
             found = await client.call("GET", "/apis/operator.openshift.io/v1/etcds/cluster")
             assert _conditions(found) == {"EtcdBootstrapMemberRemoved": "True"}
-            assert "status" not in await client.call(
-                "GET", f"{_CONFIG}/clusterversions/version"
-            )  # nodes are waited for
+            await _until_said(client, "Working towards rehearsal: 0 of 0 nodes are ready")
             for number in range(3):
                 await client.call("POST", "/api/v1/nodes", _node(f"m-{number}"))
                 ready = {"status": {"conditions": [{"type": "Ready", "status": "True"}]}}
                 await client.call("PATCH", f"/api/v1/nodes/m-{number}/status", ready, media=MERGE)
             lease = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "metal3"},
                      "spec": {"holderIdentity": "m-1"}}  # fmt: skip
+            await resources.apply(_machine("site-worker-0"))
             await resources.create(lease)
+            await _until_said(client, "Working towards rehearsal: site-worker-0 has no host")  # the installer shows it
             assert not await is_written(client)
+            await resources.delete("Machine", "site-worker-0")
             async with asyncio.timeout(30):
                 await work
             assert await is_written(client)
@@ -216,6 +218,65 @@ async def test_the_installer_is_told_what_is_true_and_what_has_nothing_behind_it
     assert told[-1] == {"phase": "cluster version", "nodes": ["m-0", "m-1", "m-2"]}
 
 
+async def _until_said(client: Client, words: str) -> None:
+    async with asyncio.timeout(30):
+        while True:
+            found = await client.call("GET", f"{_CONFIG}/clusterversions/version")
+            told = [
+                one["message"]
+                for one in (found.get("status") or {}).get("conditions", ())
+                if one["type"] == "Progressing"
+            ]
+            if told == [words]:
+                assert _conditions(found)["Available"] == "False"
+                return
+            await asyncio.sleep(0.01)
+
+
+class Written:
+    """`ObjectWriter`: what was written last, by kind and name."""
+
+    def __init__(self) -> None:
+        self.objects: dict[tuple[str, str], Json] = {}
+
+    async def put(self, body: Json) -> None:
+        self.objects[(body["kind"], body["metadata"]["name"])] = body
+
+
+class Standing:
+    """`Resources` of a cluster of one node, where nothing is missing."""
+
+    async def list(self, kind: str, **_: Any) -> list[Json]:
+        ready = {"conditions": [{"type": "Ready", "status": "True"}]}
+        return [{"metadata": {"name": "m-0"}, "status": ready}] if kind == "Node" else []
+
+    async def get(self, kind: str, name: str, **_: Any) -> Json:
+        return {"spec": {"holderIdentity": "m-0"}, "data": {"ca.crt": "the root"}}
+
+
+@pytest.mark.parametrize("fault", [None, *PLAYED_AFTERWARDS])
+async def test_what_is_to_fail_after_the_bootstrap_fails_and_nothing_else(fault: InstallFault | None) -> None:
+    written, told = Written(), list[Mapping[str, Any]]()
+    resources: Any = Standing()
+    objects: Any = written
+    await write_all("apps.x", objects, resources, Etcd(["m-0"]).members, SystemClock(), told.append, fault)
+    there = written.objects
+    etcd = _conditions(there[("Etcd", "cluster")])["EtcdBootstrapMemberRemoved"]
+    assert (etcd == "False") == (fault is InstallFault.ETCD_STAYS)
+    if fault is InstallFault.ETCD_STAYS:
+        assert set(there) == {("Etcd", "cluster")}
+        return
+    degraded = [
+        name
+        for (kind, name), one in there.items()
+        if kind == "ClusterOperator" and _conditions(one)["Degraded"] == "True"
+    ]
+    available = _conditions(there[("ClusterVersion", "version")])["Available"]
+    to_degrade = fault is InstallFault.OPERATOR_DEGRADED
+    assert (degraded, available) == ((["ingress"], "False") if to_degrade else ([], "True"))
+    assert (("Route", "console") in there) == (fault is not InstallFault.NO_CONSOLE)
+
+
 _CONFIG = "/apis/config.openshift.io/v1"
 
 
@@ -225,6 +286,11 @@ def _conditions(found: Json) -> dict[str, str]:
 
 def _config_map(name: str, namespace: str, data: dict[str, str]) -> Json:
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": namespace}, "data": data}
+
+
+def _machine(name: str) -> Json:
+    metadata = {"name": name, "namespace": "openshift-machine-api"}
+    return {"apiVersion": "machine.openshift.io/v1beta1", "kind": "Machine", "metadata": metadata, "spec": {}}
 
 
 def _node(name: str) -> Json:

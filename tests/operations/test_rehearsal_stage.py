@@ -6,6 +6,7 @@ import asyncio
 import base64
 import json
 import os
+import signal
 import socket
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -89,6 +90,12 @@ class Rehearsed:
             (self.root / path).write_text(text)
         (folder / "config.ign").write_bytes(self.made.text())
 
+    def add_nic(self, name: str, mac: str) -> None:
+        place = self.root / "sys/class/net" / name
+        place.mkdir()
+        (place / "device").touch()
+        (place / "address").write_text(f"{mac}\n")
+
     def boot(self) -> None:
         """The installer has written its config into the ISO, and made a machine of it."""
         content = bytearray(self.iso.read_bytes())
@@ -113,10 +120,10 @@ class Rehearsed:
         return await self.told(lambda one: one.get("phase") == name)
 
     @asynccontextmanager
-    async def stage(self, fault: InstallFault | None = None, release: str = "") -> AsyncIterator[str]:
+    async def stage(self, fault: InstallFault | None = None, release: str = "", **more: Any) -> AsyncIterator[str]:
         setting = StageSetting(
             str(self.iso), OFFSET, AREA, str(self.folder), "virbr0", str(self.folder / "libvirt.sock"),
-            fault.value if fault else "", release=release, consoles=str(self.console.parent),
+            fault.value if fault else "", release=release, consoles=str(self.console.parent), **more,
         )  # fmt: skip
         stop = asyncio.Event()
         as_written = StageSetting(**json.loads(setting.dump()))
@@ -233,20 +240,30 @@ async def test_a_bmc_that_does_not_answer_leaves_the_bootstrap_waiting_and_it_sa
 async def test_a_bootstrap_with_a_fixed_address_takes_it_and_one_that_is_to_serve_nothing_says_so(
     rehearsed: Rehearsed,
 ) -> None:
+    """On the NIC that the installer's config names, which is not the first here, and instead of what DHCP may give."""
+    rehearsed.add_nic("eth1", "52:54:00:0:0:2")
+    rehearsed.commands.addresses = (
+        f"2: eth1    inet 127.83.0.99/8 scope global eth1\n3: eth1    inet {VIP}/24 scope global eth1\n"
+    )
     rehearsed.made.files["/etc/NetworkManager/system-connections/nmconnection"] = (
-        f"[ipv4]\nmethod=manual\naddress1={VIP}/24\ngateway=127.83.0.1\ndns=127.83.0.2;\n"
+        "[ethernet]\nmac-address=52:54:00:0:0:2\n"
+        f"[ipv4]\nmethod=manual\naddresses={VIP}/24\ngateway=127.83.0.1\ndns=127.83.0.2\n"
     )
     (rehearsed.folder / "config.ign").write_bytes(rehearsed.made.text())
     word = InstallFault.API_NEVER_UP.value.ljust(len(NO_FAULT), "-")
     (rehearsed.root / "proc/cmdline").write_text(COMMAND_LINE.replace(NO_FAULT, word))
+    dhcp = await asyncio.create_subprocess_exec("sleep", "600")
+    (rehearsed.root / "run").mkdir()
+    (rehearsed.root / "run/udhcpc.eth1.pid").write_text(f"{dhcp.pid}\n")
     machine = rehearsed.play()
     async with asyncio.timeout(30):
         while "in_vain" not in (rehearsed.console.read_text() if rehearsed.console.exists() else ""):  # noqa: ASYNC110
             await asyncio.sleep(0.01)
     machine.cancel()
     await asyncio.gather(machine, return_exceptions=True)
+    assert await dhcp.wait() == -signal.SIGTERM  # its lease would take the place of the fixed address
     asked = rehearsed.commands.asked
-    assert asked[:2] == [f"ip addr replace {VIP}/24 dev eth0", "ip route replace default via 127.83.0.1 dev eth0"]
+    assert asked[:2] == [f"ip addr replace {VIP}/24 dev eth1", "ip route replace default via 127.83.0.1 dev eth1"]
     assert (rehearsed.root / "etc/resolv.conf").read_text() == "nameserver 127.83.0.2\n"
     assert not [one for one in asked if one.startswith("arping")]  # the VIP is left alone
 
@@ -278,6 +295,43 @@ async def test_in_a_full_rehearsal_the_iso_says_where_the_release_is_and_the_clu
     assert not [one for one in rehearsed.commands.asked if one.startswith("ip address")]
 
 
+@pytest.mark.parametrize("stays", [False, True])
+async def test_the_gateway_answers_meanwhile_for_the_sites_name_servers(rehearsed: Rehearsed, *, stays: bool) -> None:
+    """In a lab that stays also afterwards: nodes may have been told of them."""
+    async with rehearsed.stage(aliases=("10.0.0.53",), remember=stays):
+        assert "ip address replace 10.0.0.53/32 dev virbr0" in rehearsed.commands.asked
+    assert ("ip address delete 10.0.0.53/32 dev virbr0" in rehearsed.commands.asked) != stays
+
+
+@pytest.mark.parametrize(
+    ("fault", "installs", "waits"),
+    [
+        (InstallFault.HOST_ERROR, {"subject": "host/m-0", "ended": "registering", "outcome": "failed", "detail": "401"},
+         "the control plane m-0, which is in error: 401"),
+        (InstallFault.ETCD_STAYS, {"phase": "complete"}, "etcd to give up the bootstrap's member"),
+        (InstallFault.BOOTSTRAP_OFF, {"phase": "manifests applied"}, "its bootstrap machine, which is off"),
+    ],
+)  # fmt: skip
+async def test_a_full_rehearsal_that_is_to_fail_tells_from_when_on_its_installer_waits_in_vain(
+    rehearsed: Rehearsed, fault: InstallFault, installs: Mapping[str, Any], waits: str
+) -> None:
+    """And carries what is to go wrong into the machine, beside the release."""
+    async with rehearsed.stage(fault, release="http://10.20.30.1:6180/release.json") as iso:
+        _, content = await _download(iso)
+        rehearsed.boot()
+        await rehearsed.phase("ignition read")
+        with rehearsed.console.open("a") as console:
+            for one in ({"subject": "host/m-0", "begun": "registering"}, installs, installs):
+                console.write(f"rackless[302]: BOOTSTRAP {json.dumps(dict(one))}\n")
+        told = await rehearsed.told(lambda one: "in_vain" in one)
+        async with asyncio.timeout(30):
+            while len([one for one in rehearsed.said if "installs" in one]) < 3:  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+    assert waits in told["waits"] and len([one for one in rehearsed.said if "in_vain" in one]) == 1
+    assert (f"rehearsal.fail={fault.value}-".encode() in content) == (fault is not InstallFault.BOOTSTRAP_OFF)
+    assert (f"virsh destroy {MACHINE}" in rehearsed.commands.asked) == (fault is InstallFault.BOOTSTRAP_OFF)
+
+
 async def test_a_bootstrap_that_is_to_install_leaves_the_vip_alone_and_prepares_itself(
     rehearsed: Rehearsed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -289,8 +343,14 @@ async def test_a_bootstrap_that_is_to_install_leaves_the_vip_alone_and_prepares_
     monkeypatch.setattr(rehearsal_full, "prepare", prepare)
     word = "http://10.20.30.1:6180/release.json".ljust(len(NO_RELEASE), "-")
     (rehearsed.root / "proc/cmdline").write_text(COMMAND_LINE.replace(NO_RELEASE, word))
+    rehearsed.made.add_installing("Managed")
+    (rehearsed.folder / "config.ign").write_bytes(rehearsed.made.text())
+    with pytest.raises(LabError, match="no NIC with the MAC 52:54:00:aa:00:02"):
+        await rehearsed.play()
+    rehearsed.add_nic("eth1", "52:54:00:AA:00:02")
     await rehearsed.play()
-    ((_, own, mac, release, *_, disk, config),) = prepared
+    ((_, own, mac, release, *_, disk, config, fault),) = prepared
+    assert fault is None
     assert (str(own), mac, release) == (f"{VIP}/24", "52:54:00:0:0:1", "http://10.20.30.1:6180/release.json")
     assert (disk, config) == (rehearsed.root / "dev/vda", rehearsed.root / "run/rehearsal/bootstrap.ign")
     asked = rehearsed.commands.asked

@@ -10,17 +10,24 @@ from typing import Any
 from xml.etree import ElementTree
 
 import pytest
+import yaml
 
 from rackless.cluster.openshift.faults import InstallFault
 from rackless.cluster.openshift.report import LineVerdict, Report
-from rackless.drivers.fake.processes import FakeProcess
+from rackless.drivers.fake.processes import FakeProcess, WasKilled
+from rackless.drivers.fake.script import Rule
 from rackless.errors import HypervisorError, InputError, Interrupted, LabError
 from rackless.images.catalogue import BootstrapIso
+from rackless.installer.twin.site import Wishes
+from rackless.operations import lab as labs
 from rackless.operations import rehearsal_run
 from rackless.operations import rehearse as rehearsing
 from rackless.operations.rehearse import Wanted, rehearse, write_report
 from rackless.plan.model import CLUSTER_BRIDGE
+from rackless.run.ledger import Ledger
+from rackless.spec.networks import BmcAccess
 from tests.installer.twin.configs import config, masters
+from tests.installer.twin.configs import host as site_host
 from tests.simulation.conftest import person
 from tests.simulation.person import Person
 
@@ -77,8 +84,10 @@ class Site:
         self.told: tuple[dict[str, Any], ...] = GOES_WELL
         self.code = 0
         self.release = "4.22.3"
+        self.lines: tuple[str, ...] = ITS_LINES
         self.stays = False
         """Whether the installer waits, after its lines, until it is interrupted."""
+        self.at_line: Callable[[str], None] = lambda _: None
         self.installs = asyncio.Event()
         self.interrupts = 0
         self.left = {"domains": "", "pools": "", "volumes": ""}
@@ -126,8 +135,9 @@ class Site:
         process.handlers[2] = interrupted.set
         folder = Path(process.argv[process.argv.index("--dir") + 1])
         self.config = (folder / "install-config.yaml").read_text()
-        for line in ITS_LINES:
+        for line in self.lines:
             process.say(f'level=info msg="{line}"')
+            self.at_line(line)
             await asyncio.sleep(2.0)
             if interrupted.is_set() or (self.stays and "bootstrapping" in line):
                 await interrupted.wait()
@@ -239,12 +249,79 @@ def test_a_twin_that_is_kept_is_cleaned_of_what_the_installer_left_and_rehearsed
         assert f"vol-delete live-iso --pool {BOOTSTRAP}" in asked and "pool-undefine default" not in asked
         assert f"ip address delete 10.20.30.5/32 dev {CLUSTER_BRIDGE}" in asked
 
-        (twin / "made-by-rehearsal").unlink()  # from here on it is a person's own lab: it stays
+        ledger = Ledger(site.person.roots.state / "site.ledger")
+        (ours,) = [entry for entry in ledger.entries() if entry.detail == {"made": "rehearsal"}]
+        ledger.strike(ours)  # from here on it is a person's own lab: it stays
         assert (await site.rehearse()).good
         assert twin.is_dir() and not (twin / "rehearsal").exists()
         site.source.write_text(SITE.replace("10.20.30.4", "10.20.30.7"))
         with pytest.raises(LabError, match="not the twin of this site"):
             await site.rehearse()
+
+    site.person.live(story)
+
+
+INSIDE = (
+    "processes.launch *", "processes.start libvirtd", "networks.ensure_network cluster", "hypervisor.ensure master-1",
+)  # fmt: skip
+"""Moments of an `up` to the BMCs; then each line of the installer's, and the words of the stage."""
+
+
+@pytest.mark.parametrize(
+    ("moment", "full"),
+    [
+        *((moment, False) for moment in (*INSIDE, "live ISO", *ITS_LINES[:-1])),
+        *((moment, True) for moment in ("release", *ITS_LINES[3:6])),
+    ],
+)
+def test_one_that_is_killed_at_any_moment_is_run_again_or_taken_away_and_nothing_is_left(
+    site: Site, monkeypatch: pytest.MonkeyPatch, *, moment: str, full: bool
+) -> None:
+    site.source.write_text(BY_MEDIA)
+    world, names = site.person.world, [f"master-{number}" for number in range(3)]
+    site.cluster |= {"hosts": dict.fromkeys(names, "provisioned"), "nodes": dict.fromkeys(names, True)}
+    if full:
+        site.told = (
+            *[one for one in GOES_WELL if "machine_config" not in one],
+            {"installs": {"machine-config": "master"}},
+        )
+    struck: list[str] = []
+
+    def strike() -> None:
+        if moment not in struck:
+            struck.append(moment)
+            for command in world.processes.named("rehearse"):
+                world.processes.kill(command)
+
+    site.at_line = lambda line: strike() if line == moment else None
+    for name, what in (("live ISO", "prepare_rehearsal"), ("release", "offer_release")):
+        if name == moment:
+            real = getattr(rehearsing, what)
+
+            async def killed(*given: object, real: Any = real) -> object:
+                strike()
+                await asyncio.sleep(0)  # the dead come no further
+                return await real(*given)
+
+            monkeypatch.setattr(rehearsing, what, killed)
+
+    async def story() -> None:
+        for after in ("destroy", "run again"):
+            struck.clear()
+            if moment in INSIDE:
+                world.script.rules.append(Rule(moment, then=strike))
+            with pytest.raises(WasKilled):
+                await site.rehearse(full=full)
+            assert struck == [moment]
+            await asyncio.sleep(60)
+            site.left = {"domains": BOOTSTRAP, "pools": BOOTSTRAP, "volumes": "live-iso  /x"}
+            if after == "destroy":
+                destroyed = labs.destroy("site", site.person.roots, site.person.bus, world.drivers())
+                assert await site.person.run("destroy", destroyed)
+            else:
+                report = await site.rehearse(full=full)
+                assert report.good, report
+            assert site.leaves_nothing(), after
 
     site.person.live(story)
 
@@ -356,21 +433,134 @@ def test_a_full_rehearsal_tells_who_was_installed_and_which_nodes_have_joined(si
 
 
 @pytest.mark.parametrize(
-    ("text", "fault", "said"),
+    ("text", "bmc_access", "said"),
     [
-        (LEGACY, None, "cannot install master-0: it boots in legacy mode"),
-        (SITE, None, "needs provisioningNetwork: Disabled, and here it is Managed"),
-        (BY_MEDIA, InstallFault.NO_CONSOLE, "played in quick rehearsals"),
+        (LEGACY, "direct", "it boots in legacy mode from virtual media"),
+        (config(masters("ipmi://192.168.112.1{n}")), "direct", "its BMC is reached by ipmi"),
+        (config(masters("redfish://192.168.112.1{n}/redfish/v1/Systems/1"), provisioningNetwork="Unmanaged"), "direct",
+         "it boots by PXE, and with provisioningNetwork: Unmanaged"),
+        (SITE, "routed", "its BMC fetches discs on the provisioning network"),
     ],
-)
-def test_what_a_full_rehearsal_cannot_install_yet_is_refused_before_anything_is_made(
-    site: Site, text: str, fault: InstallFault | None, said: str
+)  # fmt: skip
+def test_what_a_full_rehearsal_cannot_install_is_refused_before_anything_is_made(
+    site: Site, text: str, bmc_access: str, said: str
 ) -> None:
     site.source.write_text(text)
 
     async def story() -> None:
-        with pytest.raises(InputError, match=said):
-            await site.rehearse(full=True, fault=fault)
+        with pytest.raises(InputError, match="a full rehearsal cannot install master-0") as refused:
+            await site.rehearse(full=True, twin=Wishes(bmc_access=BmcAccess(bmc_access)))
+        assert said in refused.value.why and "--quick" in refused.value.hint
+        assert site.leaves_nothing()
+
+    site.person.live(story)
+
+
+def test_a_full_rehearsal_over_a_provisioning_network_tells_of_it_and_of_the_workers_that_machines_stand_for(
+    site: Site,
+) -> None:
+    hosts = [*masters("redfish://192.168.112.1{n}/redfish/v1/Systems/1")]
+    hosts += [site_host(n, f"redfish://192.168.112.2{n}/redfish/v1/Systems/1", "worker") for n in range(2)]
+    site.source.write_text(config(hosts))
+    site.told = tuple(one for one in GOES_WELL if "machine_config" not in one)
+    names = [str(one["name"]) for one in hosts]
+    site.cluster |= {
+        "hosts": dict.fromkeys(names, "provisioned"),
+        "nodes": dict.fromkeys(names, True),
+        "claimed": names[:4],
+    }
+    site.cluster["hosts"]["worker-1"] = "available"  # nobody wants it
+    del site.cluster["nodes"]["worker-1"]
+
+    async def story() -> None:
+        report = await site.rehearse(full=True)
+        assert {"provisioning network", "machine-config server"} == set(
+            report.as_json()["notReached"]
+        ) and not report.good
+        site.told = (
+            *site.told[:-1],
+            {"installs": {"phase": "provisioning network", "on": "provision0", "address": "172.22.0.2"}},
+            {"installs": {"machine-config": "master", "to": "10.20.30.20"}},
+            site.told[-1],
+        )
+        report = await site.rehearse(full=True)
+        told = {one.subject: one.saw for one in report.findings}
+        assert report.good and report.kind == "full", report
+        assert told["provisioning network"] == "DHCP, iPXE and Ironic at 172.22.0.2"
+        site.cluster["hosts"]["worker-0"] = "inspecting: no answer"
+        report = await site.rehearse(full=True)
+        bad = {one.subject for one in report.findings if one.verdict is LineVerdict.FAILED}
+        assert bad == {"hosts installed"} and site.leaves_nothing()
+
+    site.person.live(story)
+
+
+def test_root_device_hints_that_no_disk_of_the_twin_fits_are_left_out_of_a_full_rehearsal_and_told(site: Site) -> None:
+    """With them Ironic would find no disk to write to."""
+    hints: list[dict[str, object]] = [
+        {"deviceName": "/dev/sda", "serialNumber": "S3XNNX0K10", "minSizeGigabytes": 8},
+        {"deviceName": "/dev/vda", "wwn": "0x5000"},
+        {"deviceName": "/dev/sdb", "minSizeGigabytes": 400, "rotational": False},
+    ]  # fmt: skip
+    hosts = masters("redfish-virtualmedia://192.168.112.1{n}/redfish/v1/Systems/1")
+    site.source.write_text(
+        config(
+            [{**one, "rootDeviceHints": hint} for one, hint in zip(hosts, hints, strict=True)],
+            provisioningNetwork="Disabled",
+        )
+    )
+
+    async def story() -> None:
+        report = await site.rehearse()
+        written = yaml.safe_load(site.config)["platform"]["baremetal"]["hosts"]
+        assert [one["rootDeviceHints"] for one in written] == hints  # nothing is written to disks
+        report = await site.rehearse(full=True)
+        written = yaml.safe_load(site.config)["platform"]["baremetal"]["hosts"]
+        assert [one.get("rootDeviceHints") for one in written] == [hints[0], {"deviceName": "/dev/vda"}, None]
+        told = [one for one in report.deviations if "were left out" in one]
+        assert [one.partition(" were")[0] for one in told] == [
+            "master-1: rootDeviceHints wwn", "master-2: rootDeviceHints deviceName, minSizeGigabytes, rotational",
+        ]  # fmt: skip
+
+    site.person.live(story)
+
+
+def test_name_servers_of_the_site_that_are_nobody_in_the_twin_are_its_gateway_meanwhile(site: Site) -> None:
+    fixed: dict[str, Any] = {"bootstrapExternalStaticIP": "10.20.30.90", "bootstrapExternalStaticGateway": "10.20.30.254",
+                             "bootstrapExternalStaticDNS": "10.0.0.53"}  # fmt: skip
+    hosts = masters("redfish-virtualmedia://192.168.112.1{n}/redfish/v1/Systems/1")
+    site.source.write_text(config(hosts, **fixed))
+
+    async def story() -> None:
+        report = await site.rehearse()
+        assert site.setting["aliases"] == ["10.0.0.53"] and any(
+            one.startswith("10.0.0.53: ") for one in report.deviations
+        )
+
+    site.person.live(story)
+
+
+def test_a_full_rehearsal_that_is_to_fail_ends_where_the_installer_begins_to_wait_in_vain(site: Site) -> None:
+    site.source.write_text(BY_MEDIA)
+
+    async def story() -> None:
+        report = await site.rehearse(full=True, fault=InstallFault.NO_CONSOLE)
+        assert report.good and (report.exit_code, report.expected) == (0, 0)
+        site.stays = True
+        site.told = (*GOES_WELL[:-1], {"waits": "its bootstrap machine, which is off", "in_vain": True})
+        report = await site.rehearse(full=True, fault=InstallFault.BOOTSTRAP_OFF)
+        assert report.good and (report.exit_code, report.expected) == (8, 8)
+        site.told, site.lines = (
+            GOES_WELL[:-1],
+            (
+                *ITS_LINES[:4],
+                "Still waiting for the cluster to initialize: Cluster operator ingress is degraded",
+                "for bootstrapping",  # where it stays
+            ),
+        )
+        report = await site.rehearse(full=True, fault=InstallFault.OPERATOR_DEGRADED)
+        assert report.good and report.exit_code == 8 and site.interrupts == 2
+        assert any("operator ingress is degraded" in one.saw for one in report.findings if one.subject == "exit code")
         assert site.leaves_nothing()
 
     site.person.live(story)

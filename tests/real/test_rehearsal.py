@@ -184,12 +184,45 @@ def test_a_site_with_fixed_addresses_and_bmcs_of_a_vendor_is_rehearsed(host: Pre
 
 @pytest.mark.long("rehearsal")
 def test_a_site_whose_bootstrap_has_a_fixed_address_is_rehearsed(host: PretendHost) -> None:
+    """Without a pool, with a MAC of the installer's choice, with a name server elsewhere: only the file knows the address."""
     installer = openshift.installer()
     fixed = {"bootstrapExternalStaticIP": "10.20.30.90", "bootstrapExternalStaticGateway": "10.20.30.254",
-             "bootstrapExternalStaticDNS": "10.20.30.254"}  # fmt: skip
+             "bootstrapExternalStaticDNS": "10.0.0.53"}  # fmt: skip
     (host.folder / "site.yaml").write_text(_nmstate_site(**fixed))
     report = rehearse(host, host.folder / "site.yaml", installer, "--dhcp", "static-only")
-    assert report["good"], report
+    told = [one["saw"] for one in report["proven"] if one["subject"] in ("MAC and lease", "DNS forward")]
+    assert report["good"] and "got 10.20.30.90/24" in told[0] and len(told) == 4, report
+    leaves_nothing(host, "site")
+
+
+FULL_SITE = config(
+    [
+        site_host(0, "idrac-virtualmedia://10.20.30.220/redfish/v1/Systems/System.Embedded.1",
+                  networkConfig=nmstate("10.20.30.200", "10.20.30.254", "0c:42:a1:99:00:00"),
+                  rootDeviceHints={"serialNumber": "S3XNNX0K10", "minSizeGigabytes": 400}),
+        site_host(0, "redfish://10.20.30.221/redfish/v1/Systems/1", "worker"),
+    ],
+    top={"sshKey": KEY, "controlPlane": {"name": "master", "replicas": 1}},
+    bootstrapExternalStaticIP="10.20.30.90", bootstrapExternalStaticGateway="10.20.30.254",
+    bootstrapExternalStaticDNS="10.20.30.254", externalMACAddress="52:54:00:11:22:33",
+)  # fmt: skip
+
+
+@pytest.mark.long("rehearsal")
+def test_a_site_with_a_network_to_boot_from_fixed_addresses_and_a_worker_is_rehearsed_in_full(
+    host: PretendHost,
+) -> None:
+    """The control plane boots by virtual media, the worker by PXE; the former and the bootstrap have fixed addresses."""
+    installer = openshift.installer()
+    (host.folder / "site.yaml").write_text(FULL_SITE)
+    report = rehearse(host, host.folder / "site.yaml", installer, quick=False, within=5400)
+    assert report["good"] and report["exitCode"] == 0, report
+    told = {one["subject"]: one["saw"] for one in report["proven"]}
+    assert told["hosts installed"] == "by Ironic: master-0 provisioned, worker-0 provisioned"
+    assert told["nodes"] == "master-0 ready, worker-0 ready"
+    assert told["provisioning network"] == "DHCP, iPXE and Ironic at 172.22.0.2"
+    assert "10.20.30.90/24" in told["MAC and lease"]
+    leaves_nothing(host, "site")
 
 
 @pytest.mark.long("rehearsal")

@@ -10,22 +10,19 @@ import asyncio
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from enum import Enum
+from ipaddress import IPv4Address
 from pathlib import Path
 
 from rackless.cluster.openshift import installer as calls
 from rackless.cluster.openshift.progress import describe_install, note_install
-from rackless.cluster.openshift.report import (
-    FULL_SUBJECTS,
-    NOT_PROVEN_BY_REAL,
-    NOT_PROVEN_IN_FULL,
-    REAL_SUBJECTS,
-    Report,
-)
+from rackless.cluster.openshift.report import NOT_PROVEN_BY_REAL, REAL_SUBJECTS, Report
 from rackless.diagnosis.installer_run import LOG
 from rackless.drivers import open_drivers
 from rackless.errors import CommandFailed, RacklessError
 from rackless.events import Bus
 from rackless.images.bootstrap_iso import IGNITION_AREA_BYTES
+from rackless.installer.install_config.checking import read_config
+from rackless.installer.twin.site import gateway_aliases
 from rackless.lab.acceleration import remembered_kvm
 from rackless.operations.install_cluster import ready_plan
 from rackless.operations.lab_registry import locked, require_lab, require_root
@@ -36,7 +33,7 @@ from rackless.operations.own_events import OwnEvents, own_events
 from rackless.operations.prepare import prepare_rehearsal
 from rackless.operations.rehearsal_findings import RunFindings
 from rackless.operations.rehearsal_leavings import Leavings
-from rackless.operations.rehearsal_limits import FULL_DEVIATIONS, refuse_full
+from rackless.operations.rehearsal_limits import announce_full, refuse_full, unfit_hints
 from rackless.operations.rehearsal_release import list_url, offer_release
 from rackless.operations.rehearsal_run import RehearsalRun, RunPlaces, require_installer
 from rackless.operations.rehearsal_stage import StageSetting
@@ -50,9 +47,11 @@ from rackless.protocol.messages import InstallStatus
 from rackless.run.files import write_secret
 from rackless.run.paths import LabPaths, Roots
 from rackless.run.waiting import until
+from rackless.spec.address import Ip
 from rackless.spec.cluster import InstallPayload, OpenshiftSpec
 from rackless.spec.lab import LabSpec
 from rackless.spec.servers import Role
+from rackless.spec.uplink import Uplink
 
 _DESTROYED = "Destroying the bootstrap resources"
 _STAND_IN_SECONDS = 60.0
@@ -155,8 +154,7 @@ class LabInstall:
             followed=lambda phase: self._note(phase=phase),
         )  # fmt: skip
         if payload is InstallPayload.FULL:
-            report.not_proven, report.subjects = NOT_PROVEN_IN_FULL, FULL_SUBJECTS
-            report.deviations += FULL_DEVIATIONS
+            announce_full(report, lab_config(self.wanted, self.plan, self.paths))
         elif payload is InstallPayload.REAL:
             report.not_proven, report.subjects = NOT_PROVEN_BY_REAL, REAL_SUBJECTS
         try:
@@ -177,7 +175,7 @@ class LabInstall:
         kvm = (remembered_kvm(self.paths.roots.cache, self.drivers.computer) or (False, ""))[0]
         text = lab_config(self.wanted, self.plan, self.paths)
         if run.full:
-            refuse_full(text)
+            refuse_full(text, routed=self.plan.bmc_site.router is not None)
         check_config(text, run.report, self._bridges)
         self._note(state="running", phase="prepare", detail="", code=None)
         run.report.installer = f"{self.wanted.installer} {(release := await run.learn_release())}"
@@ -185,7 +183,8 @@ class LabInstall:
         secret = read_pull_secret(self.wanted, text, release) if real else ""
         if way is Way.ANEW:
             await self._clean()
-            run.prepare(text, kvm=kvm, pull_secret=secret)
+            run.prepare(text, kvm=kvm, pull_secret=secret, without=unfit_hints(text, self.plan) if run.full else None)
+        run.aliases = [str(one) for one in self._aliases(text)]
         run.make_folders()
         command = (calls.wait_command if way is Way.WAIT_AGAIN else calls.command)(self.binary, run.places.cluster)
         return await (self._pull(run, command, kvm=kvm) if real else self._rehearse(run, command, way, kvm=kvm))
@@ -241,6 +240,16 @@ class LabInstall:
             if self.wanted.payload is not InstallPayload.QUICK:
                 await self.leavings.switch_off(self.shown)
             await self.leavings.remove(self.paths.install, self.paths.rehearsal)
+
+    def _aliases(self, text: str) -> Iterator[Ip]:
+        """Not where a lab reaches the site's own, nor where its name server asks them."""
+        plan, config = self.plan, read_config(text)
+        alone = self.spec.networks.uplink.mode is Uplink.NONE and self.wanted.payload is not InstallPayload.REAL
+        if config is None or not alone or not isinstance(plan.gateway.ip, IPv4Address):
+            return
+        taken = {plan.api_vip, plan.ingress_vip, plan.bootstrap_address}
+        taken |= {address for server in plan.servers for address in (server.address, server.bmc_address)}
+        yield from gateway_aliases(config, plan.gateway.ip, taken)
 
     @property
     def _bridges(self) -> Iterator[str]:

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import signal
 import socket
 import sys
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Interface
 from pathlib import Path
@@ -107,7 +109,9 @@ async def play(
 
     if (release := _release(place)) is not None:
         await _is_free(known.api_vip, link, processes, tell)
-        await rehearsal_full.prepare(known, own, _mac(link, place), release, ask, tell, place.disk, place.config)
+        if (boots := known.boot_network) is not None:
+            _link_with(boots.mac, place)  # said here, where the hypervisor hears it
+        await rehearsal_full.prepare(known, own, _mac(link, place), release, ask, tell, place.disk, place.config, fault)
         return
     await _take_vip(known.api_vip, link, processes, tell)
     async with ClusterApi(known, place.run, place.listen) as api, _machine_configs(known, place):
@@ -133,7 +137,9 @@ async def ask_bmc(host: ClusterMetal, processes: Processes, within: float = 20.0
 
 
 async def _await_address(known: ClusterSite, processes: Processes) -> tuple[str, IPv4Interface]:
-    """The link that has an address in the API VIP's network, by DHCP or as configured. Raises LabError when none gets one."""
+    """The link that has an address in the API VIP's network, by DHCP or as configured: then that one, whatever DHCP gave besides.
+    Raises LabError when none gets one."""
+    wanted = known.static.address if known.static is not None else None
     seen: list[str] = []
     try:
         async with asyncio.timeout(_NETWORK_SECONDS):
@@ -144,7 +150,7 @@ async def _await_address(known: ClusterSite, processes: Processes) -> tuple[str,
                     words = line.split()
                     address = IPv4Interface(words[words.index("inet") + 1])
                     seen.append(f"{words[1]} {address}")
-                    if known.api_vip in address.network and words[1] != "lo":
+                    if known.api_vip in address.network and words[1] != "lo" and wanted in (None, address):
                         return words[1], address
                 await asyncio.sleep(0.2)
     except TimeoutError as error:
@@ -153,13 +159,24 @@ async def _await_address(known: ClusterSite, processes: Processes) -> tuple[str,
 
 
 async def _take_static(static: site.Static, processes: Processes, place: BootstrapPlace) -> None:
-    links = sorted(path.name for path in place.links.iterdir() if (path / "device").exists())
-    await processes.run([_BUSYBOX, "ip", "addr", "replace", str(static.address), "dev", links[0]])
+    link = _link_with(static.mac, place)
+    with suppress(FileNotFoundError, ProcessLookupError):  # its lease would take the place of the fixed address
+        os.kill(int((place.root / f"run/udhcpc.{link}.pid").read_text()), signal.SIGTERM)
+    await processes.run([_BUSYBOX, "ip", "addr", "replace", str(static.address), "dev", link])
     if static.gateway is not None:
-        gateway = ["via", str(static.gateway), "dev", links[0]]
-        await processes.run([_BUSYBOX, "ip", "route", "replace", "default", *gateway])
+        await processes.run([_BUSYBOX, "ip", "route", "replace", "default", "via", str(static.gateway), "dev", link])
     if static.dns:
         (place.root / "etc/resolv.conf").write_text("".join(f"nameserver {server}\n" for server in static.dns))
+
+
+def _link_with(mac: str, place: BootstrapPlace) -> str:
+    """Our NIC with this MAC, or the first where none is named. Raises LabError."""
+    links = {path.name: _mac(path.name, place) for path in sorted(place.links.iterdir()) if (path / "device").exists()}
+    found = next((name for name, own in links.items() if mac in ("", own.lower())), None)
+    if found is None:
+        what = f"the bootstrap machine has no NIC with the MAC {mac}, which the installer's config names"
+        raise LabError(what, why=f"it has {', '.join(links.values()) or 'none at all'}")
+    return found
 
 
 async def _is_free(vip: IPv4Address, link: str, processes: Processes, tell: Tell) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from rackless.cluster.openshift import installer as calls
-from rackless.cluster.openshift.report import Report
+from rackless.cluster.openshift import payload
+from rackless.cluster.openshift.faults import InstallFault
+from rackless.cluster.openshift.report import BOOT_NETWORK, Report
 from rackless.ports.clock import Clock
 
 _INSTALLING = {
@@ -110,7 +112,16 @@ class RunFindings:
                 "api-int must lead to the API VIP",
             )
 
+    def note_line(self, message: str) -> None:
+        """One of the installer's own, in a full rehearsal whose operators are to be degraded: from here on it waits in vain."""
+        degraded = f"Cluster operator {payload.DEGRADED} is degraded"
+        if self.report.fault == InstallFault.OPERATOR_DEGRADED and degraded in message and self.waiting_since is None:
+            self.in_vain = f"the ClusterVersion, which is not available: {degraded}"
+            self.waiting_since = self.clock.now()
+
     def _note_installing(self, installs: Mapping[str, Any]) -> None:
+        if installs.get("phase") == BOOT_NETWORK:
+            self.report.add(BOOT_NETWORK, True, f"DHCP, iPXE and Ironic at {installs.get('address')}")
         if (phase := _INSTALLING.get(str(installs.get("phase")))) is not None:
             self.phase(phase)
         if "machine-config" in installs:
@@ -132,12 +143,15 @@ class RunFindings:
             report.add(
                 "hand-over",
                 done,
-                "the bootstrap was destroyed, and the API answered elsewhere at the VIP",
-                self.last_error,
+                "the bootstrap was destroyed, and the API answered elsewhere at the VIP"
+                if done
+                else f"the bootstrap was destroyed, and then: {self.why or 'the installer said nothing more'}",
             )
         words = f"{code}: {calls.EXIT_CODES.get(code, 'unknown')}"
         why = self.why
-        report.add("exit code", code == report.expected, words + (f"; {why}" if why else ""), why)
+        vain = f"mend what it waited for in vain: {self.in_vain}" if self.in_vain else ""
+        remedy = vain or calls.REMEDIES.get(code, "")
+        report.add("exit code", code == report.expected, words + (f"; {why}" if why else ""), remedy)
 
     @property
     def why(self) -> str:
@@ -155,12 +169,12 @@ class RunFindings:
         said = f"{found['server']} says: ClusterVersion Available={found['available']}"
         self.report.add("kubeconfig", found["good"], said, "the installer's kubeconfig should open the API")
 
-    def judge_cluster(self, hosts: Mapping[str, str], nodes: Mapping[str, bool]) -> None:
-        """Of a full rehearsal: who was installed, and which nodes have joined."""
-        masters = {name: state for name, state in hosts.items() if name in self.control_planes}
-        installed = bool(masters) and all(state == "provisioned" for state in masters.values())
+    def judge_cluster(self, hosts: Mapping[str, str], nodes: Mapping[str, bool], claimed: Collection[str] = ()) -> None:
+        """Of a full rehearsal: who was installed, and which nodes have joined. `claimed` are the hosts that Machines stand for."""
+        wanted = self.control_planes | set(claimed)
+        installed = bool(hosts) and all(hosts.get(name) == "provisioned" for name in wanted)
         said = ", ".join(f"{name} {state}" for name, state in sorted(hosts.items()))
         self.report.add("hosts installed", installed, f"by Ironic: {said}", "see the hosts' errors")
-        ready = bool(nodes) and all(nodes.get(name) for name in masters)
+        ready = bool(nodes) and all(nodes.get(name) for name in wanted)
         said = ", ".join(f"{name} {'ready' if good else 'not ready'}" for name, good in sorted(nodes.items()))
         self.report.add("nodes", ready, said or "none has joined", "see the servers' consoles")

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from rackless.cluster.openshift import translation
+from rackless.cluster.openshift.faults import InstallFault
 from rackless.cluster.openshift.site import ClusterMetal, ClusterSite
 from rackless.errors import LabError
 from rackless.installer.assets.release import ReleaseFile
@@ -33,8 +34,9 @@ Tell = Callable[[Mapping[str, Any]], None]
 
 
 async def prepare(
-    known: ClusterSite, own: IPv4Interface, mac: str, release: str, ask: Ask, tell: Tell, disk: Path, config: Path
-) -> None:
+    known: ClusterSite, own: IPv4Interface, mac: str, release: str, ask: Ask, tell: Tell, disk: Path, config: Path,
+    fault: InstallFault | None = None,
+) -> None:  # fmt: skip
     """`release` is the URL of the release's list. Raises LabError, InputError and NoIgnition."""
     translation.refuse(known)
     for host in known.hosts:
@@ -45,7 +47,7 @@ async def prepare(
         raise LabError(f"the list at {release} has no system for the bootstrap")
     written = await _write(found[ROOT], disk)
     tell({"phase": "system written", "bytes": written})
-    text = translation.translate(known, translation.BootstrapNic(own, mac), found)
+    text = translation.translate(known, translation.BootstrapNic(own, mac), found, fault)
     config.parent.mkdir(parents=True, exist_ok=True)
     write_secret(config, text)
     tell({"phase": "config translated", "bytes": len(text), "hosts": len(known.hosts)})

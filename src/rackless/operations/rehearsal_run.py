@@ -10,7 +10,7 @@ import asyncio
 import json
 import os
 import sys
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -93,6 +93,8 @@ class RehearsalRun:
     """Whether the lab stays, and with it what stands in for the cluster."""
     stage_said: list[dict[str, Any]] = field(default_factory=list)
     told: asyncio.Event = field(default_factory=asyncio.Event)
+    aliases: Sequence[str] = ()
+    """Addresses of the site's name servers and routers, which the lab's gateway has meanwhile."""
     verbs: tuple[str, ...] = ()
     """What the installer was told to do."""
     silence: str = ""
@@ -116,11 +118,14 @@ class RehearsalRun:
             return calls.read_release(done.stdout)
         return calls.refuse_release(done.stdout)
 
-    def prepare(self, text: str, *, kvm: bool, pull_secret: str = "") -> None:
-        """Make the run's folders and write the install-config as the installer is given it."""
+    def prepare(
+        self, text: str, *, kvm: bool, pull_secret: str = "", without: Mapping[str, Sequence[str]] | None = None
+    ) -> None:
+        """Make the run's folders and write the install-config as the installer is given it. `without` are the root device hints
+        that are left out, by host."""
         self.make_folders()
         libvirt = "" if kvm else f"qemu+unix:///system?socket={PROXY}"
-        config, changes = calls.prepare_config(text, libvirt, pull_secret)
+        config, changes = calls.prepare_config(text, libvirt, pull_secret, without or {})
         write_secret(self.places.cluster / "install-config.yaml", config)
         self.report.deviations += changes
 
@@ -157,6 +162,7 @@ class RehearsalRun:
         setting = StageSetting(
             str(iso.path) if iso else "", iso.ignition_offset if iso else 0, IGNITION_AREA_BYTES, str(folder),
             CLUSTER_BRIDGE, proxy, self.fault.value if self.fault else "", release=release, remember=self.stays,
+            aliases=tuple(self.aliases),
         )  # fmt: skip
         file = folder / "stage.json"
         write_secret(file, setting.dump())
@@ -222,6 +228,8 @@ class RehearsalRun:
                 if line.phase is not None:
                     self.findings.phase(line.phase)
                     self.followed(line.phase)
+                if self.full:
+                    self.findings.note_line(line.message)
                 if line.phase == "api" and self.fault is InstallFault.INTERRUPTED:
                     self.drivers.processes.interrupt(child.pid)
                 if calls.is_secret(line.message):
@@ -259,7 +267,7 @@ class RehearsalRun:
             return
         self.findings.judge_kubeconfig(found)
         if self.full:
-            self.findings.judge_cluster(found["hosts"], found["nodes"])
+            self.findings.judge_cluster(found["hosts"], found["nodes"], found.get("claimed", ()))
 
     async def look_by_kubeconfig(self) -> dict[str, Any] | None:
         """What stands there, asked with the installer's kubeconfig; None where nobody answers."""

@@ -32,10 +32,11 @@ from rackless.cluster.bootstrap.phases import is_ready
 from rackless.cluster.bootstrap.telling import read_line as read_installing
 from rackless.cluster.bootstrap.vm import VCPUS
 from rackless.cluster.openshift import ignition, libvirt_proxy, rehearsal, site
-from rackless.cluster.openshift.faults import InstallFault
+from rackless.cluster.openshift.faults import PLAYED_AFTERWARDS, InstallFault
 from rackless.cluster.openshift.payload import MACHINE_API
 from rackless.cluster.openshift.serving import MACHINE_CONFIG_PORT, ClusterApi
 from rackless.cluster.openshift.site import ClusterSite
+from rackless.cluster.openshift.waiting import VainWait
 from rackless.drivers.process import LocalProcesses
 from rackless.errors import LabError, RacklessError
 from rackless.images.bootstrap_iso import NO_FAULT, NO_RELEASE
@@ -72,6 +73,9 @@ class StageSetting:
     """The folder with the logs of serial consoles, inside the lab."""
     remember: bool = False
     """Whether the installer's config is kept in `folder`, for who stands in for the cluster later."""
+
+    aliases: tuple[str, ...] = ()
+    """Further addresses of the lab's gateway: the site's name servers and routers, which somebody has to be."""
 
     def dump(self) -> str:
         return json.dumps(asdict(self))
@@ -113,6 +117,8 @@ class RehearsalStage:
         self._tell = tell
         self._folder = Path(setting.folder)
         self._fault = InstallFault(setting.fault) if setting.fault else None
+        self._vain = VainWait(None, ())
+        self._told_vain = False
 
     async def run(self, stop: asyncio.Event) -> None:
         """Serve and play until `stop` is set; a failure is told, and then `stop` is waited for all the same."""
@@ -122,6 +128,11 @@ class RehearsalStage:
             if self._setting.proxy:
                 vcpus = VCPUS if self._setting.release or not self._setting.iso else 1
                 served.callback((await libvirt_proxy.listen(self._setting.proxy, _LIBVIRT, vcpus)).close)
+            for alias in self._setting.aliases:
+                # the lab's dnsmasq answers on every address of its bridge
+                await self._processes.run(["ip", "address", "replace", f"{alias}/32", "dev", self._setting.bridge])
+                if not self._setting.remember:  # a lab that stays may have nodes that were told of it
+                    served.push_async_callback(self._remove_address, f"{alias}/32")
             self._tell({"phase": "stage ready"})
             work = asyncio.create_task(self._play())
             ended = asyncio.create_task(stop.wait())
@@ -148,7 +159,8 @@ class RehearsalStage:
 
     async def _serve_iso(self) -> GuardedRunner:
         iso = Path(self._setting.iso)
-        words = {"fail": (NO_FAULT, self._fault.value)} if self._fault in _IN_THE_MACHINE and self._fault else {}
+        played = (*_IN_THE_MACHINE, *PLAYED_AFTERWARDS) if self._setting.release else _IN_THE_MACHINE
+        words = {"fail": (NO_FAULT, self._fault.value)} if self._fault in played and self._fault else {}
         if self._setting.release:
             words["release"] = (NO_RELEASE, self._setting.release)
         if words:
@@ -179,6 +191,8 @@ class RehearsalStage:
             self._tell({"phase": "bootstrap machine gone"})
             return
         known = await self._read_site(machine)
+        if self._setting.release:
+            self._vain = VainWait(self._fault, [host.name for host in known.hosts if host.control_plane])
         heard = asyncio.create_task(self._listen(machine, known))
         try:
             await self._await_gone(machine)
@@ -197,8 +211,11 @@ class RehearsalStage:
                 await rehearsal.play_cluster(known, api, self._tell, self._fault)
                 await asyncio.Event().wait()
         finally:
-            with suppress(RacklessError):
-                await self._processes.run(["ip", "address", "delete", vip, "dev", self._setting.bridge])
+            await self._remove_address(vip)
+
+    async def _remove_address(self, address: str) -> None:
+        with suppress(RacklessError):
+            await self._processes.run(["ip", "address", "delete", address, "dev", self._setting.bridge])
 
     async def _domains(self) -> set[str]:
         done = await self._processes.run(["virsh", "--quiet", "--readonly", "list", "--name"], check=False)
@@ -255,6 +272,7 @@ class RehearsalStage:
     async def _hear(self, line: str, machine: str, known: ClusterSite) -> None:
         if (installs := read_installing(line)) is not None:
             self._tell({"installs": installs})
+            await self._hear_installing(installs, machine)
             return
         if not line.startswith(MARK):
             return
@@ -265,9 +283,24 @@ class RehearsalStage:
         self._tell({"bootstrap": said})
         if said.get("phase") == "api":
             self._tell({"machine_config": await _ask_machine_config(known)})
-            if self._fault is InstallFault.BOOTSTRAP_OFF:
-                self._tell({"fault": InstallFault.BOOTSTRAP_OFF.value})
-                await self._processes.run(["virsh", "--quiet", "destroy", machine], check=False)
+            await self._switch_off(machine)
+
+    async def _hear_installing(self, installs: Mapping[str, Any], machine: str) -> None:
+        """Of a full rehearsal that is to fail: what its installer waits for in vain is told once."""
+        if installs.get("phase") == "manifests applied" and await self._switch_off(machine):
+            waits = "its bootstrap machine, which is off"
+        else:
+            waits = self._vain.hear(installs)
+        if waits and not self._told_vain:
+            self._told_vain = True
+            self._tell({"waits": waits, "in_vain": True})
+
+    async def _switch_off(self, machine: str) -> bool:
+        if self._fault is not InstallFault.BOOTSTRAP_OFF:
+            return False
+        self._tell({"fault": InstallFault.BOOTSTRAP_OFF.value})
+        await self._processes.run(["virsh", "--quiet", "destroy", machine], check=False)
+        return True
 
 
 _IN_THE_MACHINE = (
@@ -331,6 +364,7 @@ async def _ask_by_kubeconfig(path: Path) -> int:
         "available": conditions.get("Available", "unknown"),
         "nodes": {one["metadata"]["name"]: is_ready(one) for one in nodes.get("items", ())},
         "hosts": {one["metadata"]["name"]: describe_state(one) for one in hosts.get("items", ())},
+        "claimed": [one["metadata"]["name"] for one in hosts.get("items", ()) if one["spec"].get("consumerRef")],
     }
     sys.stdout.write(json.dumps(found) + "\n")
     return 0 if code == 200 else 1

@@ -13,8 +13,8 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from rackless.cluster.openshift import installer as calls
-from rackless.cluster.openshift.faults import EXPECTED, InstallFault
-from rackless.cluster.openshift.report import FULL_SUBJECTS, NOT_PROVEN_IN_FULL, Report
+from rackless.cluster.openshift.faults import EXPECTED, EXPECTED_IN_FULL, InstallFault
+from rackless.cluster.openshift.report import Report
 from rackless.drivers import open_drivers
 from rackless.errors import InputError, LabError
 from rackless.events import Bus
@@ -31,17 +31,18 @@ from rackless.operations.lab_registry import recorded_spec, require_root
 from rackless.operations.prepare import prepare_rehearsal
 from rackless.operations.rehearsal_findings import RunFindings
 from rackless.operations.rehearsal_leavings import Leavings
-from rackless.operations.rehearsal_limits import FULL_DEVIATIONS, refuse_full
+from rackless.operations.rehearsal_limits import announce_full, refuse_full, unfit_hints
 from rackless.operations.rehearsal_release import offer_release
 from rackless.operations.rehearsal_run import RehearsalRun, RunPlaces, require_installer
 from rackless.plan.addressing import plan_lab
 from rackless.ports.drivers import Drivers
 from rackless.run.files import write, write_secret
-from rackless.run.ledger import Ledger
+from rackless.run.ledger import Ledger, LedgerEntry
 from rackless.run.paths import LabPaths, Roots
 from rackless.spec import load
 from rackless.spec.cluster import InstallPayload
 from rackless.spec.lab import LabSpec
+from rackless.spec.networks import BmcAccess
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,12 +68,12 @@ async def rehearse(wanted: Wanted, roots: Roots, bus: Bus, drivers: Drivers | No
     text = read_source(wanted.source)
     twin = read_twin(wanted.source, wanted.twin)
     report = Report(twin.domain, str(wanted.installer), fault=wanted.fault.value if wanted.fault else "")
-    report.expected = EXPECTED.get(wanted.fault, 8) if wanted.fault else 0
+    expected = EXPECTED_IN_FULL if wanted.full else EXPECTED
+    report.expected = expected.get(wanted.fault, 8) if wanted.fault else 0
     report.deviations += twin.deviations
     if wanted.full:
-        refuse_full(text, failing=wanted.fault is not None)
-        report.not_proven, report.subjects = NOT_PROVEN_IN_FULL, FULL_SUBJECTS
-        report.deviations += FULL_DEVIATIONS
+        refuse_full(text, routed=twin.bmc_access is BmcAccess.ROUTED)
+        announce_full(report, text)
     check_config(text, report, (twin.bridge, twin.provisioning.bridge))
     run = _TwinRun(wanted, twin, binary, report, roots, bus, drivers)
     with bus.step(f"rehearsal of {twin.domain}"):
@@ -105,6 +106,10 @@ def check_config(text: str, report: Report, bridges: Iterable[str]) -> None:
     report.add("install-config", not fatal, words, remedy)
 
 
+_OURS = {"made": "rehearsal"}
+"""In the ledger of a twin that a rehearsal has made, and takes away."""
+
+
 @dataclass(slots=True)
 class _TwinRun:
     """A twin, the installer's run in it, and what becomes of both."""
@@ -127,8 +132,8 @@ class _TwinRun:
 
     async def all(self, text: str) -> None:
         findings = RunFindings(self.report, self.drivers.clock, self.twin.bootstrap_mac, self._control_planes)
-        made = self.paths.state / "made-by-rehearsal"
-        there = Ledger(self.paths.ledger).exists and not made.exists()
+        ledger = Ledger(self.paths.ledger)
+        there = ledger.exists and not any(entry.detail == _OURS for entry in ledger.entries())
         spec = self._spec(there)
         try:
             findings.phase("lab")
@@ -138,8 +143,8 @@ class _TwinRun:
                     await labs.up(spec, self.roots, self.bus, goal="bmc", install=install, drivers=self.drivers)
             finally:
                 shutil.rmtree(self._passwords, ignore_errors=True)
-                if not there and self.paths.state.exists():
-                    made.touch()  # so that one that is killed is removed by the next
+                if there:
+                    ledger.strike(LedgerEntry("folder", str(self._passwords)))
             await self._install(text, spec, findings)
         finally:
             findings.close()
@@ -160,11 +165,13 @@ class _TwinRun:
             InstallPayload.FULL if wanted.full else InstallPayload.QUICK, wanted.fault, wanted.patience, wanted.keep,
         )  # fmt: skip
         self.report.installer = f"{wanted.installer} {await run.learn_release()}"
-        release = ""
+        run.aliases = [str(one) for one in self.twin.aliases]
+        release, without = "", dict[str, list[str]]()
         if wanted.full:
             findings.phase("release")
-            release = await offer_release(plan_lab(spec), self.paths, self.bus, self.drivers)
-        run.prepare(text, kvm=kvm)
+            plan = plan_lab(spec)
+            release, without = await offer_release(plan, self.paths, self.bus, self.drivers), unfit_hints(text, plan)
+        run.prepare(text, kvm=kvm, without=without)
         command = calls.command(self.binary, run.places.cluster)
         await run.install(command, iso, release, calls.environment(self.folder, kvm=kvm), kvm=kvm)
 
@@ -175,13 +182,16 @@ class _TwinRun:
     def _spec(self, there: bool) -> LabSpec:
         """The twin's lab description. Its BMC passwords are in a private folder until `up` has copied them into the lab."""
         folder = self._passwords
-        text = rendering.render(self.twin, self.wanted.source.name, PurePosixPath(folder))
+        text = rendering.render(self.twin, self.wanted.source.name, PurePosixPath(folder), installed=self.wanted.full)
         spec = load.parse(text, "the twin")
         if there and (known := recorded_spec(self.paths)) is not None and _shape(known) != _shape(spec):
             raise LabError(
                 f"there is a lab {self.twin.name}, and it is not the twin of this site",
                 hint=f"`rackless destroy --name {self.twin.name}`, or give this twin another name with --name",
             )
+        # before anything is made: whoever takes the lab away after we were killed takes the passwords along, and the next rehearsal
+        # knows whose lab it is
+        Ledger(self.paths.ledger).own("folder", folder, **({} if there else _OURS))
         for file, password in rendering.password_files(self.twin).items():
             write_secret(folder / file, password)
         return spec

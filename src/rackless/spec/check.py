@@ -227,16 +227,19 @@ def _openshift(spec: LabSpec) -> Iterator[Found]:
 
 def _full_rehearsal(spec: LabSpec) -> Iterator[Problem]:
     quick = f"or say payload: {InstallPayload.QUICK}"
-    if spec.networks.provisioning.mode is not Provisioning.DISABLED:
-        words = "a full rehearsal installs by virtual media, without a provisioning network"
-        yield Problem("networks.provisioning.mode", words, hint=f"mode: {Provisioning.DISABLED}, {quick}")
+    mode = spec.networks.provisioning.mode
     for name, group in spec.servers.items():
-        if group.scheme is not BmcScheme.REDFISH_VIRTUALMEDIA:
-            words = f"a full rehearsal installs by virtual media, and {name} has {group.scheme}"
-            yield Problem(f"servers.{name}.bmc", words, hint=f"bmc: redfish and boot: media, {quick}")
-        elif group.firmware is not ServerFirmware.UEFI:
-            words = f"a full rehearsal installs by UEFI, and {name} boots by BIOS"
-            yield Problem(f"servers.{name}.firmware", words, hint=f"firmware: uefi, {quick}")
+        if group.scheme is BmcScheme.IPMI:
+            words = f"the bootstrap of a full rehearsal speaks Redfish only, and {name} has {group.scheme}"
+            yield Problem(f"servers.{name}.bmc", words, hint=f"bmc: redfish, {quick}")
+        elif group.scheme.boots_over_network and mode is not Provisioning.MANAGED:
+            words = (
+                f"{name} boots over the network, and with mode: {mode} nobody leads it to the agent in a full rehearsal"
+            )
+            yield Problem("networks.provisioning.mode", words, hint=f"mode: {Provisioning.MANAGED}, {quick}")
+        elif not group.scheme.boots_over_network and group.firmware is not ServerFirmware.UEFI:
+            words = f"a full rehearsal's discs are for UEFI, and {name} boots by BIOS"
+            yield Problem(f"servers.{name}.firmware", words, hint=f"firmware: uefi, or boot: network, {quick}")
 
 
 def _bootstrap_on(spec: LabSpec) -> Iterator[Found]:

@@ -86,13 +86,22 @@ class Made:
             files[f"{HOME}/openshift/99_openshift-cluster-api_hosts-{number}.yaml"] = yaml.safe_dump(host_)
         self.files = files
 
-    def add_installing(self, provisioning: str = "Disabled") -> None:
-        """What only a bootstrap that installs reads: the machine-config server's Secret, versions, machines, who may log in."""
+    def add_installing(self, provisioning: str = "Disabled", *, arbiter: bool = False) -> None:
+        """What only a bootstrap that installs reads: networks, the machine-config server's Secret, machines, who may log in."""
+        metal = {"provisioningNetwork": provisioning, "provisioningMACAddress": "52:54:00:AA:00:02"}
+        network = {"provisioningNetwork": provisioning, "provisioningOSDownloadURL": "http://127.0.0.1:1/rehearsal.iso"}
+        if provisioning != "Disabled":
+            metal |= {"bootstrapProvisioningIP": "172.22.0.2", "provisioningNetworkCIDR": "172.22.0.0/24"}
+            network |= {"provisioningIP": "172.22.0.3", "provisioningNetworkCIDR": "172.22.0.0/24",
+                        "provisioningDHCPRange": "172.22.0.10,172.22.0.254"}  # fmt: skip
         certificate, key = self.files[f"{HOME}/tls/root-ca.crt"], "rehearsed"
         install_config = {
             "baseDomain": "example.net",
             "metadata": {"name": "site"},
             "sshKey": "ssh-ed25519 AAAA me@here",
+            "networking": {"machineNetwork": [{"cidr": "10.20.30.0/24"}]},
+            "platform": {"baremetal": metal},
+            **({"arbiter": {"name": "arbiter", "replicas": 1}} if arbiter else {}),
         }
         deploy: dict[str, object] = {
             "customDeploy": {"method": "install_coreos"},
@@ -120,7 +129,7 @@ class Made:
             },
             "openshift/99_baremetal-provisioning-config.yaml": {
                 "apiVersion": "metal3.io/v1alpha1", "kind": "Provisioning", "metadata": {"name": "provisioning-configuration"},
-                "spec": {"provisioningNetwork": provisioning, "provisioningOSDownloadURL": "http://127.0.0.1:1/rehearsal.iso"},
+                "spec": network,
             },
             "openshift/99_osimagestream.yaml": {
                 "apiVersion": "machineconfiguration.openshift.io/v1", "kind": "OSImageStream", "metadata": {"name": "cluster"},

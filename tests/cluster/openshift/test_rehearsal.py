@@ -99,13 +99,18 @@ def test_a_site_is_read_from_the_installers_config() -> None:
     assert "very-secret" not in repr(known)
 
 
-def test_a_fixed_address_of_the_bootstrap_is_read_from_its_connection() -> None:
+@pytest.mark.parametrize(
+    "addresses", ["address1=10.20.30.9/24", "address1=10.20.30.9/24,10.20.30.1", "addresses=10.20.30.9/24"]
+)
+def test_a_fixed_address_of_the_bootstrap_is_read_from_its_connection_in_either_spelling(addresses: str) -> None:
+    """The installer writes `addresses`."""
     made = Made()
     made.files["/etc/NetworkManager/system-connections/nmconnection"] = (
-        "[connection]\ntype=ethernet\n[ipv4]\nmethod=manual\naddress1=10.20.30.9/24\ngateway=10.20.30.1\ndns=10.20.30.2;\n"
+        "[connection]\ntype=ethernet\n[ethernet]\nmac-address=52:54:00:AA:00:09\n\n"
+        f"[ipv4]\n\nmethod=manual\n{addresses}\ngateway=10.20.30.1\ndns=10.20.30.2\n\n"
     )
     static = _site(made).static
-    assert static is not None and str(static.address) == "10.20.30.9/24"
+    assert static is not None and str(static.address) == "10.20.30.9/24" and static.mac == "52:54:00:aa:00:09"
     assert str(static.gateway) == "10.20.30.1" and static.dns == ("10.20.30.2",)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 import ssl
 from ipaddress import IPv4Interface
 from pathlib import Path
@@ -16,16 +17,20 @@ import yaml
 from rackless.api.process import ApiServer, ApiSettings
 from rackless.cluster.bootstrap.manifests import apply, load_manifests
 from rackless.cluster.openshift import ignition, site
+from rackless.cluster.openshift.faults import PLAYED_AFTERWARDS, InstallFault
 from rackless.cluster.openshift.ignition import NoIgnition
 from rackless.cluster.openshift.translation import BootstrapNic, read_release, translate
 from rackless.drivers.clock import SystemClock
 from rackless.drivers.kubernetes.client import Client
 from rackless.errors import InputError
+from rackless.images.files.static_network import units
 from rackless.installer.assets.release import ReleaseFile
 from rackless.operations.bootstrap_parts import ApiObjects
 from rackless.ports.api import Access
+from rackless.provisioning.network_data import problem
 from rackless.trust.kubeconfig_reading import read_kubeconfig
 from tests.cluster.openshift.bootstrap_config import DOMAIN, HOME, Made
+from tests.installer.twin.configs import nmstate
 
 RELEASE = {
     "node": ReleaseFile("http://10.20.30.1:6180/node.qcow2", "a" * 64),
@@ -148,27 +153,185 @@ async def _ask(made: Made, folder: Path, url: str, name: str) -> Json:
 
 
 @pytest.mark.parametrize(
-    ("bmc", "provisioning", "said"),
+    ("bmc", "boot_mode", "provisioning", "said"),
     [
-        ("ipmi://192.0.2.{n}", "Disabled", "by ipmi, and"),
-        ("redfish+https://192.0.2.{n}/redfish/v1/Systems/1", "Disabled", "by redfish, and"),
-        ("redfish-virtualmedia://192.0.2.{n}/redfish/v1/Systems/1", "Managed", "and here it is Managed"),
+        ("ipmi://192.0.2.{n}", "UEFI", "Disabled", "by ipmi, and Ironic .* speaks Redfish only"),
+        ("192.0.2.{n}", "UEFI", "Managed", "by IPMI, and Ironic"),
+        (
+            "redfish+https://192.0.2.{n}/redfish/v1/Systems/1",
+            "UEFI",
+            "Unmanaged",
+            "boots by PXE, and with .*Unmanaged nobody",
+        ),
+        (
+            "redfish+https://192.0.2.{n}/redfish/v1/Systems/1",
+            "legacy",
+            "Disabled",
+            "boots by PXE, and with .*Disabled nobody",
+        ),
+        (
+            "idrac-virtualmedia://192.0.2.{n}/redfish/v1/Systems/1",
+            "legacy",
+            "Managed",
+            "legacy mode from virtual media",
+        ),
     ],
 )
-def test_what_cannot_be_installed_by_virtual_media_is_refused(bmc: str, provisioning: str, said: str) -> None:
+def test_what_the_bootstrap_cannot_install_is_refused(bmc: str, boot_mode: str, provisioning: str, said: str) -> None:
     made = Made(bmc=bmc)
     made.add_installing(provisioning)
-    with pytest.raises(InputError, match=said):
+    _change(made, 0, bootMode=boot_mode)
+    with pytest.raises(InputError, match="cannot install m-0") as refused:
         _translated(made)
+    assert re.search(said, refused.value.why)
 
 
-def test_a_host_that_boots_in_legacy_mode_is_refused(made: Made) -> None:
-    path = f"{HOME}/openshift/99_openshift-cluster-api_hosts-1.yaml"
+def _change(made: Made, number: int, **spec: object) -> None:
+    path = f"{HOME}/openshift/99_openshift-cluster-api_hosts-{number}.yaml"
     host = yaml.safe_load(made.files[path])
-    host["spec"]["bootMode"] = "legacy"
+    host["spec"] |= spec
     made.files[path] = yaml.safe_dump(host)
-    with pytest.raises(InputError, match="cannot install m-1: it boots in legacy mode"):
-        _translated(made)
+
+
+def _host(files: dict[str, str], number: int) -> Json:
+    found: Json = yaml.safe_load(files[f"{HOME}/openshift/99_openshift-cluster-api_hosts-{number}.yaml"])
+    return found
+
+
+@pytest.mark.parametrize("mode", ["Managed", "Unmanaged"])
+def test_a_bootstrap_stands_on_the_network_that_hosts_boot_from(mode: str) -> None:
+    made = Made(bmc="redfish-virtualmedia://192.0.2.{n}/redfish/v1/Systems/1")
+    made.add_installing(mode)
+    files, tree = _translated(made)
+    assert "MACAddress=52:54:00:aa:00:02\n" in files["/etc/systemd/network/10-provisioning.link"]
+    network = files["/etc/systemd/network/10-provisioning.network"]
+    assert "Name=provision0\n" in network and "DHCP=no" in network and "Address=172.22.0.2/24\n" in network
+    units = {one["name"]: one.get("contents", "") for one in tree["systemd"]["units"]}
+    assert "--provisioning provision0" in units["rackless-metal3.service"]
+
+
+def test_without_such_a_network_there_is_one_nic(made: Made) -> None:
+    files, tree = _translated(made)
+    assert not [path for path in files if "provisioning.link" in path or "provisioning.network" in path]
+    assert "--provisioning" not in json.dumps(tree["systemd"])
+
+
+def test_bmcs_are_addressed_in_the_engines_words(made: Made) -> None:
+    """The twin's speak plain Redfish, whatever the site's are."""
+    made.add_installing("Managed")
+    place = "10.9.9.11:8443/redfish/v1/Systems/System.Embedded.1"
+    wanted = {
+        "idrac-virtualmedia+https": "redfish-virtualmedia+https", "ilo5-virtualmedia": "redfish-virtualmedia",
+        "idrac-redfish+http": "redfish+http", "ilo5-redfish": "redfish", "redfish-virtualmedia+http": "redfish-virtualmedia+http",
+    }  # fmt: skip
+    for theirs, ours in wanted.items():
+        _change(made, 1, bmc={"address": f"{theirs}://{place}", "credentialsName": "m-1-bmc-secret"})
+        assert _host(_translated(made)[0], 1)["spec"]["bmc"] == {
+            "address": f"{ours}://{place}", "credentialsName": "m-1-bmc-secret", "disableCertificateVerification": True,
+        }  # fmt: skip
+
+
+def _fixed(made: Made, number: int, config: Json) -> None:
+    _change(
+        made,
+        number,
+        preprovisioningNetworkDataName=f"m-{number}-network-config-secret",
+        bootMACAddress=f"52:54:00:00:00:1{number}",
+    )
+    body = {"apiVersion": "v1", "kind": "Secret",
+            "metadata": {"name": f"m-{number}-network-config-secret", "namespace": "openshift-machine-api"},
+            "data": {"nmstate": base64.b64encode(yaml.safe_dump(config).encode()).decode()}}  # fmt: skip
+    made.files[f"{HOME}/openshift/99_openshift-cluster-api_host-network-config-secrets-{number}.yaml"] = yaml.safe_dump(
+        body
+    )
+
+
+def _network_data(files: dict[str, str], number: int) -> Json:
+    secret = yaml.safe_load(
+        files[f"{HOME}/openshift/99_openshift-cluster-api_host-network-config-secrets-{number}.yaml"]
+    )
+    assert set(secret["data"]) == {"networkData"}
+    found: Json = json.loads(base64.b64decode(secret["data"]["networkData"]))
+    return found
+
+
+def test_fixed_addresses_are_told_in_the_format_that_agent_and_node_read(made: Made) -> None:
+    _fixed(made, 0, nmstate("10.20.30.200", "10.20.30.254"))
+    files, _ = _translated(made)
+    data = _network_data(files, 0)
+    assert problem(data) == ""
+    assert data["links"] == [{"id": "nic", "type": "phy", "ethernet_mac_address": "52:54:00:00:00:10"}]
+    (unit,) = units(data).values()
+    assert "Address=10.20.30.200/24" in unit and "Gateway=10.20.30.254" in unit and "DNS=10.20.30.254" in unit
+    assert _host(files, 0)["spec"]["preprovisioningNetworkDataName"] == "m-0-network-config-secret"
+
+
+def test_a_host_that_boots_over_the_network_gets_its_fixed_address_with_its_system(made: Made) -> None:
+    """Its agent has one by DHCP, where it boots from; and iPXE is not signed."""
+    made.add_installing("Managed")
+    _fixed(made, 1, nmstate("10.20.30.201", "10.20.30.254", "0C-42-A1-99-00-01"))
+    _change(made, 1, bootMode="UEFISecureBoot",
+            bmc={"address": "redfish://192.0.2.1/redfish/v1/Systems/1", "credentialsName": "m-1-bmc-secret"})  # fmt: skip
+    files, _ = _translated(made)
+    spec = _host(files, 1)["spec"]
+    assert "preprovisioningNetworkDataName" not in spec and spec["bootMode"] == "UEFI"
+    assert spec["networkData"] == {"name": "m-1-network-config-secret", "namespace": "openshift-machine-api"}
+    assert _network_data(files, 1)["links"][0]["ethernet_mac_address"] == "0c:42:a1:99:00:01"
+
+
+@pytest.mark.parametrize(
+    ("mode", "config"),
+    [("Disabled", nmstate("10.20.30.200", "10.20.30.254", vlan=120)), ("Managed", nmstate("10.20.30.200", "10.20.30.254")),
+     ("Disabled", {"interfaces": []}), ("Disabled", [])],
+)  # fmt: skip
+def test_addresses_that_agent_and_node_would_not_understand_are_left_to_dhcp(
+    made: Made, mode: str, config: Any
+) -> None:
+    made.add_installing(mode)
+    _fixed(made, 0, config)
+    path = f"{HOME}/openshift/99_openshift-cluster-api_host-network-config-secrets-0.yaml"
+    files, _ = _translated(made)
+    assert yaml.safe_load(files[path]) == yaml.safe_load(made.files[path])
+    assert not {"preprovisioningNetworkDataName", "networkData"} & set(_host(files, 0)["spec"])
+
+
+def test_an_arbiter_is_a_control_plane(made: Made) -> None:
+    assert f"{HOME}/machine-config/arbiter.ign" not in _translated(made)[0]
+    made.add_installing(arbiter=True)
+    made.files[f"{HOME}/openshift/99_openshift-machineconfig_99-arbiter-own.yaml"] = yaml.safe_dump({
+        "apiVersion": "machineconfiguration.openshift.io/v1", "kind": "MachineConfig",
+        "metadata": {"name": "99-arbiter-own", "labels": {"machineconfiguration.openshift.io/role": "arbiter"}},
+        "spec": {"config": {"ignition": {"version": "3.2.0"}, "storage": {"files": [{"path": "/etc/own", "contents": {}}]}}},
+    })  # fmt: skip
+    files, _ = _translated(made)
+    arbiter, master = (json.loads(files[f"{HOME}/machine-config/{role}.ign"]) for role in ("arbiter", "master"))
+    assert arbiter["systemd"] == master["systemd"] and arbiter["passwd"] == master["passwd"]
+    paths = [{one["path"] for one in each["storage"]["files"]} for each in (arbiter, master)]
+    assert paths[0] - paths[1] == {"/etc/own"}
+
+
+def _translated_to_fail(made: Made, fault: InstallFault) -> tuple[dict[str, str], Json]:
+    tree = json.loads(translate(site.read(ignition.read(made.text())), NIC, RELEASE, fault))
+    return {one["path"]: _text(one) for one in tree["storage"]["files"]}, tree
+
+
+def test_what_is_to_fail_after_the_bootstrap_is_told_to_who_writes_it(made: Made) -> None:
+    for fault in InstallFault:
+        files, tree = _translated_to_fail(made, fault)
+        master = json.loads(files[f"{HOME}/machine-config/master.ign"])
+        (unit,) = [one["contents"] for one in master["systemd"]["units"] if one["name"] == "rackless-rehearsal.service"]
+        assert (f"--fail {fault.value}\n" in unit) == (fault in PLAYED_AFTERWARDS)
+        names = {one["name"] for one in tree["systemd"]["units"]}
+        assert ("rackless-hand-over.service" in names) == (fault is not InstallFault.CONFIG_MAP_MISSING)
+
+
+def test_a_host_that_is_to_be_in_error_has_a_wrong_password_and_the_others_their_own(made: Made) -> None:
+    files, _ = _translated_to_fail(made, InstallFault.HOST_ERROR)
+    passwords = []
+    for number in range(3):
+        secret = yaml.safe_load(files[f"{HOME}/openshift/99_openshift-cluster-api_host-bmc-secrets-{number}.yaml"])
+        passwords.append(base64.b64decode(secret["data"]["password"]).decode())
+    assert passwords == ["wrong-as-asked-for-by-fail", "very-secret", "very-secret"]
 
 
 def test_names_that_contradict_each_other_and_a_damaged_list_are_told(made: Made) -> None:

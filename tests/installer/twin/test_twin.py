@@ -6,13 +6,14 @@ import json
 import stat
 from ipaddress import IPv4Address
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 from click.testing import CliRunner
 
 from rackless.cli.main import cli
-from rackless.errors import SpecError
+from rackless.errors import InputError, SpecError
 from rackless.installer.install_config.checking import check
 from rackless.installer.twin.reading import read_twin
 from rackless.installer.twin.site import NoTwin, Wishes
@@ -139,11 +140,56 @@ def test_firmware_and_schemes_make_groups(tmp_path: Path) -> None:
 def test_what_differs_from_the_site_is_told(tmp_path: Path) -> None:
     hosts = [
         host(n, VENDOR.format(n=n), networkConfig=nmstate(f"10.20.30.3{n}", "10.20.30.1", vlan=120),
-             rootDeviceHints={"deviceName": "/dev/sda"}) for n in range(3)
+             rootDeviceHints={"deviceName": "/dev/disk/by-path/pci-0000:01"}) for n in range(3)
     ]  # fmt: skip
     _, text = twin(tmp_path, config(hosts, provisioningNetwork="Disabled", libvirtURI="qemu+ssh://root@hv/system"))
-    for words in ("VLAN 120", "/dev/sda", "libvirtURI", "idrac-virtualmedia"):
+    for words in ("VLAN 120", "by-path/pci-0000:01", "libvirtURI", "idrac-virtualmedia"):
         assert words in text
+
+
+def test_root_device_hints_make_the_disks_where_they_can(tmp_path: Path) -> None:
+    hosts = [
+        host(0, VENDOR.format(n=0), rootDeviceHints={"serialNumber": "S3XNNX0K10", "deviceName": "/dev/sda"}),
+        host(1, VENDOR.format(n=1), rootDeviceHints={"deviceName": "/dev/vda"}),
+        host(
+            2,
+            VENDOR.format(n=2),
+            rootDeviceHints={"wwn": "0x5000c500a", "minSizeGigabytes": 120, "serialNumber": "with space"},
+        ),
+    ]
+    plan, text = twin(tmp_path, config(hosts, provisioningNetwork="Disabled"))
+    first, second, third = sorted(plan.servers, key=lambda server: server.name)
+    assert (first.disk_serial, first.disk_bus, second.disk_bus) == ("S3XNNX0K10", "scsi", "virtio")
+    assert (third.disk_serial, third.disk_bus) == ("", "scsi")
+    (told,) = [line for line in text.splitlines() if "rootDeviceHints" in line and line.startswith("#")]
+    assert "master-2: rootDeviceHints minSizeGigabytes 120, serialNumber with space, wwn 0x5000c500a:" in told
+
+
+def test_name_servers_and_routers_that_are_nobody_in_the_twin_are_its_gateway_in_a_rehearsal(tmp_path: Path) -> None:
+    networks: list[Any] = [nmstate(f"10.20.30.20{n}", f"10.20.30.25{n}") for n in range(3)]
+    networks[0]["dns-resolver"]["config"]["server"] = ["10.0.0.53", "10.20.30.5", "10.20.30.200", "fd00::53"]
+    hosts = [host(n, VENDOR.format(n=n), networkConfig=networks[n]) for n in range(3)]
+    fixed: dict[str, Any] = {"bootstrapExternalStaticIP": "10.20.30.90", "bootstrapExternalStaticGateway": "10.20.30.253",
+             "bootstrapExternalStaticDNS": "10.0.0.54,10.20.30.20"}  # fmt: skip
+    source = tmp_path / "install-config.yaml"
+    source.write_text(config(hosts, provisioningNetwork="Disabled", **fixed))
+    found = read_twin(source, Wishes())
+    assert str(found.gateway) == "10.20.30.250"
+    wanted = ["10.0.0.54", "10.20.30.20", "10.20.30.253", "10.0.0.53", "10.20.30.251", "10.20.30.252"]
+    assert [str(one) for one in found.aliases] == wanted
+    assert not {server.address for server in found.servers} & set(found.aliases)
+    assert any(line.startswith("10.0.0.54, 10.20.30.20, ") for line in found.deviations)
+    _, text = twin(tmp_path, config(masters(VENDOR), provisioningNetwork="Disabled"))
+    assert "gateway in a rehearsal" not in text
+
+
+def test_an_mtu_of_the_site_is_told(tmp_path: Path) -> None:
+    addressed: Any = nmstate("10.20.30.200", "10.20.30.254")
+    addressed["interfaces"][0]["mtu"] = 9000
+    _, text = twin(
+        tmp_path, config([host(0, VENDOR.format(n=0), networkConfig=addressed)], provisioningNetwork="Disabled")
+    )
+    assert "master-0: its MTU is 9000; in the lab it is 1500" in text
 
 
 @pytest.mark.parametrize(
@@ -171,6 +217,41 @@ def test_what_a_lab_cannot_be_is_refused_with_its_reason(tmp_path: Path, text: s
     assert reason in refused.value.why and "very-secret" not in refused.value.why
     done = CliRunner().invoke(cli, ["init", "--from", str(source), "-o", str(tmp_path / "lab.yaml")])
     assert not (tmp_path / "lab.yaml").exists() and not (tmp_path / "lab.passwords").exists() and done.exit_code != 0
+
+
+ONE_BMC = "redfish-virtualmedia://{at}/redfish/v1/Systems/{n}"
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (config(masters(ONE_BMC.format(at="10.20.30.5", n="{n}"))),
+         "the BMC of master-0: 10.20.30.5 is the address of the API VIP, and a BMC needs its own"),
+        (config(masters(ONE_BMC.format(at="10.20.30.1:6385", n="{n}"))), "the port of the BMC of master-2: port 6385"),
+        (config(masters(VENDOR), externalMACAddress="0c:42:a1:00:6d:01"), "bootMACAddress of master-1: 0c:42:a1:00:6d:01"),
+        (config([host(0, VENDOR.format(n=0), networkConfig=nmstate("10.20.30.5", "10.20.30.254"))]),
+         "the API VIP: 10.20.30.5 is the address of the server master-0"),
+        (config(masters(VENDOR), externalBridge="br-external-long"), "externalBridge: 'br-external-long' is too long"),
+        (config(masters(VENDOR), externalBridge="virbr0"), "its externalBridge is virbr0, and a lab has a link of its own"),
+        (config(masters(VENDOR), externalBridge="both", provisioningBridge="both"), "and provisioningBridge are both both"),
+        (config(masters(VENDOR), vips=("10.20.30.5", "10.20.30.5"), loadBalancer={"type": "UserManaged"}),
+         "API and ingress share the VIP 10.20.30.5 (a load balancer of the site's own)"),
+        ("platform: {\nbaremetal", "line 3: not readable as YAML"),
+        ("- a list\n", "it is not a mapping of fields"),
+    ],
+)  # fmt: skip
+def test_reasons_are_told_in_the_words_of_the_install_config(tmp_path: Path, text: str, reason: str) -> None:
+    source = tmp_path / "install-config.yaml"
+    source.write_text(text)
+    with pytest.raises(InputError) as refused:
+        read_twin(source, Wishes())
+    assert reason in refused.value.why and "networks." not in refused.value.why and ".members." not in refused.value.why
+
+
+def test_what_differs_for_several_hosts_is_told_once(tmp_path: Path) -> None:
+    _, text = twin(tmp_path, config(masters(VENDOR), provisioningNetwork="Disabled"))
+    (told,) = [line for line in text.splitlines() if "idrac-virtualmedia" in line]
+    assert told.startswith("#  - master-0, master-1, master-2: its BMC is of type")
 
 
 def test_bmcs_in_the_machine_network_cannot_be_routed(tmp_path: Path) -> None:

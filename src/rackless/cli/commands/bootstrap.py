@@ -8,6 +8,7 @@ import click
 
 from rackless.cli.groups import SuggestingGroup
 from rackless.cli.options import json_option
+from rackless.cluster.openshift.faults import PLAYED_AFTERWARDS, InstallFault
 
 _FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
 _FOLDER = click.Path(path_type=Path, exists=True, file_okay=False)
@@ -123,11 +124,14 @@ def hand_over_bootstrap(root: Path, vip: str, place: Path, as_json: bool) -> Non
 
 @bootstrap.command()
 @click.option("--apps", required=True, help="The domain of what runs in the cluster.")
+@click.option(
+    "--fail", "fault", type=click.Choice([fault.value for fault in PLAYED_AFTERWARDS]), help="What is to go wrong."
+)
 @_json
-def operators(apps: str, as_json: bool) -> None:
+def operators(apps: str, fault: str | None, as_json: bool) -> None:
     """On a control plane of a rehearsal: write what the installer waits for after its bootstrap."""
     from rackless.operations.bootstrap_running import run, teller
     from rackless.operations.rehearsal_operators import run_operators
 
     tell = teller(as_json)
-    run(run_operators(apps, tell), tell)
+    run(run_operators(apps, tell, InstallFault(fault) if fault else None), tell)

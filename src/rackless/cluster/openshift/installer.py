@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,6 +22,17 @@ EXIT_CODES: Mapping[int, str] = {
     7: "operators are not stable",
     8: "interrupted",
 }
+REMEDIES: Mapping[int, str] = {
+    1: "mend what its last line names, or what failed above; a bootstrap machine that was off before its end leads here, too",
+    2: "tell the installer's makers: `rackless check install-config` may find what it stumbled over",
+    3: "`rackless check install-config` names the field and what to write",
+    4: "mend what its last line names: its live ISO, libvirt's pool, volumes and machine",
+    5: "see above which control plane, BMC or name it waited for",
+    6: "see above which operator it waited for",
+    7: "see above which operator did not come to rest",
+    8: "somebody stopped it: run it again",
+}
+"""What to do about each exit code, where the report has no better word."""
 COMPLETE = "Install complete!"
 NO_RELEASE = f"rehearsal.invalid/release@sha256:{'0' * 64}"
 """Nothing is pulled in a rehearsal; without a name the installer would look its own up."""
@@ -120,9 +131,11 @@ def wait_command(installer: Path, folder: Path) -> list[str]:
     return [str(installer), "wait-for", "install-complete", "--dir", str(folder), "--log-level=debug"]
 
 
-def prepare_config(text: str, libvirt: str, pull_secret: str = "") -> tuple[str, list[str]]:
-    """The site's install-config as the installer is given it, and what was changed in it. `pull_secret` takes the place of its
-    own."""
+def prepare_config(
+    text: str, libvirt: str, pull_secret: str = "", without: Mapping[str, Sequence[str]] | None = None
+) -> tuple[str, list[str]]:
+    """The site's install-config as the installer is given it, and what was changed in it. `pull_secret` takes the place of its own;
+    `without` are root device hints that no disk of the lab fits, by host."""
     tree = yaml.safe_load(text)
     if not isinstance(tree, dict) or not isinstance(tree.get("platform"), dict):
         raise InputError(
@@ -137,6 +150,13 @@ def prepare_config(text: str, libvirt: str, pull_secret: str = "") -> tuple[str,
         changes.append("libvirtURI leads to the lab's libvirt, through a proxy that asks for an emulated processor")
     elif not libvirt and metal.pop("libvirtURI", "qemu:///system") != "qemu:///system":
         changes.append("libvirtURI was left out: the lab's own libvirt is used")
+    for host in metal.get("hosts") or ():
+        if isinstance(host, dict) and (names := (without or {}).get(str(host.get("name")), ())):
+            hints = {name: value for name, value in host["rootDeviceHints"].items() if name not in names}
+            host["rootDeviceHints"] = hints or None
+            changes.append(
+                f"{host['name']}: rootDeviceHints {', '.join(names)} were left out: no disk of the lab fits them"
+            )
     if pull_secret:
         tree["pullSecret"] = pull_secret
     elif not tree.get("pullSecret"):

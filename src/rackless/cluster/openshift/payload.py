@@ -23,6 +23,8 @@ OPERATORS = (
     "image-registry", "ingress", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "machine-api",
     "machine-config", "monitoring", "network", "openshift-apiserver", "service-ca", "storage",
 )  # fmt: skip
+DEGRADED = "ingress"
+WHY_DEGRADED = "The ingress controller is degraded (asked for by --fail)"
 _STABLE = timedelta(minutes=2)
 """The installer wants operators that have not been progressing for 30 seconds."""
 KINDS = (

@@ -94,11 +94,16 @@ async def play_cluster(site: ClusterSite, objects: ObjectSink, tell: Tell, fault
         await objects.put(payload.console(site.apps))
     degraded = fault is InstallFault.OPERATOR_DEGRADED
     for name in payload.OPERATORS:
-        bad = degraded and name == "ingress"
-        why = "The ingress controller is degraded (asked for by --fail)" if bad else ""
+        bad = degraded and name == payload.DEGRADED
+        why = payload.WHY_DEGRADED if bad else ""
         await objects.put(payload.operator(name, available=not bad, degraded=bad, message=why))
-    why = "Cluster operator ingress is degraded" if degraded else ""
+    why = f"Cluster operator {payload.DEGRADED} is degraded" if degraded else ""
     await objects.put(payload.cluster_version(done=not degraded, why=why))
     if degraded:
-        tell({"waits": "the ClusterVersion, which is not available: operator ingress is degraded", "in_vain": True})
+        tell(
+            {
+                "waits": f"the ClusterVersion, which is not available: operator {payload.DEGRADED} is degraded",
+                "in_vain": True,
+            }
+        )
     tell({"phase": "the cluster answers (simulated)"})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -61,10 +62,26 @@ SUBJECTS = (
 """The lines of the report, in the order of the run."""
 FULL_SUBJECTS = (*SUBJECTS, "hosts installed", "nodes")
 """Those of a full rehearsal."""
+BOOT_NETWORK = "provisioning network"
+"""And of one whose bootstrap serves such a network."""
 
 REAL_SUBJECTS = ("install-config", "installer", "libvirt and bridges", "certificates", "hand-over", "exit code")
 """Those of a real install: what the installer itself says."""
 NOT_PROVEN_BY_REAL = ("the site's servers, switches and BMCs: those of the lab were installed",)
+
+
+_REMEDIES = {
+    "MAC and lease": "the site's DHCP must give the bootstrap its address, or the file name a fixed one",
+    "hand-over": "the API has to answer at its VIP once the bootstrap is gone: see the control plane's lines above",
+    "certificates": "keep the file's names and VIPs as the installer has seen them: it makes its certificates of them",
+    "exit code": "mend what failed above and run it again; with --keep the installer's log stays in the twin",
+    "kubeconfig": "the installer's kubeconfig must open the API at the VIP: see DNS and the hand-over",
+}
+"""Where nobody who told of a failure knew what to do about it."""
+_NO_FIX = "look at that server's BMC in its own page, and run it again"
+_NO_REMEDY = "run it again with --keep: then the logs of the installer and of its stage stay in the twin"
+_NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+"""What XML 1.0 has no way to say: a console's escape sequences, for one."""
 
 
 @dataclass(slots=True)
@@ -86,19 +103,22 @@ class Report:
 
     @property
     def kind(self) -> str:
-        return {FULL_SUBJECTS: "full", REAL_SUBJECTS: "real"}.get(tuple(self.subjects), "quick")
+        if "nodes" in self.subjects:
+            return "full"
+        return "real" if tuple(self.subjects) == REAL_SUBJECTS else "quick"
 
     def add(self, subject: str, good: bool, saw: str, remedy: str = "") -> None:
-        self.findings.append(
-            ReportLine(subject, LineVerdict.PROVEN if good else LineVerdict.FAILED, saw, "" if good else remedy)
-        )
+        verdict = LineVerdict.PROVEN if good else LineVerdict.FAILED
+        remedy = "" if good else remedy or _REMEDIES.get(subject, _NO_REMEDY)
+        self.findings.append(ReportLine(subject, verdict, saw, remedy))
 
     def add_probe(self, probe: Probe) -> None:
         """What a live check found; what it could not find out is told as not reached."""
         verdict = {ProbeOutcome.FAILED: LineVerdict.FAILED, ProbeOutcome.OK: LineVerdict.PROVEN}.get(
             probe.outcome, LineVerdict.NOT_REACHED
         )
-        self.findings.append(ReportLine(probe.subject, verdict, probe.saw, probe.fix))
+        fix = probe.fix or (_NO_FIX if verdict is LineVerdict.FAILED else "")
+        self.findings.append(ReportLine(probe.subject, verdict, probe.saw, fix))
 
     def close(self) -> None:
         """Add a line for every subject that the run did not reach."""
@@ -120,7 +140,7 @@ class Report:
     def durations(self) -> dict[str, float]:
         """How long each phase took."""
         names = list(self.phases)
-        ends = [*(self.phases[name] for name in names[1:]), self.seconds]
+        ends = [*(self.phases[name] for name in names[1:]), *([self.seconds] if names else [])]
         return {name: round(end - self.phases[name], 1) for name, end in zip(names, ends, strict=True)}
 
     def as_json(self) -> Mapping[str, Any]:
@@ -143,22 +163,28 @@ class Report:
         bad = [one for one in self.findings if one.verdict is LineVerdict.FAILED]
         skipped = [one for one in self.findings if one.verdict is LineVerdict.NOT_REACHED]
         suite = ElementTree.Element(
-            "testsuite", name=f"rehearsal of {self.cluster}", tests=str(len(self.findings) + len(self.not_proven)),
+            "testsuite", name=_xml(f"rehearsal of {self.cluster}"), tests=str(len(self.findings) + len(self.not_proven)),
             failures=str(len(bad)), errors="0", skipped=str(len(skipped) + len(self.not_proven)), time=f"{self.seconds:.1f}",
         )  # fmt: skip
         for number, one in enumerate(self.findings, 1):
-            case = ElementTree.SubElement(suite, "testcase", classname="rehearsal", name=f"{number:02} {one.subject}")
+            case = ElementTree.SubElement(
+                suite, "testcase", classname="rehearsal", name=_xml(f"{number:02} {one.subject}")
+            )
             if one.verdict is LineVerdict.FAILED:
-                ElementTree.SubElement(case, "failure", message=one.saw).text = one.remedy
+                ElementTree.SubElement(case, "failure", message=_xml(one.saw)).text = _xml(one.remedy)
             elif one.verdict is LineVerdict.NOT_REACHED:
-                ElementTree.SubElement(case, "skipped", message=one.saw)
+                ElementTree.SubElement(case, "skipped", message=_xml(one.saw))
             else:
-                ElementTree.SubElement(case, "system-out").text = one.saw
+                ElementTree.SubElement(case, "system-out").text = _xml(one.saw)
         for words in self.not_proven:
             case = ElementTree.SubElement(suite, "testcase", classname="not proven", name=words.partition(":")[0])
             ElementTree.SubElement(case, "skipped", message=words)
         ElementTree.indent(suite)
         return ElementTree.tostring(suite, encoding="unicode", xml_declaration=True) + "\n"
+
+
+def _xml(text: str) -> str:
+    return _NOT_XML.sub("\ufffd", text)
 
 
 def _object(finding: ReportLine) -> dict[str, str]:

@@ -6,16 +6,19 @@ import base64
 import binascii
 import configparser
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from ipaddress import IPv4Address, IPv4Interface
+from ipaddress import IPv4Address, IPv4Interface, IPv4Network
 from typing import Any
 
 import yaml
 
 from rackless.cluster.openshift.ignition import Bootstrap, NoIgnition
+from rackless.installer.install_config.config import DISABLED
 
 HOME = "/opt/openshift"
 _INFRASTRUCTURE = f"{HOME}/manifests/cluster-infrastructure-02-config.yml"
+_INSTALL_CONFIG = f"{HOME}/manifests/cluster-config.yaml"
 _TLS = f"{HOME}/tls"
 _CONNECTIONS = "/etc/NetworkManager/system-connections/"
 SERVING = (
@@ -45,6 +48,16 @@ class Static:
     address: IPv4Interface
     gateway: IPv4Address | None
     dns: tuple[str, ...]
+    mac: str = ""
+    """Of the NIC that has it; empty where the installer's config names none."""
+
+
+@dataclass(frozen=True, slots=True)
+class BootstrapLeg:
+    """The network that hosts boot from, as the bootstrap machine stands on it."""
+
+    address: IPv4Interface
+    mac: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,12 +81,47 @@ class ClusterSite:
             raise NoIgnition(f"the installer's config has no certificate {name}") from error
 
     @property
+    def install_config(self) -> dict[str, Any]:
+        """With the installer's defaults, and without secrets. Raises NoIgnition."""
+        with _known("install-config"):
+            text = yaml.safe_load(self.bootstrap.text(_INSTALL_CONFIG))["data"]["install-config"]
+            return dict(yaml.safe_load(text))
+
+    @property
+    def machine_network(self) -> IPv4Network:
+        """The one that has the API VIP. Raises NoIgnition."""
+        with _known("machine networks"):
+            listed = [IPv4Network(one["cidr"]) for one in self.install_config["networking"]["machineNetwork"]]
+            return next((one for one in listed if self.api_vip in one), listed[0])
+
+    @property
+    def boot_network(self) -> BootstrapLeg | None:
+        """None with `provisioningNetwork: Disabled`. Raises NoIgnition."""
+        with _known("provisioning network"):
+            metal = self.install_config["platform"]["baremetal"]
+            if metal["provisioningNetwork"] == DISABLED:
+                return None
+            prefix = str(metal["provisioningNetworkCIDR"]).partition("/")[2]
+            own = IPv4Interface(f"{metal['bootstrapProvisioningIP']}/{prefix}")
+            return BootstrapLeg(own, str(metal["provisioningMACAddress"]).lower())
+
+    @property
     def client_ca(self) -> str:
         return self.bootstrap.text(f"{_TLS}/kube-apiserver-complete-client-ca-bundle.crt")
 
     @property
     def root_ca(self) -> str:
         return self.bootstrap.text(f"{_TLS}/root-ca.crt")
+
+
+@contextmanager
+def _known(what: str) -> Iterator[None]:
+    try:
+        yield
+    except NoIgnition:
+        raise
+    except (KeyError, TypeError, ValueError, IndexError, yaml.YAMLError) as error:
+        raise NoIgnition(f"the {what} in the installer's config cannot be read: {error!r}") from error
 
 
 def read(bootstrap: Bootstrap) -> ClusterSite:
@@ -158,10 +206,16 @@ def _static(bootstrap: Bootstrap) -> Static | None:
             parser.read_string(bootstrap.text(path))
         except configparser.Error:
             continue
-        if "ipv4" not in parser or not (first := parser["ipv4"].get("address1")):
+        if "ipv4" not in parser or not (first := _first_address(parser["ipv4"])):
             continue
         address, _, gateway = first.partition(",")
         gateway = gateway or parser["ipv4"].get("gateway", "")
         dns = tuple(part for part in parser["ipv4"].get("dns", "").replace(",", ";").split(";") if part)
-        return Static(IPv4Interface(address), IPv4Address(gateway) if gateway else None, dns)
+        mac = parser["ethernet"].get("mac-address", "").lower() if "ethernet" in parser else ""
+        return Static(IPv4Interface(address), IPv4Address(gateway) if gateway else None, dns, mac)
     return None
+
+
+def _first_address(ipv4: configparser.SectionProxy) -> str:
+    """In either spelling of NetworkManager's: `address1=10.0.0.9/24,10.0.0.1`, and the installer's `addresses=10.0.0.9/24`."""
+    return ipv4.get("address1", "") or ipv4.get("addresses", "").replace(",", ";").partition(";")[0].strip()

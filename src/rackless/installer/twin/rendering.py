@@ -8,12 +8,13 @@ from pathlib import PurePosixPath
 
 from rackless.installer.twin.site import Twin, TwinGroup, TwinServer
 from rackless.spec.networks import Provisioning
-from rackless.spec.servers import BmcProtocol, BmcScheme, ServerFirmware, WayToBoot
+from rackless.spec.servers import BmcProtocol, BmcScheme, Role, ServerFirmware, WayToBoot
 
 
-def render(twin: Twin, source: str, passwords: PurePosixPath) -> str:
-    """lab.yaml; `passwords` is the folder of the files that `password_files` names, as lab.yaml sees it."""
-    return "\n".join(_lines(twin, source, passwords)) + "\n"
+def render(twin: Twin, source: str, passwords: PurePosixPath, *, installed: bool = False) -> str:
+    """lab.yaml; `passwords` is the folder of the files that `password_files` names, as lab.yaml sees it. Servers that are
+    `installed` get what they need for that."""
+    return "\n".join(_lines(twin, source, passwords, installed=installed)) + "\n"
 
 
 def password_files(twin: Twin) -> dict[str, str]:
@@ -21,7 +22,7 @@ def password_files(twin: Twin) -> dict[str, str]:
     return {f"{server.name}.password": server.bmc.password + "\n" for server in twin.servers}
 
 
-def _lines(twin: Twin, source: str, passwords: PurePosixPath) -> Iterator[str]:
+def _lines(twin: Twin, source: str, passwords: PurePosixPath, *, installed: bool) -> Iterator[str]:
     yield f"# The twin of the site in {source}: cluster {twin.domain}."
     yield "# Addresses, names, MACs and BMCs are the file's. What it does not say was decided as each comment tells."
     if twin.deviations:
@@ -35,7 +36,7 @@ def _lines(twin: Twin, source: str, passwords: PurePosixPath) -> Iterator[str]:
     yield "# Sizes are not in the file. A rehearsal needs no more than these; OpenShift needs 16GiB, 4 CPUs, 120GiB each."
     yield "servers:"
     for group in twin.groups:
-        yield from _group(group, passwords)
+        yield from _group(group, passwords, installed=installed)
     yield ""
     yield "networks:"
     yield from _cluster(twin)
@@ -50,9 +51,11 @@ def _lines(twin: Twin, source: str, passwords: PurePosixPath) -> Iterator[str]:
         yield from (f"      {_text(name)}: {address}  # {what}" for name, (address, what) in twin.records.items())
 
 
-def _group(group: TwinGroup, passwords: PurePosixPath) -> Iterator[str]:
+def _group(group: TwinGroup, passwords: PurePosixPath, *, installed: bool) -> Iterator[str]:
     yield f"  {group.name}:"
     yield f"    role: {group.role}"
+    if installed and group.role is Role.CONTROL_PLANE:
+        yield "    memory: 2GiB  # one of them runs metal3"
     yield f"    bmc: {BmcProtocol.IPMI if group.scheme is BmcScheme.IPMI else BmcProtocol.REDFISH}"
     yield f"    boot: {WayToBoot.NETWORK if group.scheme.boots_over_network else WayToBoot.MEDIA}"
     if group.firmware is ServerFirmware.BIOS:
@@ -61,6 +64,8 @@ def _group(group: TwinGroup, passwords: PurePosixPath) -> Iterator[str]:
         yield "    secure_boot: true"
     if group.extra_nics:
         yield f"    extra_nics: {min(group.extra_nics, 8)}"
+    if group.virtio:
+        yield "    disk_bus: virtio  # rootDeviceHints name /dev/vd…"
     yield "    members:"
     for server in group.servers:
         yield from _member(server, group.scheme, passwords)
@@ -73,6 +78,8 @@ def _member(server: TwinServer, scheme: BmcScheme, passwords: PurePosixPath) -> 
     if server.cluster_mac:
         yield f"      cluster_mac: {_text(server.cluster_mac)}"
     yield f"      address: {server.address}"
+    if server.disk_serial:
+        yield f"      disk_serial: {_text(server.disk_serial)}"
     parts = [f"address: {bmc.address}", f"port: {bmc.port}"]
     if scheme is not BmcScheme.IPMI:
         parts += [f"http: {str(bmc.http).lower()}", f"system: {_text(bmc.system)}"]

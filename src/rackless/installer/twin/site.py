@@ -7,7 +7,7 @@ refused, all reasons at once.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from ipaddress import IPv4Address, IPv4Network
 from urllib.parse import urlsplit
@@ -17,7 +17,7 @@ from rackless.installer.install_config import bmc_address
 from rackless.installer.install_config.building import struct, structs, text, texts
 from rackless.installer.install_config.config import DISABLED, UNMANAGED, BareMetalPlatform, Config, HostEntry
 from rackless.installer.install_config.values import Cidr, parse_ip, parse_mac
-from rackless.installer.twin import nmstate
+from rackless.installer.twin import nmstate, root_disks
 from rackless.installer.twin.places import Places
 from rackless.spec.networks import BmcAccess, Dhcp, Provisioning
 from rackless.spec.servers import BmcScheme, Role, ServerFirmware
@@ -39,8 +39,13 @@ _ROLES = {
     "arbiter": (Role.WORKER, "arbiter"),
     "worker": (Role.WORKER, "worker"),
 }
+_Kind = tuple[str, BmcScheme, ServerFirmware, bool, int, bool]
+"""What servers of one group have in common: role, BMC, firmware, secure boot, further NICs, virtio disks."""
 _BMC_NETWORKS = tuple(IPv4Network(f"192.168.{number}.0/24") for number in range(112, 120))
 """One of these where every BMC is in the machine network itself, or is known by a name only."""
+
+
+ARBITERS = "arbiters are workers to the lab"
 
 
 class NoTwin(InputError):
@@ -76,7 +81,7 @@ class TwinServer:
     cluster_mac: str
     address: IPv4Address
     bmc: TwinBmc
-    notes: tuple[str, ...] = ()
+    disk_serial: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +92,8 @@ class TwinGroup:
     firmware: ServerFirmware
     secure_boot: bool
     extra_nics: int
+    virtio: bool
+    """Whether disks are /dev/vda and so on."""
     servers: tuple[TwinServer, ...]
 
 
@@ -119,6 +126,8 @@ class Twin:
     groups: tuple[TwinGroup, ...]
     records: dict[str, tuple[IPv4Address, str]]
     """Names that must resolve: where to, and what they are at the site."""
+    aliases: tuple[IPv4Address, ...]
+    """Where the lab's gateway answers besides during a rehearsal: the site's name servers, and its other routers."""
     deviations: tuple[str, ...]
 
     @property
@@ -145,7 +154,8 @@ def make_twin(config: Config, wishes: Wishes = Wishes()) -> Twin:  # noqa: B008 
     at_site = [address for address in addresses if isinstance(address, IPv4Address)]
     static = parse_ip(metal.static_ip)
     own = [network.address for network in networks.values() if network.address is not None]
-    places = Places(machine, {gateway, api, ingress, *at_site, *own})
+    aliases = tuple(gateway_aliases(config, gateway, {api, ingress, *at_site, *own, static}))
+    places = Places(machine, {gateway, api, ingress, *at_site, *own, *aliases})
     bootstrap = static if isinstance(static, IPv4Address) and static in machine else places.bootstrap()
     if bootstrap is not None:
         places.claim(bootstrap)
@@ -154,8 +164,13 @@ def make_twin(config: Config, wishes: Wishes = Wishes()) -> Twin:  # noqa: B008 
     named = Places(bmc_network, {bmc_network[1], *at_site})
     records: dict[str, tuple[IPv4Address, str]] = dict(_names(config, gateway))
     roles = dict(_roles(config))
-    found: list[tuple[tuple[str, BmcScheme, ServerFirmware, bool, int], TwinServer]] = []
-    deviations = list(_deviations(config, networks))
+    disks = root_disks.read_hints(config)
+    found: list[tuple[_Kind, TwinServer]] = []
+    deviations = list(_deviations(config, networks, disks))
+    if aliases:
+        deviations.append(
+            f"{', '.join(map(str, aliases))}: name servers and routers of the site, and the lab's gateway in a rehearsal"
+        )
     for host in config.hosts:
         address = bmc_address.parse(host.bmc_address)
         place = parse_ip(address.host)
@@ -180,8 +195,12 @@ def make_twin(config: Config, wishes: Wishes = Wishes()) -> Twin:  # noqa: B008 
         )
         mac = parse_mac(host.boot_mac) or ""
         cluster_mac = (parse_mac(network.mac) or "") if provisioning.mode is not Provisioning.DISABLED else ""
-        server = TwinServer(host.name, mac, "" if cluster_mac == mac else cluster_mac, reserved, bmc)
-        found.append(((roles[host.name], scheme, firmware, secure, network.nics - 1), server))
+        hints = disks.get(host.name, {})
+        server = TwinServer(
+            host.name, mac, "" if cluster_mac == mac else cluster_mac, reserved, bmc, root_disks.serial(hints)
+        )
+        kind = (roles[host.name], scheme, firmware, secure, network.nics - 1, root_disks.is_virtio(hints))
+        found.append((kind, server))
     free = places.range() if bootstrap is not None else None
     if bootstrap is None or free is None:
         reasons.append(f"{machine} has no address left for the bootstrap VM")
@@ -217,7 +236,8 @@ def make_twin(config: Config, wishes: Wishes = Wishes()) -> Twin:  # noqa: B008 
         provisioning=provisioning,
         groups=tuple(_grouped(found)),
         records=records,
-        deviations=tuple(deviations),
+        aliases=aliases,
+        deviations=tuple(_together(deviations)),
     )
 
 
@@ -253,6 +273,7 @@ def _refusals(config: Config) -> Iterator[str]:
     if not metal.disabled and metal.cidr is not None and metal.cidr.version == 6:
         yield f"its provisioning network {metal.cidr} is IPv6, and labs are IPv4"
     yield from _vip_refusals(metal, cidrs)
+    yield from _bridge_refusals(metal)
     if not config.hosts:
         yield "it has no hosts"
     for host in config.hosts:
@@ -267,9 +288,23 @@ def _vip_refusals(metal: BareMetalPlatform, cidrs: Sequence[Cidr]) -> Iterator[s
         vip = parse_ip(vips[0])
         if vip is None:
             yield f"the VIP for {what} {vips[0]!r} is not an address"
+        elif what == "ingress" and metal.user_managed and vips[0] in metal.api_vips:
+            yield f"API and ingress share the VIP {vip} (a load balancer of the site's own), and a lab has one for each"
         elif vip.version == 4 and cidrs and not any(vip in cidr for cidr in cidrs):
             balancer = " (a load balancer of the site's own)" if metal.user_managed else ""
             yield f"the VIP for {what} {vip} is outside the machine network{balancer}, where a lab has nobody"
+
+
+def _bridge_refusals(metal: BareMetalPlatform) -> Iterator[str]:
+    own = ("bmc", "virbr0", "lo", "baremetal-up", "baremetal-down", "cluster", "uplink", "attached")
+    named = {"externalBridge": metal.external_bridge}
+    if not metal.disabled:
+        named["provisioningBridge"] = metal.provisioning_bridge
+        if metal.external_bridge == metal.provisioning_bridge:
+            yield f"externalBridge and provisioningBridge are both {metal.external_bridge}, and these are two networks"
+    for field_, name in named.items():
+        if name in own:
+            yield f"its {field_} is {name}, and a lab has a link of its own that is called so"
 
 
 def _host_refusals(host: HostEntry) -> Iterator[str]:
@@ -326,6 +361,24 @@ def _gateway(
     if isinstance(static, IPv4Address) and static in machine:
         return static, "the gateway of the bootstrap VM"
     return machine[1], "the file names none: the first address; --gateway says another"
+
+
+def gateway_aliases(config: Config, gateway: IPv4Address, taken: Collection[object]) -> Iterator[IPv4Address]:
+    """Name servers and routers of the site that are nobody in its twin: who asks them there must find somebody. `taken` are the
+    addresses of others."""
+    metal = config.metal
+    machine = _four(config.networking.machine_cidrs[0]) if config.networking.machine_cidrs else None
+    if metal is None or machine is None:
+        return
+    wanted: list[object] = [parse_ip(one) for one in re.split(r"[,; ]+", metal.static_dns) if one]
+    if isinstance(router := parse_ip(metal.static_gateway), IPv4Address) and router in machine:
+        wanted.append(router)
+    for host in config.hosts:
+        network = nmstate.read(host.network_config, machine)
+        wanted += [*network.name_servers, network.gateway]
+    for one in dict.fromkeys(wanted):
+        if isinstance(one, IPv4Address) and one != gateway and one not in taken and not one.is_loopback:
+            yield one
 
 
 def _provisioning(metal: BareMetalPlatform) -> TwinProvisioning:
@@ -399,20 +452,20 @@ def _roles(config: Config) -> Iterator[tuple[str, str]]:
         yield host.name, role
 
 
-def _grouped(
-    found: Sequence[tuple[tuple[str, BmcScheme, ServerFirmware, bool, int], TwinServer]],
-) -> Iterator[TwinGroup]:
+def _grouped(found: Sequence[tuple[_Kind, TwinServer]]) -> Iterator[TwinGroup]:
     """Servers of one kind together; a group is called after its role, with a number where there are several."""
     keys = list(dict.fromkeys(key for key, _ in found))
     for key in keys:
-        role, scheme, firmware, secure, nics = key
+        role, scheme, firmware, secure, nics, virtio = key
         alike = [other for other in keys if other[0] == role]
         name = role if len(alike) == 1 else f"{role}-{alike.index(key) + 1}"
         servers = tuple(server for other, server in found if other == key)
-        yield TwinGroup(name, _ROLES[role][0], scheme, firmware, secure, nics, servers)
+        yield TwinGroup(name, _ROLES[role][0], scheme, firmware, secure, nics, virtio, servers)
 
 
-def _deviations(config: Config, networks: dict[str, nmstate.HostNetwork]) -> Iterator[str]:
+def _deviations(
+    config: Config, networks: dict[str, nmstate.HostNetwork], disks: dict[str, root_disks.Hints]
+) -> Iterator[str]:
     """What the lab has otherwise than the site, and what is therefore not proven."""
     metal = config.metal
     assert metal is not None
@@ -424,8 +477,10 @@ def _deviations(config: Config, networks: dict[str, nmstate.HostNetwork]) -> Ite
             yield f"{host.name}: its address is on VLAN {network.vlan}; in the lab the machine network is untagged"
         elif network.kind not in ("", "ethernet"):
             yield f"{host.name}: its address is on a {network.kind}; in the lab DHCP reserves it for one NIC"
-        if host.device_name and not host.device_name.startswith("/dev/vd"):
-            yield f"{host.name}: rootDeviceHints name {host.device_name}; the lab's disks are /dev/vda and so on"
+        if network.mtu not in (None, 1500):
+            yield f"{host.name}: its MTU is {network.mtu}; in the lab it is 1500"
+        if said := ", ".join(root_disks.missing(disks.get(host.name, {}))):
+            yield f"{host.name}: rootDeviceHints {said}: the lab's disks are /dev/sda and so on, with sizes and names of their own"
         address = bmc_address.parse(host.bmc_address)
         if address.name not in ("ipmi", "redfish", "redfish-virtualmedia"):
             yield f"{host.name}: its BMC is of type {address.name}; the lab's speaks {_SCHEMES[address.name]}"
@@ -434,4 +489,14 @@ def _deviations(config: Config, networks: dict[str, nmstate.HostNetwork]) -> Ite
         if host.boot_mode == "UEFISecureBoot" and _SCHEMES[address.name].boots_over_network:
             yield f"{host.name}: secure boot is off in the lab, where iPXE is not signed"
     if any(role == "arbiter" for _, role in _roles(config)):
-        yield "arbiters are workers to the lab"
+        yield ARBITERS
+
+
+def _together(deviations: Iterable[str]) -> Iterator[str]:
+    """What is said of several hosts in the same words is said once."""
+    hosts: dict[str, list[str]] = {}
+    for line in deviations:
+        name, colon, words = line.partition(": ")
+        hosts.setdefault(words if colon else line, []).extend([name] if colon else [])
+    for words, names in hosts.items():
+        yield f"{', '.join(names)}: {words}" if names else words
