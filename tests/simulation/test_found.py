@@ -69,6 +69,8 @@ FOUND = {
             Mishap("somebody edits", "provisioner.provision *", 4, amount=20.0),
         ),
     ),
+    # all stores of the simulator had the same namespaces, by their uids: a move to another API was taken for one to the same
+    "51 hosts are moved to another API and back": Scenario(51, MIXED, ("up", "move away", "status", "move back"), ()),
     "a person edits a host each time that anybody reads it": Scenario(
         0,
         MIXED,

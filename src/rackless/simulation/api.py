@@ -10,6 +10,8 @@ import asyncio
 import contextvars
 import json
 import random
+import re
+import uuid
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
@@ -26,6 +28,7 @@ from rackless.api.edge.discovery import resource_list
 from rackless.api.edge.request import Path, parse_path
 from rackless.api.edge.writing import patcher
 from rackless.api.encoding import rendered
+from rackless.api.kinds import core
 from rackless.api.kinds.builtin import BUILTIN
 from rackless.api.kinds.kind import Caller
 from rackless.api.metrics import Histogram
@@ -153,7 +156,9 @@ class _AtOnce(Offload):
 
 
 _NEW: list[tuple[str, int, bytes | None]] = []
-"""What a store has after its first start: the same for all, so that the definitions of kinds are checked once."""
+"""What a store has after its first start: the same for all but for the uids of its namespaces, so that the definitions of kinds
+are checked once."""
+_UID = re.compile(rb'(?<="uid":")[^"]+')
 
 
 def prepare_stores() -> None:
@@ -169,7 +174,7 @@ def prepare_stores() -> None:
 async def open_objects(file: Durable) -> Objects:
     """What `api.process` puts together, without what listens."""
     if not file.log:
-        file.log += _NEW
+        file.log += map(_of_its_own, _NEW)
     store = SimulatedStore(file)
     await store.open()
     registry = Registry(BUILTIN, RULES)
@@ -178,6 +183,14 @@ async def open_objects(file: Durable) -> Objects:
     await ensure_defaults(objects)
     await ensure_definitions(objects, (*HOSTS, *MACHINES))
     return objects
+
+
+def _of_its_own(written: tuple[str, int, bytes | None]) -> tuple[str, int, bytes | None]:
+    """Two APIs are told apart by the uids of their namespaces."""
+    key, revision, data = written
+    if data is None or bucket_of(key) != core.NAMESPACE.bucket:
+        return written
+    return key, revision, _UID.sub(str(uuid.uuid4()).encode(), data, count=1)
 
 
 SENDER: contextvars.ContextVar[object] = contextvars.ContextVar("sender", default=None)
