@@ -41,6 +41,7 @@ from rackless.api.offload import Offload
 from rackless.api.selectors import parse_labels
 from rackless.api.stores.memory import ObjectsInMemory, ReadsFromMemory, bucket_of
 from rackless.api.stores.port import Compacted, Raced, StoredChange, StoredObject
+from rackless.api.stores.sqlite import change_of
 from rackless.drivers.fake.api import AnswerLost
 from rackless.drivers.fake.loop import PROCESS, VirtualLoop
 from rackless.drivers.fake.script import Script
@@ -126,21 +127,27 @@ class SimulatedStore(ReadsFromMemory):
         return written[1]
 
     async def entries_at(self, bucket: str, namespace: str, revision: int) -> list[StoredObject]:
-        raise Compacted(self.revision)
+        if revision < self._compacted:
+            raise Compacted(self._compacted)
+        low = f"{bucket}/{namespace}/" if namespace else f"{bucket}/"
+        then = Durable([written for written in self._file.log if written[1] <= revision and written[0].startswith(low)])
+        return [StoredObject(key, at, rendered(data, at)) for key, at, data in then.current()]
 
     async def history(self, bucket: str, after: int, until: int) -> list[StoredChange]:
         if after < self._compacted:
             raise Compacted(self._compacted)
-        old: dict[str, bytes] = {}
+        old: dict[str, tuple[bytes, int]] = {}
         found = []
         for key, revision, data in self._file.log:
             if bucket_of(key) != bucket:
                 continue
-            if after < revision <= until and (data is not None or key in old):
-                found.append(StoredChange(key, revision, data or old[key], old.get(key), deleted=data is None))
+            if after < revision <= until:
+                found.append(change_of((key, revision, data, *old.get(key, (None, 0)))))
             if data is not None:
-                old[key] = data
-        return found
+                old[key] = data, revision
+            else:
+                old.pop(key, None)
+        return [change for change in found if change is not None]
 
     async def compact(self, revision: int) -> None:
         self._compacted = min(revision, self.revision)

@@ -207,7 +207,7 @@ class SqliteStore(ReadsFromMemory):
         return found
 
     async def history(self, bucket: str, after: int, until: int) -> list[StoredChange]:
-        found = await self._read(_HISTORY, (after, until, f"{bucket}/", f"{bucket}0"), _change)
+        found = await self._read(_HISTORY, (after, until, f"{bucket}/", f"{bucket}0"), change_of)
         if after < self._compacted:
             raise Compacted(self._compacted)
         return [change for change in found if change is not None]
@@ -410,7 +410,8 @@ def _entry(row: tuple[Any, ...]) -> StoredObject:
     return StoredObject(key, at, rendered(data, at))
 
 
-def _change(row: tuple[Any, ...]) -> StoredChange | None:
+def change_of(row: tuple[Any, ...]) -> StoredChange | None:
+    """Of a key, a revision, the data that was written then, and the data and revision before."""
     key, revision, data, old, old_revision = row
     previous = rendered(old, old_revision) if old is not None else None
     if data is not None:
