@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-import json
 import random
 import re
 import uuid
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import aiohttp
 
@@ -27,10 +26,10 @@ from rackless.api.duties.defaults import ensure_defaults, ensure_definitions
 from rackless.api.edge.discovery import resource_list
 from rackless.api.edge.request import Path, parse_path
 from rackless.api.edge.writing import patcher
-from rackless.api.encoding import rendered
+from rackless.api.encoding import decode, encode, rendered
 from rackless.api.kinds import core
 from rackless.api.kinds.builtin import BUILTIN
-from rackless.api.kinds.kind import Caller
+from rackless.api.kinds.kind import Caller, Kind
 from rackless.api.metrics import Histogram
 from rackless.api.objects import operations
 from rackless.api.objects.operations import Objects, ObjectTarget
@@ -83,7 +82,7 @@ class Durable:
         found = self._kinds.get(plural, {})
         for name, value in found.items():
             if isinstance(value, tuple):
-                found[name] = json.loads(rendered(value[1], value[0]))
+                found[name] = decode(rendered(value[1], value[0]))
         return found
 
     def current(self) -> list[tuple[str, int, bytes]]:
@@ -162,6 +161,28 @@ class _AtOnce(Offload):
         return loop.apart(work)
 
 
+class _KnownKinds(Registry):
+    """Definitions that say the same are the same kind, in whatever store: their schemas are compiled for the first story only."""
+
+    _known: ClassVar[dict[bytes, Kind]] = {}
+
+    def _read(self, key: str, data: bytes) -> None:
+        if (kind := self._known.get(data)) is not None:
+            self._custom[key] = kind
+            self.unreadable.pop(key.rpartition("/")[2], None)
+            return
+        super()._read(key, data)
+        if key in self._custom:
+            self._known[data] = self._custom[key]
+
+
+def compile_schemas() -> None:
+    """Of all kinds that a new store has."""
+    for kind in (*BUILTIN, *_KnownKinds._known.values()):
+        for version in kind.versions:
+            _ = version.walk, version.rules
+
+
 _NEW: list[tuple[str, int, bytes | None]] = []
 """What a store has after its first start: the same for all but for the uids of its namespaces, so that the definitions of kinds
 are checked once."""
@@ -184,7 +205,7 @@ async def open_objects(file: Durable) -> Objects:
         file.log += map(_of_its_own, _NEW)
     store = SimulatedStore(file)
     await store.open()
-    registry = Registry(BUILTIN, RULES)
+    registry = _KnownKinds(BUILTIN, RULES)
     registry.follow(store)
     objects = Objects(store, registry, Hub(store), _AtOnce())
     await ensure_defaults(objects)
@@ -306,14 +327,14 @@ class _Client(Client):
         return found
 
     async def _ask(self, method: str, place: Path, body: Json | None, query: Query, media: str) -> Json:
-        sent = json.loads(json.dumps(body))  # what is sent and answered is a copy
+        sent = decode(encode(body))  # what is sent and answered is a copy
         return await _ask(self._reach(), method, place, sent, query or {}, media, self._caller)
 
     async def _later(
         self, seconds: float, method: str, place: Path, body: Json | None, query: Query, media: str
     ) -> None:
         """The request arrives when others have that were sent after it; nobody hears the answer."""
-        sent = json.loads(json.dumps(body))
+        sent = decode(encode(body))
         await asyncio.sleep(seconds)
         with suppress(status.RequestRefused, aiohttp.ClientConnectionError):
             await self._ask(method, place, sent, query, media)
@@ -336,7 +357,7 @@ class _Client(Client):
             async for batch in batches(watcher, deadline, 30.0):
                 for change, event in batch:
                     await self._served.script.meet("api", "event", place.plural)
-                    yield {"type": change, "object": json.loads(event.change.data)}
+                    yield {"type": change, "object": decode(event.change.data)}
             self._reach()
 
         try:
@@ -361,19 +382,19 @@ async def _ask(
     context = Context(caller, operations.now())
     match method:
         case "GET" if place.name:
-            return _decoded((await objects.get(target)).data)
+            return decode((await objects.get(target)).data)
         case "GET":
             labels = parse_labels(query["labelSelector"]) if "labelSelector" in query else None
             page = await objects.page(kind, Filter(place.namespace, labels))
-            items = [_decoded(entry.data) for entry in page.entries]
+            items = [decode(entry.data) for entry in page.entries]
             return {"items": items, "metadata": {"resourceVersion": str(page.revision)}}
         case "POST":
-            return _decoded(await objects.create(kind, version, place.namespace, body, context, dry=False))
+            return decode(await objects.create(kind, version, place.namespace, body, context, dry=False))
         case "PUT":
-            return _decoded((await objects.update(target, body, context, dry=False))[0])
+            return decode((await objects.update(target, body, context, dry=False))[0])
         case "PATCH":
-            change = patcher(media, json.dumps(body).encode(), kind, version)
-            return _decoded(await objects.patch(target, change, context, dry=False))
+            change = patcher(media, encode(body), kind, version)
+            return decode(await objects.patch(target, change, context, dry=False))
         case "DELETE":
             more = {"propagation": body.get("propagationPolicy", ""), "preconditions": body.get("preconditions")}
             await objects.delete(target, context, grace=None, dry=False, **more)
@@ -393,11 +414,6 @@ def _kind(objects: Objects, place: Path) -> tuple[Any, Any]:
     found = objects.registry.find(place.group, place.version, place.plural)
     if found is None:
         raise status.no_such_resource()
-    return found
-
-
-def _decoded(data: bytes) -> Json:
-    found: Json = json.loads(data)
     return found
 
 

@@ -15,8 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from rackless.simulation.api import compile_schemas
 from rackless.simulation.coverage import watched
-from rackless.simulation.story import simulate
+from rackless.simulation.story import describe_labs, simulate
 
 MEMORY = Path("/dev/shm")
 """Where files are in memory; a story syncs them thousands of times."""
@@ -79,6 +80,8 @@ def warm_up() -> None:
     """
     gc.disable()
     tell(0, ())
+    compile_schemas()
+    describe_labs()
     gc.freeze()
 
 

@@ -142,6 +142,8 @@ def no_host_is_claimed_twice(scene: Situation) -> Wrong:
 
 
 def at_most_one_leads(scene: Situation) -> Wrong:
+    if len(scene.person.world.leaders) < 2:
+        return
     leading = [one.identity for process, one in scene.person.world.leaders if process.alive and one.leading]
     if len(leading) > 1:
         yield f"{' and '.join(leading)} lead at once"
@@ -204,7 +206,9 @@ def what_up_says_is_so(scene: Situation) -> Wrong:
 
 def nothing_acknowledged_is_lost(scene: Situation) -> Wrong:
     """What a person wrote into an object is there for as long as that object is."""
-    records = scene.person.records() if scene.disaster.labelled else {}
+    if not scene.disaster.labelled:
+        return
+    records = scene.person.records()
     for host, (uid, labels) in scene.disaster.labelled.items():
         metadata = records[host]["metadata"] if host in records else {}
         if metadata.get("uid") == uid and (lost := sorted(labels - set(metadata.get("labels") or ()))):
