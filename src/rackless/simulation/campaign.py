@@ -62,7 +62,7 @@ def tell(
             outcome.kept,
             outcome.digest,
             tuple(outcome.wrong),
-            tuple(trace.told(around=3)) if outcome.wrong else (),
+            tuple(trace.told()) if outcome.wrong else (),
             tuple(map(str, trace.lines)) if whole else (),
             lines,
         )

@@ -32,7 +32,7 @@ from rackless.simulation.invariants import Situation, Wrong
 from rackless.simulation.person import Person, described
 from rackless.simulation.plots import PLOTS, draw_plot
 from rackless.simulation.seeded import WallClock, seeded
-from rackless.simulation.trace import StoryTrace
+from rackless.simulation.trace import WRONG, StoryTrace
 from rackless.simulation.world import at_this_computer, make_world
 from rackless.spec.cluster import Method
 
@@ -284,7 +284,7 @@ class _Story:
         told = f"{demand}: {why}".replace(str(self.person.folder), "~")
         if told not in self.outcome.wrong:
             self.outcome.wrong.append(told)
-            self.trace.note("WRONG", told, notable=True)
+            self.trace.note(WRONG, told, notable=True)
 
     def _crashed(self, who: str, error: Exception) -> None:
         if known(error) is not None:  # as the command line shows it
