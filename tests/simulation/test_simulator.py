@@ -199,6 +199,7 @@ def test_a_story_that_went_wrong_is_told_to_a_person() -> None:
         (4, "labd", "api.get baremetalhosts worker-0", False),
         (5, "WRONG", "what_up_says_is_so: up is done, and worker-0 is inspecting", True),
         (6, "PERSON", "runs destroy", True),
+        (7, "WRONG", "every_wait_ends: destroy has not ended", True),
     ):
         now[0] = at
         trace.note(who, what, notable=notable)
@@ -210,7 +211,7 @@ def test_a_story_that_went_wrong_is_told_to_a_person() -> None:
         ["3.000", "s", "FAULT", "kill", "api", "at", "call", "4", "of", "api.replace", "*"],
         ["4.000", "s", "labd", "api.get", "baremetalhosts", "worker-0"],
         ["5.000", "s", "WRONG", *"what_up_says_is_so: up is done, and worker-0 is inspecting".split()],
-        ["…", "1", "steps", "until", "the", "end,", "6", "s"],
+        ["…", "2", "steps", "until", "the", "end,", "7", "s"],
     ]
     seed = next(seed for seed in range(100) if len(compose(seed).faults) > 1)
     told = describe(StoryTold(seed, (1,), "", ("what_up_says_is_so: up is done, and worker-0 is inspecting",), lines))

@@ -242,8 +242,12 @@ class _Story:
         refused = ERRANDS[verb].refused
         if (refused and re.search(refused, error)) or explained(error, kinds) or (calm and self.disaster.fired):
             return
-        planted = ", ".join(sorted(kinds)) or "nothing"
-        self._wrong("every_error_names_a_planted_cause", f"{verb} failed, planted was {planted}: {error}")
+        planted = ", ".join(sorted({fault.kind for fault in self.disaster.fired})) or "nothing"
+        asked = ", ".join(dict.fromkeys(self.asked))
+        self._wrong(
+            "every_error_names_a_planted_cause",
+            f"{verb} failed: {error}; that is neither explained by what was planted ({planted}) nor by what was asked ({asked})",
+        )
 
     def _besides(self, verb: str) -> None:
         async def run() -> None:

@@ -46,11 +46,11 @@ class StoryTrace:
         return whole.hexdigest()[:16]
 
     def told(self, around: int = 3) -> Iterator[str]:
-        """For a person, up to the last thing that was wrong: what people did, each fault and each wrong thing with the calls right
+        """For a person, up to the first thing that was wrong: what people did, each fault and what was wrong with the calls right
         before it, and how many steps are left out between."""
-        wrong = [index for index, line in enumerate(self.lines) if line.who == WRONG]
+        end = next((index for index, line in enumerate(self.lines) if line.who == WRONG), len(self.lines) - 1)
         shown: set[int] = set()
-        for index, line in enumerate(self.lines[: wrong[-1] + 1] if wrong else self.lines):
+        for index, line in enumerate(self.lines[: end + 1]):
             if line.notable:
                 before = {FAULT: around, WRONG: 2 * around}.get(line.who, 0)
                 shown.update(range(max(0, index - before), index + 1))
