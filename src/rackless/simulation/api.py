@@ -53,6 +53,7 @@ from rackless.simulation.seeded import WallClock, seeded
 Json = dict[str, Any]
 Query = Mapping[str, str] | None
 T = TypeVar("T")
+_decoded: Callable[[bytes], Json] = decode
 COMMIT = 0.002
 """Seconds until a write is durable."""
 _ADMIN = Caller("admin", ("system:masters",))
@@ -382,19 +383,19 @@ async def _ask(
     context = Context(caller, operations.now())
     match method:
         case "GET" if place.name:
-            return decode((await objects.get(target)).data)
+            return _decoded((await objects.get(target)).data)
         case "GET":
             labels = parse_labels(query["labelSelector"]) if "labelSelector" in query else None
             page = await objects.page(kind, Filter(place.namespace, labels))
-            items = [decode(entry.data) for entry in page.entries]
+            items = [_decoded(entry.data) for entry in page.entries]
             return {"items": items, "metadata": {"resourceVersion": str(page.revision)}}
         case "POST":
-            return decode(await objects.create(kind, version, place.namespace, body, context, dry=False))
+            return _decoded(await objects.create(kind, version, place.namespace, body, context, dry=False))
         case "PUT":
-            return decode((await objects.update(target, body, context, dry=False))[0])
+            return _decoded((await objects.update(target, body, context, dry=False))[0])
         case "PATCH":
             change = patcher(media, encode(body), kind, version)
-            return decode(await objects.patch(target, change, context, dry=False))
+            return _decoded(await objects.patch(target, change, context, dry=False))
         case "DELETE":
             more = {"propagation": body.get("propagationPolicy", ""), "preconditions": body.get("preconditions")}
             await objects.delete(target, context, grace=None, dry=False, **more)

@@ -77,7 +77,7 @@ class _Handle(asyncio.Handle):
 
     def _run(self) -> None:
         if self.owner is None or self.owner.alive:
-            super()._run()  # type: ignore[misc]
+            super()._run()
 
 
 class _TimerHandle(asyncio.TimerHandle):
@@ -105,11 +105,11 @@ class _TimerHandle(asyncio.TimerHandle):
             if self._scheduled:
                 self._loop.cancelled += 1
             self._cancelled = True
-            self._callback = self._args = None
+            self._callback = self._args = None  # type: ignore[assignment]
 
     def _run(self) -> None:
         if self.owner is None or self.owner.alive:
-            super()._run()  # type: ignore[misc]
+            super()._run()
 
 
 class _Selector(selectors.DefaultSelector):
