@@ -1,4 +1,4 @@
-"""One suite for both stores."""
+"""One suite for both stores, and for the one of the simulator."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import pytest
 from rackless.api.process import open_store
 from rackless.api.stores import sqlite
 from rackless.api.stores.port import Compacted, Full, Raced, Store, StoredChange
+from rackless.simulation.api import Durable, SimulatedStore
 
 from .conftest import Client
 
@@ -19,8 +20,11 @@ Open = Callable[[], Store]
 DATA = b'{"apiVersion":"v1","kind":"X","metadata":{"name":"%s","uid":"u"}}'
 
 
-@pytest.fixture(params=["sqlite", pytest.param("etcd", marks=pytest.mark.real)])
+@pytest.fixture(params=["sqlite", "simulated", pytest.param("etcd", marks=pytest.mark.real)])
 def reopen(request: pytest.FixtureRequest, tmp_path: Path) -> Open:
+    if request.param == "simulated":
+        file = Durable()
+        return lambda: SimulatedStore(file)
     description = f"sqlite:{tmp_path}/s.db" if request.param == "sqlite" else "etcd:" + request.getfixturevalue("etcd")
     return lambda: open_store(description)
 

@@ -146,8 +146,9 @@ def test_a_kubeconfig_that_cannot_be_used_says_why(tmp_path: Path, config: Any, 
     assert said in refused.value.what
 
 
-def test_a_kubeconfig_that_is_no_yaml_is_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize("text", ["a: [", "[" * 100_000], ids=["broken", "too deep"])
+def test_a_kubeconfig_that_is_no_yaml_is_refused(tmp_path: Path, text: str) -> None:
     path = tmp_path / "config"
-    path.write_text("a: [")
+    path.write_text(text)
     with pytest.raises(InputError, match="cannot be read"):
         read_kubeconfig(path, tmp_path)

@@ -1,6 +1,6 @@
 """Bugs as they are really made, each as a patch that can be switched on: what the simulator has to find.
 
-`python -m tests.simulation.planted NAME [FIRST [SEEDS]]` prints the first seed that finds it, and what it says.
+`python -m tests.simulation.planted NAME [FIRST [SEEDS]]` prints the first seed that finds it, with its smallest story.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ from rackless.provisioning.config_drive import config_drive
 from rackless.provisioning.states import Move, Outcome, Turn, available, provisioned
 from rackless.provisioning.wishes import HostWishes
 from rackless.run import files, runner, supervise
-from rackless.run.journal import Journal
 from rackless.run.ledger import Ledger, LedgerEntry
-from rackless.simulation.__main__ import load_everything
+from rackless.simulation.__main__ import describe, load_everything
 from rackless.simulation.campaign import StoryTold, run_seeds, warm_up
+from rackless.simulation.shrink import shrink
 
 
 def ledger_line_after_the_thing() -> Any:
@@ -123,17 +123,6 @@ def retry_that_forgets() -> Any:
             await keep(self)
 
     return patch.object(supervise.Keeper, "_keep", once)
-
-
-def stage_reached_before_it_is() -> Any:
-    carrying_out = Journal.carrying_out
-
-    def early(self: Journal, actions: Any) -> Any:
-        for action in actions:
-            self.reach(action.subject.partition("/")[2])
-        return carrying_out(self, actions)
-
-    return patch.object(Journal, "carrying_out", early)
 
 
 def error_that_ends_the_loop() -> Any:
@@ -278,5 +267,6 @@ def hunt(name: str, first: int = 0, seeds: int = 500, jobs: int = 2) -> StoryTol
 
 if __name__ == "__main__":
     found = hunt(sys.argv[1], *map(int, sys.argv[2:]))
-    print(f"{found.seed}\n{found.wrong[0]}" if found else "not found", flush=True)  # noqa: T201
+    with PLANTED[sys.argv[1]]():
+        print(describe(shrink(found)) if found else "not found", flush=True)  # noqa: T201
     os._exit(0 if found else 1)

@@ -18,6 +18,10 @@ MIXED = (
 )
 WORKERS = "name: lab\nservers: {worker: {count: 2}}"
 IPI = "name: lab\nservers: {ctrl: {role: control-plane, count: 1}, worker: {count: 1}}\ncluster: {method: ipi}"
+ON_SERVER = (
+    "name: lab\nservers: {ctrl: {role: control-plane, count: 3}, worker: {count: 2, memory: 3GiB}}\n"
+    "cluster: {method: ipi, bootstrap: {on: worker-0}}"
+)
 
 FOUND = {
     # the first description was synced before the power failed, under the name that it had until then
@@ -68,6 +72,16 @@ FOUND = {
             Mishap("somebody edits", "provisioner.inspect *", 12, amount=20.0),
             Mishap("somebody edits", "provisioner.provision *", 4, amount=20.0),
         ),
+    ),
+    # all stores of the simulator had the same namespaces, by their uids: a move to another API was taken for one to the same
+    "51 hosts are moved to another API and back": Scenario(51, MIXED, ("up", "move away", "status", "move back"), ()),
+    # the simulator's store told of changes that a watch had missed without their resource versions
+    "585 the API is killed while hosts are watched": Scenario(
+        585, MIXED, ("up", "scale up"), (Mishap("kill", "api.replace baremetalhosts *", 4, "api"),)
+    ),
+    # the node of a server that a BMC says is on, and is not, does not join; the simulator took that for nobody's fault
+    "302 a BMC says of a control plane that it is on": Scenario(
+        302, ON_SERVER, ("up",), (Mishap("BMC lies about power", "*", 189, "ctrl-0"),)
     ),
     "a person edits a host each time that anybody reads it": Scenario(
         0,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import asyncio
+import inspect
 import logging
 import os
 import random
@@ -21,14 +22,16 @@ from rackless.drivers.fake import loop
 from rackless.drivers.fake.script import Call, Script
 from rackless.plan.actions import Verb
 from rackless.run.files import write
-from rackless.simulation.__main__ import load_everything
-from rackless.simulation.campaign import StoryTold, side_by_side
+from rackless.simulation import invariants, story
+from rackless.simulation.__main__ import describe, load_everything
+from rackless.simulation.campaign import StoryTold, run_seeds, side_by_side, warm_up
 from rackless.simulation.disk import FaultyDisk
 from rackless.simulation.faults import KINDS, WHEN
 from rackless.simulation.person import Person
 from rackless.simulation.plots import PLOTS
 from rackless.simulation.shrink import shrink
 from rackless.simulation.story import Scenario, compose, live_through
+from rackless.simulation.trace import StoryTrace
 from rackless.simulation.world import make_world
 
 CLOCKS = ("time.time", "time.monotonic", "time.perf_counter")
@@ -43,9 +46,22 @@ def simulate(*words: str, hash_seed: str = "0") -> subprocess.CompletedProcess[s
     )
 
 
+@pytest.mark.parametrize("first", range(0, 50, 10))
+def test_fifty_seeds_of_disasters_end_well(first: int) -> None:
+    """In forks of this process, which begins nothing anew; `scripts/simulate` is the same with a process of its own."""
+    load_everything()
+
+    def live() -> list[str]:
+        logging.disable()
+        warm_up()
+        return [f"seed {told.seed}: {told.wrong[0]}" for told in run_seeds(range(first, first + 10), 1) if told.wrong]
+
+    assert next(side_by_side([live], 1)) == []
+
+
 @pytest.mark.slow
-def test_fifty_seeds_of_disasters_end_well() -> None:
-    done = simulate("--seeds", "50")
+def test_more_seeds_of_disasters_end_well() -> None:
+    done = simulate("--seeds", "20", "--first", "50")
     assert done.returncode == 0, done.stdout
 
 
@@ -168,6 +184,53 @@ def test_a_failing_story_shrinks_to_the_fault_that_matters() -> None:
         0,
         1,
     )
+
+
+def test_a_story_that_went_wrong_is_told_to_a_person() -> None:
+    """Who did what and when, what was expected, what was seen; calls only where something happened at them."""
+    trace, now = StoryTrace(Path("/somewhere")), [0.0]
+    trace.now = lambda: now[0]
+    for at, who, what, notable in (
+        (0, "PERSON", "runs up", True),
+        (1, "labd", "api.get secrets x", False),
+        (2, "labd", "hypervisor.servers", False),
+        (3, "labd", "api.replace baremetalhosts worker-0", False),
+        (3, "FAULT", "kill api at call 4 of api.replace *", True),
+        (4, "labd", "api.get baremetalhosts worker-0", False),
+        (5, "WRONG", "what_up_says_is_so: up is done, and worker-0 is inspecting", True),
+        (6, "PERSON", "runs destroy", True),
+        (7, "WRONG", "every_wait_ends: destroy has not ended", True),
+    ):
+        now[0] = at
+        trace.note(who, what, notable=notable)
+    lines = tuple(trace.told(around=1))
+    assert [line.split() for line in lines] == [
+        ["0.000", "s", "PERSON", "runs", "up"],
+        ["…", "2", "steps"],
+        ["3.000", "s", "labd", "api.replace", "baremetalhosts", "worker-0"],
+        ["3.000", "s", "FAULT", "kill", "api", "at", "call", "4", "of", "api.replace", "*"],
+        ["4.000", "s", "labd", "api.get", "baremetalhosts", "worker-0"],
+        ["5.000", "s", "WRONG", *"what_up_says_is_so: up is done, and worker-0 is inspecting".split()],
+        ["…", "2", "steps", "until", "the", "end,", "7", "s"],
+    ]
+    seed = next(seed for seed in range(100) if len(compose(seed).faults) > 1)
+    told = describe(StoryTold(seed, (1,), "", ("what_up_says_is_so: up is done, and worker-0 is inspecting",), lines))
+    assert "expected: when `up` is done, every host that it is about is provisioned\n" in told
+    assert "seen: up is done, and worker-0 is inspecting\n" in told
+    assert f"\n  1: {compose(seed).faults[1]}\n" in told and told.endswith(f"--seed {seed} --faults 1")
+
+
+def test_of_every_demand_it_can_be_told_what_was_expected() -> None:
+    made = {
+        name
+        for name, found in vars(invariants).items()
+        if getattr(found, "__annotations__", {}).get("return") == "Wrong"
+    }
+    for node in ast.walk(ast.parse(inspect.getsource(story))):
+        match node:
+            case ast.Call(ast.Attribute(ast.Name("self"), "_wrong"), [ast.Constant(str(name)), *_]):
+                made.add(name)
+    assert made == set(invariants.EXPECTED)
 
 
 @pytest.mark.long("simulate")

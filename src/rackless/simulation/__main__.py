@@ -12,6 +12,7 @@ from pathlib import Path
 
 from rackless.simulation import coverage
 from rackless.simulation.campaign import StoryTold, run_seeds, side_by_side, tell, warm_up
+from rackless.simulation.invariants import EXPECTED
 from rackless.simulation.shrink import shrink
 from rackless.simulation.story import compose
 
@@ -60,7 +61,7 @@ def _one(seed: int, faults: str | None, trace: Path | None) -> int:
     told: StoryTold = next(side_by_side([lambda: tell(seed, kept, whole=True)], 1))
     if trace is not None:
         trace.write_text("".join(f"{line}\n" for line in told.whole))
-    print("\n".join(told.story) if told.wrong else f"seed {seed}: nothing wrong")
+    print(describe(told) if told.wrong else f"seed {seed}: nothing wrong")
     print(f"trace {told.digest}, {len(told.whole)} steps")
     return 1 if told.wrong else 0
 
@@ -107,15 +108,21 @@ def _ranges(numbers: Sequence[int]) -> str:
 
 
 def describe(told: StoryTold) -> str:
-    """A failing story for a person: what was planted, what happened, what was expected, and how to see it again."""
+    """A failing story for a person: what was expected, what was planted, who did what and when, and how to see it again."""
     scenario = compose(told.seed)
+    demand, _, seen = (told.wrong[0] if told.wrong else ": nothing wrong").partition(": ")
     planted = [f"  {index}: {scenario.faults[index]}" for index in told.kept] or ["  nothing"]
     return "\n".join(
         (
-            f"seed {told.seed}: {told.wrong[0] if told.wrong else 'nothing wrong'}",
-            f"the lab: {scenario.lab.partition(chr(10))[2]}; the verbs: {', '.join(scenario.verbs)}; planted:",
+            f"seed {told.seed}: {demand}",
+            f"expected: {EXPECTED.get(demand, 'that the simulator itself works')}",
+            f"seen: {seen}",
+            *(f"and: {more}" for more in told.wrong[1:]),
+            f"the lab: {', '.join(scenario.lab.splitlines()[1:])}",
+            f"the person runs: {', '.join(scenario.verbs)}; and when all faults are over: up, up, destroy",
+            f"planted, {len(told.kept)} of the seed's {len(scenario.faults)} faults:",
             *planted,
-            "what happened:",
+            "what happened (seconds of the story, who, what they called or `changed:`):",
             *(f"  {line}" for line in told.story),
             f"again: scripts/simulate --seed {told.seed} --faults {','.join(map(str, told.kept)) or ','}",
         )

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-import json
 import random
+import re
+import uuid
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import aiohttp
 
@@ -25,9 +26,10 @@ from rackless.api.duties.defaults import ensure_defaults, ensure_definitions
 from rackless.api.edge.discovery import resource_list
 from rackless.api.edge.request import Path, parse_path
 from rackless.api.edge.writing import patcher
-from rackless.api.encoding import rendered
+from rackless.api.encoding import decode, encode, rendered
+from rackless.api.kinds import core
 from rackless.api.kinds.builtin import BUILTIN
-from rackless.api.kinds.kind import Caller
+from rackless.api.kinds.kind import Caller, Kind
 from rackless.api.metrics import Histogram
 from rackless.api.objects import operations
 from rackless.api.objects.operations import Objects, ObjectTarget
@@ -38,6 +40,7 @@ from rackless.api.offload import Offload
 from rackless.api.selectors import parse_labels
 from rackless.api.stores.memory import ObjectsInMemory, ReadsFromMemory, bucket_of
 from rackless.api.stores.port import Compacted, Raced, StoredChange, StoredObject
+from rackless.api.stores.sqlite import change_of
 from rackless.drivers.fake.api import AnswerLost
 from rackless.drivers.fake.loop import PROCESS, VirtualLoop
 from rackless.drivers.fake.script import Script
@@ -50,6 +53,7 @@ from rackless.simulation.seeded import WallClock, seeded
 Json = dict[str, Any]
 Query = Mapping[str, str] | None
 T = TypeVar("T")
+_decoded: Callable[[bytes], Json] = decode
 COMMIT = 0.002
 """Seconds until a write is durable."""
 _ADMIN = Caller("admin", ("system:masters",))
@@ -79,7 +83,7 @@ class Durable:
         found = self._kinds.get(plural, {})
         for name, value in found.items():
             if isinstance(value, tuple):
-                found[name] = json.loads(rendered(value[1], value[0]))
+                found[name] = decode(rendered(value[1], value[0]))
         return found
 
     def current(self) -> list[tuple[str, int, bytes]]:
@@ -123,21 +127,27 @@ class SimulatedStore(ReadsFromMemory):
         return written[1]
 
     async def entries_at(self, bucket: str, namespace: str, revision: int) -> list[StoredObject]:
-        raise Compacted(self.revision)
+        if revision < self._compacted:
+            raise Compacted(self._compacted)
+        low = f"{bucket}/{namespace}/" if namespace else f"{bucket}/"
+        then = Durable([written for written in self._file.log if written[1] <= revision and written[0].startswith(low)])
+        return [StoredObject(key, at, rendered(data, at)) for key, at, data in then.current()]
 
     async def history(self, bucket: str, after: int, until: int) -> list[StoredChange]:
         if after < self._compacted:
             raise Compacted(self._compacted)
-        old: dict[str, bytes] = {}
+        old: dict[str, tuple[bytes, int]] = {}
         found = []
         for key, revision, data in self._file.log:
             if bucket_of(key) != bucket:
                 continue
-            if after < revision <= until and (data is not None or key in old):
-                found.append(StoredChange(key, revision, data or old[key], old.get(key), deleted=data is None))
+            if after < revision <= until:
+                found.append(change_of((key, revision, data, *old.get(key, (None, 0)))))
             if data is not None:
-                old[key] = data
-        return found
+                old[key] = data, revision
+            else:
+                old.pop(key, None)
+        return [change for change in found if change is not None]
 
     async def compact(self, revision: int) -> None:
         self._compacted = min(revision, self.revision)
@@ -152,8 +162,32 @@ class _AtOnce(Offload):
         return loop.apart(work)
 
 
+class _KnownKinds(Registry):
+    """Definitions that say the same are the same kind, in whatever store: their schemas are compiled for the first story only."""
+
+    _known: ClassVar[dict[bytes, Kind]] = {}
+
+    def _read(self, key: str, data: bytes) -> None:
+        if (kind := self._known.get(data)) is not None:
+            self._custom[key] = kind
+            self.unreadable.pop(key.rpartition("/")[2], None)
+            return
+        super()._read(key, data)
+        if key in self._custom:
+            self._known[data] = self._custom[key]
+
+
+def compile_schemas() -> None:
+    """Of all kinds that a new store has."""
+    for kind in (*BUILTIN, *_KnownKinds._known.values()):
+        for version in kind.versions:
+            _ = version.walk, version.rules
+
+
 _NEW: list[tuple[str, int, bytes | None]] = []
-"""What a store has after its first start: the same for all, so that the definitions of kinds are checked once."""
+"""What a store has after its first start: the same for all but for the uids of its namespaces, so that the definitions of kinds
+are checked once."""
+_UID = re.compile(rb'(?<="uid":")[^"]+')
 
 
 def prepare_stores() -> None:
@@ -169,15 +203,23 @@ def prepare_stores() -> None:
 async def open_objects(file: Durable) -> Objects:
     """What `api.process` puts together, without what listens."""
     if not file.log:
-        file.log += _NEW
+        file.log += map(_of_its_own, _NEW)
     store = SimulatedStore(file)
     await store.open()
-    registry = Registry(BUILTIN, RULES)
+    registry = _KnownKinds(BUILTIN, RULES)
     registry.follow(store)
     objects = Objects(store, registry, Hub(store), _AtOnce())
     await ensure_defaults(objects)
     await ensure_definitions(objects, (*HOSTS, *MACHINES))
     return objects
+
+
+def _of_its_own(written: tuple[str, int, bytes | None]) -> tuple[str, int, bytes | None]:
+    """Two APIs are told apart by the uids of their namespaces."""
+    key, revision, data = written
+    if data is None or bucket_of(key) != core.NAMESPACE.bucket:
+        return written
+    return key, revision, _UID.sub(str(uuid.uuid4()).encode(), data, count=1)
 
 
 SENDER: contextvars.ContextVar[object] = contextvars.ContextVar("sender", default=None)
@@ -286,14 +328,14 @@ class _Client(Client):
         return found
 
     async def _ask(self, method: str, place: Path, body: Json | None, query: Query, media: str) -> Json:
-        sent = json.loads(json.dumps(body))  # what is sent and answered is a copy
+        sent = decode(encode(body))  # what is sent and answered is a copy
         return await _ask(self._reach(), method, place, sent, query or {}, media, self._caller)
 
     async def _later(
         self, seconds: float, method: str, place: Path, body: Json | None, query: Query, media: str
     ) -> None:
         """The request arrives when others have that were sent after it; nobody hears the answer."""
-        sent = json.loads(json.dumps(body))
+        sent = decode(encode(body))
         await asyncio.sleep(seconds)
         with suppress(status.RequestRefused, aiohttp.ClientConnectionError):
             await self._ask(method, place, sent, query, media)
@@ -316,7 +358,7 @@ class _Client(Client):
             async for batch in batches(watcher, deadline, 30.0):
                 for change, event in batch:
                     await self._served.script.meet("api", "event", place.plural)
-                    yield {"type": change, "object": json.loads(event.change.data)}
+                    yield {"type": change, "object": decode(event.change.data)}
             self._reach()
 
         try:
@@ -352,7 +394,7 @@ async def _ask(
         case "PUT":
             return _decoded((await objects.update(target, body, context, dry=False))[0])
         case "PATCH":
-            change = patcher(media, json.dumps(body).encode(), kind, version)
+            change = patcher(media, encode(body), kind, version)
             return _decoded(await objects.patch(target, change, context, dry=False))
         case "DELETE":
             more = {"propagation": body.get("propagationPolicy", ""), "preconditions": body.get("preconditions")}
@@ -373,11 +415,6 @@ def _kind(objects: Objects, place: Path) -> tuple[Any, Any]:
     found = objects.registry.find(place.group, place.version, place.plural)
     if found is None:
         raise status.no_such_resource()
-    return found
-
-
-def _decoded(data: bytes) -> Json:
-    found: Json = json.loads(data)
     return found
 
 

@@ -15,8 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from rackless.simulation.api import compile_schemas
 from rackless.simulation.coverage import watched
-from rackless.simulation.story import simulate
+from rackless.simulation.story import describe_labs, simulate
 
 MEMORY = Path("/dev/shm")
 """Where files are in memory; a story syncs them thousands of times."""
@@ -61,7 +62,7 @@ def tell(
             outcome.kept,
             outcome.digest,
             tuple(outcome.wrong),
-            tuple(trace.told(around=3)) if outcome.wrong else (),
+            tuple(trace.told()) if outcome.wrong else (),
             tuple(map(str, trace.lines)) if whole else (),
             lines,
         )
@@ -79,6 +80,8 @@ def warm_up() -> None:
     """
     gc.disable()
     tell(0, ())
+    compile_schemas()
+    describe_labs()
     gc.freeze()
 
 

@@ -30,7 +30,7 @@ from rackless.simulation.faults import PROGRAMS, Mishap
 from rackless.simulation.installed_servers import BOOTSTRAP, InstalledServers
 from rackless.simulation.person import Person
 from rackless.simulation.seeded import WallClock
-from rackless.simulation.trace import StoryTrace
+from rackless.simulation.trace import FAULT, StoryTrace
 
 ERRORS: Mapping[str, Callable[[], BaseException]] = {
     "hypervisor": lambda: Unreachable("planted: libvirt's connection broke"),
@@ -72,7 +72,7 @@ class Disaster:
 
         def happen() -> None:
             self.fired.append(fault)
-            self.trace.note("FAULT", str(fault), notable=True)
+            self.trace.note(FAULT, str(fault), notable=True)
             act(fault, rule)
 
         rule.then = happen
@@ -123,7 +123,7 @@ class Disaster:
         with self.disk.unheard():
             self.person.world.restart_computer(self.person.roots.run)
             lost = self.disk.cut(self.chance)
-        self.trace.note("FAULT", f"the power fails; lost: {', '.join(lost) or 'nothing'}", notable=True)
+        self.trace.note(FAULT, f"the power fails; lost: {', '.join(lost) or 'nothing'}", notable=True)
 
     # what ports do
 

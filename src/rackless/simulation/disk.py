@@ -19,6 +19,8 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
+_READING = frozenset("rbtU")
+"""What stands in the mode of a file that nobody writes to."""
 _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT
 _SCRATCH = re.compile(r"(?<=\.)[0-9a-z_]{8}$")
 """How the name of what is not yet in its place ends, by chance."""
@@ -149,14 +151,14 @@ class FaultyDisk:
     # what programs do
 
     def _touch(self, method: str, path: Any) -> None:
-        said = path if isinstance(path, str) else str(path) if isinstance(path, os.PathLike) else ""
+        said = path if isinstance(path, str) else str(path) if isinstance(path, Path) else ""
         if said.startswith(self._within):
             name = said[len(self._within) :]
             if not name.endswith(_LEFT_OUT) and not name.startswith("cache"):
                 self.touched(method, _SCRATCH.sub("", name))
             if self.refuses:
                 raise OSError(self.refuses, os.strerror(self.refuses), str(path))
-            if method in ("write", "replace", "unlink"):
+            if self._when is not None and method in ("write", "replace", "unlink"):
                 self._changes(Path(path))
 
     def _fsync(self, handle: int) -> None:
@@ -172,7 +174,7 @@ class FaultyDisk:
             self._contents[os.fstat(handle).st_ino] = Path(path).read_bytes()
 
     def _opened(self, file: Any, mode: str = "r", *more: Any, **rest: Any) -> Any:
-        if any(letter in mode for letter in "wax+"):
+        if not _READING.issuperset(mode):
             self._touch("write", file)
         return self._open(file, mode, *more, **rest)
 

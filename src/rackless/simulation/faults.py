@@ -179,7 +179,8 @@ BLAMED: Mapping[str, str] = {
     "disk full": rf"{_DISK}|{_AWAY}",
     "disk read-only": rf"{_DISK}|{_AWAY}",
     "disk slow": rf"{_AWAY}|stayed off|were not enough",
-    "BMC lies about power": r"stayed off|nobody looks after|its node has not joined",
+    "BMC lies about power": r"stayed off|nobody looks after|its node has not joined"
+    r"|gave up waiting for (its nodes|the workers) to join",
     "host hangs": r"were not enough|stayed off|gave up waiting",
     "work fails": r"planted",
     "engine forgets": r"planted",

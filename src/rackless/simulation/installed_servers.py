@@ -430,8 +430,8 @@ class InstalledServers:
 
     def _quorum(self) -> bool:
         voters = [each for each in self.members if not each.learner]
-        up = [each for each in voters if any(one.etcd and _peer(one) == each.peer for one in self.all.values())]
-        return len(up) > len(voters) // 2
+        answering = {_peer(one) for one in self.all.values() if one.etcd}
+        return sum(each.peer in answering for each in voters) > len(voters) // 2
 
     def _votes(self, machine: InstalledServer) -> bool:
         own = [each for each in self.members if each.peer == _peer(machine) and not each.learner]
@@ -666,7 +666,12 @@ def _host(url: str) -> str:
 
 
 def _peer(machine: InstalledServer) -> str:
-    return f"https://{ip_address(machine.address)}:2380"
+    return _peer_url(machine.address)
+
+
+@lru_cache(64)
+def _peer_url(address: str) -> str:
+    return f"https://{ip_address(address)}:2380"
 
 
 def _later(seconds: float, work: Callable[[], None]) -> None:

@@ -142,6 +142,8 @@ def no_host_is_claimed_twice(scene: Situation) -> Wrong:
 
 
 def at_most_one_leads(scene: Situation) -> Wrong:
+    if len(scene.person.world.leaders) < 2:
+        return
     leading = [one.identity for process, one in scene.person.world.leaders if process.alive and one.leading]
     if len(leading) > 1:
         yield f"{' and '.join(leading)} lead at once"
@@ -204,7 +206,9 @@ def what_up_says_is_so(scene: Situation) -> Wrong:
 
 def nothing_acknowledged_is_lost(scene: Situation) -> Wrong:
     """What a person wrote into an object is there for as long as that object is."""
-    records = scene.person.records() if scene.disaster.labelled else {}
+    if not scene.disaster.labelled:
+        return
+    records = scene.person.records()
     for host, (uid, labels) in scene.disaster.labelled.items():
         metadata = records[host]["metadata"] if host in records else {}
         if metadata.get("uid") == uid and (lost := sorted(labels - set(metadata.get("labels") or ()))):
@@ -229,3 +233,22 @@ AFTER_EVERY_CHANGE: tuple[Callable[[Situation], Wrong], ...] = (
 )
 AT_REST: tuple[Callable[[Situation], Wrong], ...] = (a_lab_at_rest_is_whole,)
 AFTER_DESTROY: tuple[Callable[[Situation], Wrong], ...] = (nothing_is_left_after_destroy,)
+
+EXPECTED: Mapping[str, str] = {
+    "the_ledger_covers_all_that_exists": "what a lab makes on the computer is in its ledger before it exists, and until it is gone",
+    "a_host_that_runs_is_never_wiped_unasked": "a host with a system keeps it until somebody asks that it lose it",
+    "nothing_is_provisioned_twice": "the engine is only asked for what the host's record says is being done",
+    "no_host_is_claimed_twice": "a Machine has one host, and a host one Machine",
+    "at_most_one_leads": "of the controllers that stand for election one leads at any time",
+    "at_most_one_holds_the_vip": "the API VIP is on one machine at any time",
+    "at_most_one_of_each_program_runs": "of labd, libvirtd, Ironic and the API one runs in a lab",
+    "nothing_is_left_after_destroy": "after `destroy` no process, namespace, server or folder of the lab is left",
+    "a_lab_at_rest_is_whole": "five minutes after the last `up` every server that is described is on, installed and provisioned",
+    "what_up_says_is_so": "when `up` is done, every host that it is about is provisioned",
+    "nothing_acknowledged_is_lost": "what a person was told that they have written into an object stays there",
+    "every_wait_ends": "every verb ends, and ends well a few tries after the last fault",
+    "every_error_names_a_planted_cause": "an error says what was really planted, or refuses what cannot be done",
+    "every_error_is_one_a_person_can_act_on": "nothing ends with an exception that nobody has put into words",
+    "a_second_up_changes_nothing": "`up` on a lab that is whole changes nothing",
+}
+"""By the name of each demand, what it asks: told with a story in which it is not met."""

@@ -148,7 +148,7 @@ def _paths(roots: Roots, name: str) -> LabPaths:
     return LabPaths(roots, name)
 
 
-@lru_cache(16)
+@lru_cache(64)
 def described(text: str) -> LabSpec:
     """What a lab.yaml says; read once for all who say the same."""
     return parse(text, "lab.yaml")

@@ -30,9 +30,9 @@ from rackless.simulation.faults import Mishap, draw, explained
 from rackless.simulation.installed_servers import InstalledServers
 from rackless.simulation.invariants import Situation, Wrong
 from rackless.simulation.person import Person, described
-from rackless.simulation.plots import draw_plot
+from rackless.simulation.plots import PLOTS, draw_plot
 from rackless.simulation.seeded import WallClock, seeded
-from rackless.simulation.trace import StoryTrace
+from rackless.simulation.trace import WRONG, StoryTrace
 from rackless.simulation.world import at_this_computer, make_world
 from rackless.spec.cluster import Method
 
@@ -108,6 +108,13 @@ def compose(seed: int) -> Scenario:
     return Scenario(seed, lab, verbs, tuple(faults), "ctrl" in lab and chance.random() < 0.5)
 
 
+def describe_labs() -> None:
+    """Read the descriptions that name no folder, which every story has in another place."""
+    for text in (*LABS, *(plot.lab for plot in PLOTS)):
+        if SECRET not in text and DISKS not in text:
+            described(text)
+
+
 def simulate(seed: int, folder: Path, keep: Collection[int] | None = None) -> Outcome:
     """Live through the story of this seed, in an empty folder; with `keep`, with only these of its faults."""
     return live_through(compose(seed), folder, keep)
@@ -145,6 +152,7 @@ class _Story:
         self.others: list[asyncio.Task[None]] = []
         self.asked: list[str] = []
         """What people have run so far."""
+        self.processes = self.person.world.processes.all
         self.person.world.script.listeners.append(self._heard)
         self.person.world.processes.crashed = lambda process, error: self._crashed(process.name, error)
         self.disk.touched = self._touched
@@ -234,8 +242,12 @@ class _Story:
         refused = ERRANDS[verb].refused
         if (refused and re.search(refused, error)) or explained(error, kinds) or (calm and self.disaster.fired):
             return
-        planted = ", ".join(sorted(kinds)) or "nothing"
-        self._wrong("every_error_names_a_planted_cause", f"{verb} failed, planted was {planted}: {error}")
+        planted = ", ".join(sorted({fault.kind for fault in self.disaster.fired})) or "nothing"
+        asked = ", ".join(dict.fromkeys(self.asked))
+        self._wrong(
+            "every_error_names_a_planted_cause",
+            f"{verb} failed: {error}; that is neither explained by what was planted ({planted}) nor by what was asked ({asked})",
+        )
 
     def _besides(self, verb: str) -> None:
         async def run() -> None:
@@ -246,9 +258,8 @@ class _Story:
     # what is looked at
 
     def _heard(self, call: Call) -> None:
-        process = self.person.world.processes.all.get(call.by)
-        who = process.name.removeprefix("rackless.").removesuffix(".main") if process else "-"
-        self.trace.note(who, f"changed: {call}" if call.changed else str(call))
+        process = self.processes.get(call.by)
+        self.trace.note(process.title if process else "-", f"changed: {call}" if call.changed else str(call))
         self.scene.call = call
         if call.changed:
             self._demand(invariants.AFTER_EVERY_CHANGE)
@@ -277,7 +288,7 @@ class _Story:
         told = f"{demand}: {why}".replace(str(self.person.folder), "~")
         if told not in self.outcome.wrong:
             self.outcome.wrong.append(told)
-            self.trace.note("WRONG", told, notable=True)
+            self.trace.note(WRONG, told, notable=True)
 
     def _crashed(self, who: str, error: Exception) -> None:
         if known(error) is not None:  # as the command line shows it

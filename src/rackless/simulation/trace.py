@@ -9,6 +9,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
+FAULT, WRONG = "FAULT", "WRONG"
+"""Who, in a trace, when something was planted and when a demand is not met."""
+
 
 class TraceLine(NamedTuple):
     at: float
@@ -42,10 +45,20 @@ class StoryTrace:
             whole.update(f"{line.at} {line.who} {line.what}\n".encode())
         return whole.hexdigest()[:16]
 
-    def told(self, around: int = 0) -> Iterator[str]:
-        """The notable lines, and of the others the last `around` before each."""
+    def told(self, around: int = 3) -> Iterator[str]:
+        """For a person, up to the first thing that was wrong: what people did, each fault and what was wrong with the calls right
+        before it, and how many steps are left out between."""
+        end = next((index for index, line in enumerate(self.lines) if line.who == WRONG), len(self.lines) - 1)
         shown: set[int] = set()
-        for index, line in enumerate(self.lines):
+        for index, line in enumerate(self.lines[: end + 1]):
             if line.notable:
-                shown.update(range(max(0, index - around), index + 1))
-        return (str(self.lines[index]) for index in sorted(shown))
+                before = {FAULT: around, WRONG: 2 * around}.get(line.who, 0)
+                shown.update(range(max(0, index - before), index + 1))
+        last = -1
+        for index in sorted(shown):
+            if index > last + 1:
+                yield f"{'':>12}  … {index - last - 1} steps"
+            yield str(self.lines[index])
+            last = index
+        if last + 1 < len(self.lines):
+            yield f"{'':>12}  … {len(self.lines) - last - 1} steps until the end, {self.lines[-1].at:.0f} s"

@@ -23,7 +23,7 @@ from rackless.drivers.fake.world import FakeWorld, LoopClock
 from rackless.drivers.kubernetes.resources import KubernetesResources
 from rackless.errors import RacklessError
 from rackless.events import Bus
-from rackless.images import wheel
+from rackless.images import catalogue, wheel
 from rackless.images.payload import PayloadImage
 from rackless.lab.files import FOR_BMCS
 from rackless.operations.uplink import PREFIX
@@ -129,11 +129,13 @@ def looked_at_once() -> Iterator[None]:
                 swapped.enter_context(patch.object(loaded, "fingerprint", _fingerprint))
         swapped.enter_context(patch("rackless.images.wheel.load_sources", _load_sources))
         swapped.enter_context(patch("rackless.images.wheel.fingerprint", _fingerprint_of_sources))
+        swapped.enter_context(patch("rackless.images.catalogue._recipe_parts", _recipe_parts))
         yield
 
 
 _by_name = build.fingerprint
 _fingerprint, _load_sources, _of_sources = cache(_by_name), cache(wheel.load_sources), wheel.fingerprint
+_recipe_parts = cache(catalogue._recipe_parts)
 _known_sources: list[tuple[object, str]] = []
 
 

@@ -13,6 +13,7 @@ import yaml
 from rackless.errors import InputError
 from rackless.ports.api import Access
 from rackless.run.files import write_secret
+from rackless.yaml_weight import load_weighed
 
 
 def read_kubeconfig(path: Path, keep: Path, *, context: str = "") -> tuple[Access, str]:
@@ -21,8 +22,8 @@ def read_kubeconfig(path: Path, keep: Path, *, context: str = "") -> tuple[Acces
     Certificates that stand in the file itself are written to `keep`, a folder of the caller's. Raises InputError.
     """
     try:
-        config = yaml.safe_load(path.read_text())
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        config = load_weighed(path.read_text())
+    except (OSError, ValueError, yaml.YAMLError) as error:
         raise InputError(f"the kubeconfig {path} cannot be read", why=str(error)) from error
     config = config if isinstance(config, Mapping) else {}
     wanted = context or str(config.get("current-context") or "")

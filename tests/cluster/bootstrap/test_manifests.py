@@ -87,7 +87,7 @@ def test_files_are_read_in_the_order_of_their_names_manifests_before_openshift(t
     assert [each.thing["metadata"]["name"] for each in load_manifests(tmp_path)] == ["first", "second", "third", "last"]
 
 
-@pytest.mark.parametrize("text", ["[", "- a", "kind: A\n"])
+@pytest.mark.parametrize("text", ["[", "- a", "kind: A\n", "- " * 50_000])
 def test_a_file_that_is_no_manifest_is_named(tmp_path: Path, text: str) -> None:
     (tmp_path / "manifests").mkdir()
     (tmp_path / "manifests/mine.yaml").write_text(text)

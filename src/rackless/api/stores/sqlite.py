@@ -231,7 +231,7 @@ class SqliteStore(ReadsFromMemory):
             size, count = size + len(row[2] or b"") + len(row[3] or b""), count + 1
             if size > MOST_CHANGED_BYTES or count > MOST_CHANGES:
                 raise Compacted(until)
-            return _change(row)
+            return change_of(row)
 
         found = await self._read(_HISTORY, (after, until, f"{bucket}/", f"{bucket}0"), change)
         if after < self._compacted:
@@ -443,7 +443,8 @@ def _entry(row: tuple[Any, ...]) -> StoredObject:
     return StoredObject(key, at, rendered(data, at))
 
 
-def _change(row: tuple[Any, ...]) -> StoredChange | None:
+def change_of(row: tuple[Any, ...]) -> StoredChange | None:
+    """Of a key, a revision, the data that was written then, and the data and revision before."""
     key, revision, data, old, old_revision = row
     previous = rendered(old, old_revision) if old is not None else None
     if data is not None:

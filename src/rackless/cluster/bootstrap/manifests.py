@@ -17,6 +17,7 @@ import yaml
 from rackless.cluster.bootstrap.telling import Tell
 from rackless.errors import GaveUp, InputError, RacklessError
 from rackless.ports.clock import Clock
+from rackless.yaml_weight import LOADER, TooHeavy, check_depth
 
 FOLDERS = ("manifests", "openshift")
 ENDINGS = (".yaml", ".yml", ".json")
@@ -61,8 +62,10 @@ def load_manifests(root: Path) -> list[Manifest]:
 
 def _read(path: Path, file: str) -> Iterator[Manifest]:
     try:
-        things = list(yaml.safe_load_all(path.read_text(encoding="utf-8")))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        text = path.read_text(encoding="utf-8")
+        check_depth(text)
+        things = list(yaml.load_all(text, Loader=LOADER))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError, TooHeavy) as error:
         raise InputError(f"the manifest {file} cannot be read", why=str(error)) from error
     for thing in things:
         if thing is None:  # nothing but a comment

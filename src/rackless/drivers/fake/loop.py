@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import heapq
 import itertools
 import random
 import selectors
@@ -29,6 +30,11 @@ MOST_TURNS = 400_000
 """Turns of the loop after which a program counts as busy without end, however little time has passed. A story takes some 5,000."""
 _RESOLUTION = 1e-6
 """Of the clock: timers that are no further away are due."""
+_OWN_FILES = 1
+"""Files that every loop listens to: the pipe by which threads would wake it."""
+_MOST_CANCELLED = 100
+"""Timers, from which on those that were cancelled are thrown away once they are the half."""
+_LONGEST_STEP = 24 * 3600.0
 
 
 class Owner(Protocol):
@@ -52,6 +58,60 @@ class Dead(BaseException):
 PROCESS: ContextVar[Owner | None] = ContextVar("rackless_fake_process", default=None)
 
 
+class _Handle(asyncio.Handle):
+    """A callback of a process. Lean: a story has ten thousand of these."""
+
+    __slots__ = ("owner",)
+
+    def __init__(
+        self,
+        owner: Owner | None,
+        callback: Callable[..., object],
+        args: tuple[Any, ...],
+        loop: VirtualLoop,
+        context: Context,
+    ) -> None:
+        self._callback, self._args, self._context, self._loop = callback, args, context, loop
+        self._cancelled, self._repr, self._source_traceback = False, None, None
+        self.owner = owner
+
+    def _run(self) -> None:
+        if self.owner is None or self.owner.alive:
+            super()._run()
+
+
+class _TimerHandle(asyncio.TimerHandle):
+    __slots__ = ("owner",)
+
+    def __init__(
+        self,
+        owner: Owner | None,
+        when: float,
+        callback: Callable[..., object],
+        args: tuple[Any, ...],
+        loop: VirtualLoop,
+        context: Context,
+    ) -> None:
+        self._callback, self._args, self._context, self._loop = callback, args, context, loop
+        self._cancelled, self._repr, self._source_traceback = False, None, None
+        self._when, self._scheduled = when, True
+        self.owner = owner
+
+    def __lt__(self, other: object) -> bool:
+        return self._when < other._when  # type: ignore[attr-defined,no-any-return]
+
+    def cancel(self) -> None:
+        if not self._cancelled:
+            if self._scheduled:
+                self._loop.cancelled += 1
+            self._cancelled = True
+            self._callback = self._args = None  # type: ignore[assignment]
+
+    def _run(self) -> None:
+        if self.owner is None or self.owner.alive:
+            super()._run()
+
+
 class _Selector(selectors.DefaultSelector):
     """Never waits: passes the time instead."""
 
@@ -60,7 +120,7 @@ class _Selector(selectors.DefaultSelector):
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         if timeout == 0:
             return []  # callbacks are ready; a write from outside is heard when none are
-        found = super().select(0)
+        found = super().select(0) if len(self.get_map()) > _OWN_FILES else []
         if not found:
             self.passed(timeout)
         return found
@@ -70,13 +130,16 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     """With `chance`, that random source decides which of several processes goes on first and how long a message takes."""
 
     _ready: deque[asyncio.Handle]
-    _scheduled: list[asyncio.TimerHandle]
+    _stopping: bool
 
     def __init__(self, chance: random.Random | None = None) -> None:
         self.chance = chance
         self.numbers = itertools.count()
+        self.cancelled = 0
+        """How many of the timers are."""
         self._virtual = 0.0
         self._turns = 0
+        self._timers: list[_TimerHandle] = []
         self.places: dict[Place, MemoryServer] = {}
         self.taken: set[Place] = set()
         selector = _Selector()
@@ -107,16 +170,39 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         self._turns += 1
         if self._turns > MOST_TURNS:
             raise TimeoutError(f"somebody is busy without end: {MOST_TURNS:,} turns in {self._virtual:,.0f} s")
-        ready, scheduled = self._ready, self._scheduled
+        ready, timers = self._ready, self._timers
         if self.chance is not None and len(ready) > 1:
             self._shuffle(self.chance)
-        if not ready or (scheduled and (scheduled[0]._cancelled or scheduled[0].when() < self._virtual + _RESOLUTION)):
-            super()._run_once()  # type: ignore[misc]
-            return
-        for _ in range(len(ready)):  # no timer is due and no process has to wait for its turn: most turns are like this
+        if not ready or (timers and (timers[0]._cancelled or timers[0]._when < self._virtual + _RESOLUTION)):
+            self._let_time_pass()
+        for _ in range(len(ready)):
             handle = ready.popleft()
             if not handle._cancelled:
                 handle._run()
+
+    def _let_time_pass(self) -> None:
+        """Until the next timer is due, when nobody has anything to do; and those that are due are ready."""
+        if (
+            self.cancelled > _MOST_CANCELLED / 2
+            and len(self._timers) > _MOST_CANCELLED
+            and self.cancelled > len(self._timers) / 2
+        ):
+            self._timers = [timer for timer in self._timers if not timer._cancelled]
+            heapq.heapify(self._timers)
+            self.cancelled = 0
+        timers = self._timers
+        while timers and timers[0]._cancelled:
+            heapq.heappop(timers)._scheduled = False
+            self.cancelled -= 1
+        timeout = 0.0 if self._ready or self._stopping else None
+        if timeout is None and timers:
+            timeout = min(max(0.0, timers[0]._when - self._virtual), _LONGEST_STEP)
+        self._process_events(self._selector.select(timeout))  # type: ignore[attr-defined]
+        due = self._virtual + _RESOLUTION
+        while timers and timers[0]._when < due:
+            timer = heapq.heappop(timers)
+            timer._scheduled = False
+            self._ready.append(timer)
 
     def _shuffle(self, chance: random.Random) -> None:
         """Puts callbacks of different processes in another order; those of one process keep theirs, as asyncio promises."""
@@ -142,19 +228,22 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         self, callback: Callable[..., object], *args: Any, context: Context | None = None
     ) -> asyncio.Handle:
         context = copy_context() if context is None else context
-        owner = context.get(PROCESS)
-        if owner is None:
-            return super().call_soon(callback, *args, context=context)
-        return super().call_soon(_while_alive, owner, callback, args, context=context)
+        handle = _Handle(context.get(PROCESS), callback, args, self, context)
+        self._ready.append(handle)
+        return handle
+
+    def call_later(  # type: ignore[override]
+        self, delay: float, callback: Callable[..., object], *args: Any, context: Context | None = None
+    ) -> asyncio.TimerHandle:
+        return self.call_at(self._virtual + delay, callback, *args, context=context)
 
     def call_at(  # type: ignore[override]
         self, when: float, callback: Callable[..., object], *args: Any, context: Context | None = None
     ) -> asyncio.TimerHandle:
         context = copy_context() if context is None else context
-        owner = context.get(PROCESS)
-        if owner is None:
-            return super().call_at(when, callback, *args, context=context)
-        return super().call_at(when, _while_alive, owner, callback, args, context=context)
+        timer = _TimerHandle(context.get(PROCESS), when, callback, args, self, context)
+        heapq.heappush(self._timers, timer)
+        return timer
 
     # threads
 
@@ -253,14 +342,10 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         return near, protocol
 
 
-def _while_alive(owner: Owner, callback: Callable[..., object], args: tuple[Any, ...]) -> None:
-    if owner.alive:
-        callback(*args)
-
-
 def _owner_of(handle: asyncio.Handle) -> int:
     """The pid of the process that runs now; 0 when none does."""
-    return handle._args[0].pid if handle._callback is _while_alive else 0  # type: ignore[attr-defined]
+    owner: Owner | None = None if handle._cancelled else getattr(handle, "owner", None)
+    return owner.pid if owner is not None else 0
 
 
 def _network() -> object:

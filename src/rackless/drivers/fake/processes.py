@@ -58,6 +58,11 @@ class FakeProcess:
     def name(self) -> str:
         return program_name(self.argv)
 
+    @cached_property
+    def title(self) -> str:
+        """Its name in a trace."""
+        return self.name.removeprefix("rackless.").removesuffix(".main")
+
     def say(self, line: str) -> None:
         self.lines.append(line)
         if self.log is not None:
