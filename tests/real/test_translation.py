@@ -132,7 +132,8 @@ def _look_managed(known: site.ClusterSite, files: dict[str, str]) -> None:
     assert "Address=172.22.0.2/24\n" in files["/etc/systemd/network/10-provisioning.network"]
     provisioning = yaml.safe_load(files["/opt/openshift/openshift/99_baremetal-provisioning-config.yaml"])
     boots = read_network(provisioning)
-    assert boots is not None and str(boots.address) == "172.22.0.3/24" and str(boots.pool.first) == "172.22.0.10"
+    assert boots is not None and str(boots.address) == "172.22.0.3/24"
+    assert boots.pool is not None and str(boots.pool.first) == "172.22.0.10"
     (secret,) = [text for path, text in files.items() if "network-config-secrets" in path]
     told = json.loads(base64.b64decode(yaml.safe_load(secret)["data"]["networkData"]))
     assert told["networks"][0]["ip_address"] == "10.20.30.201/24" and problem(told) == ""

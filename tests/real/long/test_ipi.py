@@ -9,7 +9,7 @@ import pytest
 from rackless.cluster.bootstrap.phases import is_ready
 from tests.real import vip_watch
 from tests.real.conftest import PretendHost
-from tests.real.installs import UP_WITHIN, asking, await_, bmc_callers, install, leader, states, watched_vip
+from tests.real.installs import BOOTSTRAP, UP_WITHIN, asking, await_, bmc_callers, install, leader, states, watched_vip
 
 pytestmark = [pytest.mark.real, pytest.mark.long]
 
