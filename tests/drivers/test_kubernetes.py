@@ -158,7 +158,7 @@ async def test_a_host_goes_all_its_way_through_the_api(resources: KubernetesReso
         async with asyncio.timeout(20), aclosing(resources.watch("Event")) as happened:  # written beside the work
             async for event in happened:
                 told.add(event.record["reason"])
-                if {"Registering", "Inspecting", "Provisioned"} <= told:
+                if {"Registered", "InspectionComplete", "ProvisioningComplete"} <= told:
                     break
         async with asyncio.timeout(20), aclosing(resources.watch(KIND)) as events:
             await resources.delete(KIND, "one")

@@ -550,10 +550,12 @@ class InstalledServers:
         return 0
 
     async def _ip(self, process: FakeProcess) -> int:
-        machine, words = self.here(), process.argv
-        if "-json" not in words:
+        words = process.argv
+        if "-json" not in words:  # asked for the evidence of the lab's own networks
             process.say("as ip says it")
-        elif "route" in words:
+            return 0
+        machine = self.here()
+        if "route" in words:
             process.say(json.dumps([{"dev": "cluster0", "prefsrc": machine.address}]))
         elif "link" in words:
             server = self.person.described.server(self._server(machine) or "")
