@@ -148,9 +148,9 @@ def _fill_root(root: Path, tree: Path, venv: Path, deploy: Mapping[str, Path]) -
     (tree / IPXE).mkdir()
     for name in LOADERS:
         shutil.copyfile(root / "usr/lib/ipxe" / name, tree / IPXE / name)
-    for name, source in ((ISOLINUX, "ISOLINUX/isolinux.bin"), (LDLINUX, "syslinux/modules/bios/ldlinux.c32")):
+    for name, origin in ((ISOLINUX, "ISOLINUX/isolinux.bin"), (LDLINUX, "syslinux/modules/bios/ldlinux.c32")):
         (tree / name).parent.mkdir(exist_ok=True)
-        shutil.copyfile(root / "usr/lib" / source, tree / name)
+        shutil.copyfile(root / "usr/lib" / origin, tree / name)
     (tree / "lib").mkdir()
     for path in sorted(selected.rglob("*.so*")):
         if path.is_symlink() or not path.name.startswith(("libc.so", "libpthread", "libdl", "ld-linux")):
