@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -13,8 +14,11 @@ from rackless.api.edge import seen
 from rackless.api.kinds.core import CONFIG_MAP
 from rackless.api.objects import watching
 from rackless.api.process import ApiServer
+from rackless.run import pieces
 from rackless.run.connections import ClientPatience
 from tests.adversary.api_load_attacks import CONFIG_MAPS
+from tests.adversary.probe import Turns
+from tests.adversary.test_api_load_requests import ordinary
 from tests.api.conftest import Client, settings
 
 LONG = 60.0
@@ -155,6 +159,52 @@ async def test_a_hundred_pipelined_requests_are_answered_one_after_the_other(cli
         async with asyncio.timeout(LONG):
             await stream[0].readuntil(b"\r\n\r\nok")
     stream[1].close()
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"POST %s HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n" % CONFIG_MAPS.encode()
+        + b"1\r\n \r\n" * 200_000,
+        b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n" * 20_000,
+    ],
+    ids=["chunks of one byte", "pipelined"],
+)
+async def test_small_things_by_the_thousand_are_read_a_few_at_a_time(client: Client, sent: bytes) -> None:
+    """Of a stranger, who is asked for nothing yet."""
+    usual = await ordinary(client)
+    async with Turns() as turns:
+        reader, writer = await connect(client, client.context(certificate=False))
+        writer.write(sent)
+        async with asyncio.timeout(LONG):
+            with suppress(ConnectionError):
+                assert await reader.readline() in (b"HTTP/1.1 403 Forbidden\r\n", b"HTTP/1.1 200 OK\r\n")
+                await asyncio.wait_for(reader.read(1 << 20), 1)
+        writer.close()
+    assert turns.longest <= 30 * usual, f"{turns.longest:.4f} s against {usual:.4f} s"
+
+
+async def test_what_is_read_in_pieces_is_what_was_sent(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pieces, "PIECE_BYTES", 50)
+    text = "".join(f"{number}," for number in range(6_000))
+    await client.create(CONFIG_MAPS, {"metadata": {"name": "a"}, "data": {"a": text}})
+    code, found = await client.get(f"{CONFIG_MAPS}/a")
+    assert code == 200 and found["data"]["a"] == text
+    stream = await connect(client, client.context())
+    many = b"".join(
+        b"GET /readyz/%d HTTP/1.1\r\nHost: x\r\n\r\nGET /livez HTTP/1.1\r\nHost: x\r\n\r\n" % n for n in range(300)
+    )
+    stream[1].write(many)
+    async with asyncio.timeout(LONG):
+        for _ in range(100):
+            assert b" 404 " in await stream[0].readuntil(b"\r\n\r\n404 page not found\n")
+            assert b" 200 " in await stream[0].readuntil(b"\r\n\r\nok")
+    stream[1].close()
+    _, writer = await connect(client, client.context())
+    writer.write(many)
+    await writer.drain()
+    writer.transport.abort()  # in the middle of it
+    assert (await client.get("/readyz"))[0] == 200
 
 
 @pytest.mark.parametrize(

@@ -136,7 +136,9 @@ async def test_half_open_sessions_are_forgotten_when_their_time_is_over(desk: De
     desk.clock.seconds += 0.5
     await desk.client(peer=("10.0.1.2", 1)).open()
     assert len(desk.port.endpoint._openings) == 2
-    assert len(desk.port.endpoint._opened_by) == 12, "addresses are looked through when they are many, and not each time"
+    assert len(desk.port.endpoint._opened_by) == 12, (
+        "addresses are looked through when they are many, and not each time"
+    )
 
 
 async def test_commands_that_wait_are_bounded_and_the_next_one_is_told_to_come_again(desk: Desk) -> None:  # noqa: F811

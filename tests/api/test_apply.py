@@ -85,3 +85,15 @@ async def test_status_is_applied_apart(client: Client) -> None:
 async def test_apply_needs_a_manager(client: Client) -> None:
     code, refused = await client.call("PATCH", f"{WIDGETS}/a", widget("a"), media=MEDIA)
     assert code == 422 and "fieldManager: Required value: is required for apply patch" in refused["message"]
+
+
+async def test_of_many_conflicts_a_hundred_are_told(client: Client) -> None:
+    path = "/api/v1/namespaces/default/configmaps/many"
+    for manager, letter, code in (("one", "a", 201), ("two", "b", 409)):
+        config = {"apiVersion": "v1", "kind": "ConfigMap", "data": {f"k{n}": letter for n in range(300)}}
+        found, answer = await client.call(
+            "PATCH", path, config, media="application/apply-patch+yaml", fieldManager=manager
+        )
+        assert found == code, answer
+    assert "300 conflicts" in answer["message"] and len(answer["details"]["causes"]) == 100
+    assert len(answer["message"].splitlines()) == 101

@@ -21,6 +21,8 @@ from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 from aiohttp.web_protocol import RequestHandler
 
+from rackless.run.pieces import ConnectionInPieces
+
 
 @dataclass(frozen=True, slots=True)
 class ClientPatience:
@@ -109,7 +111,7 @@ class GuardedServer(web.Server):
         return len(self._connections)
 
 
-class GuardedConnection(RequestHandler):
+class GuardedConnection(ConnectionInPieces):
     """One connection, with one timer for headers and one for a client that does not read."""
 
     __slots__ = ("_guard", "_header_since", "_header_timer", "_reading_timer")
@@ -132,8 +134,8 @@ class GuardedConnection(RequestHandler):
         self._header_timer = self._reading_timer = None
         super().connection_lost(exc)
 
-    def data_received(self, data: bytes) -> None:
-        super().data_received(data)
+    def take(self, data: bytes) -> None:
+        super().take(data)
         if self._messages or self._request_in_progress or self._current_request is not None:
             self._header_since = 0.0
         elif data and not self._header_since:

@@ -9,11 +9,11 @@ from typing import Any
 import orjson
 from aiohttp import hdrs, web
 from aiohttp.http_exceptions import BadHttpMethod
-from aiohttp.web_protocol import RequestHandler
 
 from rackless.bmc.redfish.messages import Json, Refusal, error_body
 from rackless.bmc.redfish.messages import message as base_message
 from rackless.bmc.redfish.resource import Accepted, Created
+from rackless.run.pieces import ConnectionInPieces
 
 BODY_BYTES = 64 * 1024
 """Of a request's body; that of a whole BIOS with 1000 attributes is less."""
@@ -42,7 +42,7 @@ class HttpServer(web.Server):
     __call__ = connection
 
 
-class HttpConnection(RequestHandler):
+class HttpConnection(ConnectionInPieces):
     """One client's connection, and since when it keeps us waiting. `doors` decides how long it may."""
 
     __slots__ = ("ended", "half_since", "line", "paused_since", "served")
@@ -73,8 +73,8 @@ class HttpConnection(RequestHandler):
         self.line = None
         self.ended()
 
-    def data_received(self, data: bytes) -> None:
-        super().data_received(data)
+    def take(self, data: bytes) -> None:
+        super().take(data)
         waiter = self._waiter
         if waiter is None or waiter.done():
             self.half_since, self.served = None, True

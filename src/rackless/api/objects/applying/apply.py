@@ -23,7 +23,7 @@ from rackless.api.objects.applying.fields import (
     shown,
     to_stored,
 )  # fmt: skip
-from rackless.api.status import Json, RequestRefused, bad_request
+from rackless.api.status import MOST_TOLD, Json, RequestRefused, bad_request
 
 _BEFORE = "before-first-apply"
 
@@ -94,7 +94,9 @@ def _refusal(conflicts: list[tuple[FieldOwner, list[Path]]]) -> RequestRefused:
         if owner.subresource:
             with_whom += f' with subresource "{owner.subresource}"'
         with_whom += f" using {owner.version}"
-        names = [shown(path) for path in paths]
+        names = [shown(path) for path in paths[: MOST_TOLD - len(causes)]]
+        if not names:
+            break  # enough of them to know what to do
         listed = names[0] if len(names) == 1 else "\n" + "\n".join(f"- {name}" for name in names)
         parts.append(
             f"conflict{'s' if len(names) > 1 else ''} with {with_whom}:{'' if len(names) > 1 else ' '}{listed}"
