@@ -76,7 +76,7 @@ class MachineController:
             return Result()
         machine = read(record)
         node = self._node(machine)
-        drains = node is not None and deleting.is_due(machine)
+        drained = node if deleting.is_due(machine) else None
         seen = Seen(
             machine,
             self._host(machine),
@@ -84,8 +84,8 @@ class MachineController:
             self.now(),
             lambda: self._choose(machine),
             self.nodes.synced.is_set(),
-            await self._pods(node) if drains else (),
-            draining.being_drained(node, self.nodes) if drains else "",
+            await self._pods(drained) if drained is not None else (),
+            draining.being_drained(drained, self.nodes) if drained is not None else "",
         )
         draft = Draft(seen)
         for step in deleting.STEPS if machine.deleting else living.STEPS:
