@@ -158,13 +158,14 @@ def cluster(name: str, folder: Path = DATA) -> LabEvidence:
     """What the lab's own looks saw of a cluster, recorded by `tests/real/planting_cluster.py`."""
     told: dict[str, Any] = json.loads((folder / f"cluster-{name}.json").read_text())
     status = STATUS
-    for kind, name_ in ((EtcdStatus, "etcd"), (VipStatus, "vip")):
-        if name_ in told:
-            status = replace(status, **{name_: decode(kind, told[name_])})
+    if "etcd" in told:
+        status = replace(status, etcd=decode(EtcdStatus, told["etcd"]))
+    if "vip" in told:
+        status = replace(status, vip=decode(VipStatus, told["vip"]))
     if "domain" in told:
         first = replace(status.servers[0], address=told["address"])
         status = replace(status, domain=told["domain"], servers=(first, *status.servers[1:]))
-    objects = {kind: tuple(told[kind]) for kind in ("nodes", "requests", "machines") if kind in told}
+    objects: dict[str, Any] = {kind: tuple(told[kind]) for kind in ("nodes", "requests", "machines") if kind in told}
     return replace(WELL, status=status, **objects)
 
 

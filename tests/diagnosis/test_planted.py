@@ -7,16 +7,19 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from rackless.diagnosis.lab_rules import LAB_RULES
+from rackless.diagnosis.rule import CauseRule
 from rackless.diagnosis.rules import bootstrap, installer
 from tests.diagnosis import test_bootstrap_rules, test_installer_rules, test_lab_rules
 from tests.real import planting_installer
 
 REAL = Path(__file__).parents[1] / "real"
-ALL = {rule.name: rule for rule in (*LAB_RULES, *bootstrap.RULES, *installer.RULES)}
+_RULES: tuple[CauseRule[Any], ...] = (*LAB_RULES, *bootstrap.RULES, *installer.RULES)
+ALL = {rule.name: rule for rule in _RULES}
 
 SYMPTOMS: dict[str, tuple[str, ...]] = {
     "no DHCP lease: nobody answers": ("host/dhcp-silent", "host/dhcp-nothing-to-offer", "bootstrap/no-address"),

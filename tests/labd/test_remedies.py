@@ -158,7 +158,7 @@ async def test_one_that_failed_is_told_and_not_tried_again_on_the_same(tmp_path:
 async def test_what_cannot_be_written_down_is_not_done_and_the_lab_looks_on(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("no folder")
     it = bench(tmp_path / "file", PLANTED["host/power"], Remediation.AUTO)
-    it.remedies._tried = list  # type: ignore[assignment, method-assign]
+    it.remedies._tried = list  # type: ignore[method-assign]
     await watch(it)
     assert it.repairs.done == [] and it.remedies.clock.left == 0  # type: ignore[attr-defined]
     with pytest.raises(LabError, match="cannot be written down"):

@@ -26,7 +26,7 @@ ROOT = Path(__file__).parents[2]
 PORT = 18099
 _SMALL_BYTES, _DISK_BYTES = 1 << 20, 64 << 10
 _STALL_SECONDS = 3
-CASES = {
+CASES: dict[str, dict[str, object]] = {
     "checksum": {"url": "disk.raw", "checksum": "f" * 64},
     "image-fetch": {"url": "missing.raw"},
     "image-refused": {"port": PORT + 1},

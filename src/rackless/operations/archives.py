@@ -112,7 +112,7 @@ def is_archive(path: Path) -> bool:
 _GZIP = b"\x1f\x8b"
 
 
-def _opened(raw: IO[bytes]) -> IO[bytes]:
+def _opened(raw: IO[bytes]) -> IO[bytes] | gzip.GzipFile:
     packed = raw.read(2) == _GZIP
     raw.seek(0)
     return gzip.open(raw) if packed else raw
@@ -121,7 +121,7 @@ def _opened(raw: IO[bytes]) -> IO[bytes]:
 class _Bounded:
     """As much of a file as `tarfile` uses: a header that claims gigabytes is not read into the memory, nor unpacked for hours."""
 
-    def __init__(self, file: IO[bytes]) -> None:
+    def __init__(self, file: IO[bytes] | gzip.GzipFile) -> None:
         self._file = file
 
     def read(self, size: int = -1) -> bytes:
