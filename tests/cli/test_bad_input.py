@@ -9,6 +9,8 @@ from click.testing import CliRunner
 
 from rackless.cli.main import cli
 from rackless.errors import RacklessError
+from rackless.run.ledger import Ledger
+from rackless.run.paths import Roots
 
 REFERENCE = Path(__file__).parents[2] / "docs/reference/commands.md"
 
@@ -96,4 +98,7 @@ def test_what_concerns_a_lab_that_is_not_there_says_how_to_make_one(
 ) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     error = refused(*command.split())
-    assert error.exit_code == 4 and "rackless up" in error.hint
+    assert error.exit_code == 4 and error.hint == "`rackless up` makes one"
+    for other in ("mine", "lap"):
+        Ledger(Roots.from_environment().state / f"{other}.ledger").own("folder", "x")
+    assert refused(*command.split()).hint == "say which is meant: --name lap; `rackless up` makes a new one"

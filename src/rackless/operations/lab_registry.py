@@ -82,11 +82,13 @@ def require_lab(name: str, roots: Roots) -> LabPaths:
     paths = LabPaths(roots, name)
     if not Ledger(paths.ledger).exists:
         others = roots.labs()
-        near = get_close_matches(name, others, n=1)
+        near = (get_close_matches(name, others, n=1) or others)[:1]
         raise LabError(
             f"there is no lab named {name}",
             why=f"on this computer: {', '.join(others)}" if others else "no lab is on this computer",
-            hint=f"did you mean {near[0]}? `rackless up` makes a new one" if near else "`rackless up` makes one",
+            hint=f"say which is meant: --name {near[0]}; `rackless up` makes a new one"
+            if near
+            else "`rackless up` makes one",
         )
     return paths
 

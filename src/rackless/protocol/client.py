@@ -172,6 +172,12 @@ def _unreachable(error: BaseException | None) -> LabError:
             why=str(error),
             hint="it may be of another version than this command: `rackless up` starts it again",
         )
+    if isinstance(error, FileNotFoundError):
+        return LabError(
+            "the lab's daemon does not answer",
+            why="it is not running: the lab was stopped, or the computer restarted",
+            hint="`rackless start` starts it as it was; so does `rackless up`",
+        )
     return LabError(
         "the lab's daemon went away" if error is None else "the lab's daemon does not answer",
         why=str(error) if error is not None else "labd ended before it had finished; its keeper starts it again",
