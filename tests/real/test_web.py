@@ -218,7 +218,9 @@ async def test_an_install_by_a_bootstrap_has_a_lane_for_each_server_estimates_an
         bar = await tab.locator(".chart .bar-failed").bounding_box()
         assert bar
         await tab.mouse.move(bar["x"] + 4, bar["y"] + 4)
-        await expect(tab.locator(".told")).to_have_text(re.compile("ctrl-2: registering, failed, 31.0 s.*login refused"))
+        await expect(tab.locator(".told")).to_have_text(
+            re.compile("ctrl-2: registering, failed, 31.0 s.*login refused")
+        )
         assert person.wrong == []
 
 
@@ -486,7 +488,7 @@ async def test_without_a_link_or_with_a_used_one_there_is_a_word_and_no_lab(page
         assert "link" in text.lower() and "ctrl-0" not in text
 
 
-async def test_it_is_worked_by_keyboard(page: Stage, browser: Browser) -> None:
+async def test_it_is_worked_by_keyboard(page: Stage, labd: FakeLabd, browser: Browser) -> None:
     person = await sit_down(browser)
     await person.open(page.place.url)
     tab = person.tab
@@ -500,9 +502,19 @@ async def test_it_is_worked_by_keyboard(page: Stage, browser: Browser) -> None:
     await unit.focus()
     await tab.keyboard.press("Enter")
     await tab.wait_for_selector(".terminal")
-    await tab.locator(".terminal textarea").focus()
+    terminal, keys = tab.locator(".terminal"), tab.locator(".terminal textarea")
+    await terminal.focus()
+    await tab.keyboard.press("Enter")
+    await expect(keys).to_be_focused()
+    await tab.keyboard.type("ls")
+    await tab.keyboard.press("Tab")
+    await expect(terminal).to_contain_text("login: ls")
+    await expect(keys).to_be_focused()
     await tab.keyboard.press("Control+]")
-    await expect(tab.locator(".terminal")).to_be_focused()
+    await expect(terminal).to_be_focused()
+    await tab.keyboard.press("Tab")
+    await expect(tab.get_by_role("link", name="Screen as PNG")).to_be_focused()
+    assert labd.typed["ctrl-0"] == b"ls\t"
     await tab.get_by_role("button", name="Off", exact=True).press("Enter")
     await expect(tab.locator("dialog").get_by_role("button", name="Cancel")).to_be_focused()
     await tab.keyboard.press("Escape")

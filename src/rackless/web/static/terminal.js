@@ -21,10 +21,17 @@ export class Terminal {
     this.scrolled = h("div", {});
     this.screen = h("div", {});
     this.keys = h("textarea", {
-      "aria-label": `Keys for the console of ${server}; Control and ] leaves it`, autocapitalize: "off", autocomplete: "off", spellcheck: "false", rows: 1,
+      "aria-label": `Keys for the console of ${server}; Control and ] leaves it`, autocapitalize: "off", autocomplete: "off", spellcheck: "false", rows: 1, tabindex: -1, // whoever tabs through the page passes the console by: in here Tab is a key like others
       keydown: (event) => this.struck(event), input: () => this.typed(),
     });
-    this.element = h("div", { class: "terminal", tabindex: "0", role: "group", "aria-label": `Serial console of ${server}`, click: () => { if (!String(getSelection())) this.keys.focus({ preventScroll: true }); } },
+    this.element = h("div", { class: "terminal", tabindex: "0", role: "group", "aria-label": `Serial console of ${server}; Enter begins to type`,
+      click: () => { if (!String(getSelection())) this.keys.focus({ preventScroll: true }); },
+      keydown: (event) => {
+        if (event.target !== this.element || event.key !== "Enter") return;
+        event.preventDefault();
+        this.keys.focus({ preventScroll: true });
+      },
+    },
       this.scrolled, this.screen, this.keys);
     this.tries = 0;
     this.connect();
@@ -49,7 +56,7 @@ export class Terminal {
   power(power) {
     this.now = power ?? null;
     const before = this.now === "off" ? "The server is off; this is what it showed. " : this.now ? "" : "Whether the server is on is not known now; this is what it showed. ";
-    if (this.typing !== undefined) this.said(`${before}${this.typing ? "Click to type; Ctrl-] leaves." : "You may look."}`);
+    if (this.typing !== undefined) this.said(`${before}${this.typing ? "Click, or press Enter here, to type; Ctrl-] leaves." : "You may look."}`);
   }
 
   take(message) {
