@@ -19,8 +19,7 @@ from rackless.controllers.pivot.journal import elsewhere
 from rackless.diagnosis.blackouts import Blackouts
 from rackless.errors import InputError, LabError
 from rackless.events import Bus
-from rackless.lab import libvirtd
-from rackless.lab.accounts import ServerAccounts, describe_rooted, observe_accounts
+from rackless.lab.accounts import describe_rooted
 from rackless.lab.api_forward import host_url
 from rackless.lab.bmc_network import BmcWiring
 from rackless.lab.disk_watch import DiskWatch
@@ -36,6 +35,7 @@ from rackless.labd.api import LabApi
 from rackless.labd.bmcs import LabBmcs
 from rackless.labd.boot_evidence import describe_boot
 from rackless.labd.hosts import LabHosts
+from rackless.labd.libvirtd import LabLibvirtd
 from rackless.labd.machines import LabMachines
 from rackless.labd.migration import migrate_records
 from rackless.labd.power import LabPower
@@ -65,9 +65,8 @@ from rackless.run.ledger import Ledger, LedgerEntry
 from rackless.run.paths import LabPaths
 from rackless.run.runner import Runner
 from rackless.run.stage import Stage
-from rackless.run.supervise import Keeper, KeptProcesses
+from rackless.run.supervise import KeptProcesses
 from rackless.run.supplies import load_supplies
-from rackless.run.waiting import until
 from rackless.run.watching import go_on
 from rackless.spec.images import ImageFormat, is_path
 from rackless.spec.lab import LabSpec
@@ -104,7 +103,7 @@ class RunningLab:
         self.metal = drivers.open_metal(paths.console, kvm=self._kvm(), shown=mounts(self.plan, paths))
         self.networks, self.hypervisor = self.metal.networks, self.metal.hypervisor
         self.consoles = self.metal.consoles
-        self.libvirtd: Keeper | None = None
+        self.libvirtd = LabLibvirtd(paths, self.processes, self.metal, drivers.computer, self.clock, bus, self._kvm)
         self.power_memory = PowerMemory(
             paths.powered, paths.awake, self.hypervisor, self.clock, drivers.computer.boot_id
         )
@@ -219,7 +218,7 @@ class RunningLab:
         await self.resources.close()
         await self.hosts.installed.close()
         await self.metal.close()
-        await self.end_libvirtd()
+        await self.libvirtd.stop()
 
     async def serve_release(self) -> None:
         """Serve the install's node image and payload until the lab is destroyed: workers that are added later need them, too. After
@@ -238,10 +237,6 @@ class RunningLab:
         names = (server.name for server in self.plan.servers)
         return describe_rooted(names, self.paths.inner_run / "libvirt/qemu")
 
-    def accounts(self) -> ServerAccounts:
-        """Which user and group each server's QEMU runs as."""
-        return observe_accounts(kvm_closed=self._kvm() and not self.drivers.computer.kvm_open())
-
     async def switch_on(self, names: Collection[str]) -> None:
         for name in names:
             if self.plan.server(name) is not None:
@@ -255,29 +250,7 @@ class RunningLab:
             elif not started:
                 step.unchanged()
 
-    async def ensure_libvirtd(self) -> None:
-        with self.bus.step("libvirtd") as step:
-            if self.libvirtd is not None:
-                step.unchanged()
-                return
-            # the lab sees this folder as /etc/libvirt
-            libvirtd.write_configuration(self.paths.libvirt / "etc", self.accounts())
-            libvirtd.ensure_folders(self.paths, self.accounts())
-            kept = self.libvirtd = await self.processes.start(["libvirtd"], log=self.paths.logs / "libvirtd.log")
-
-            async def answers() -> tuple[bool, str]:
-                kept.check()
-                why = await self.metal.absent()
-                return not why, why or "answers"
-
-            await until(answers, what="libvirtd to answer", within=60, every=0.05, clock=self.clock)
-
     # servers
-
-    async def end_libvirtd(self) -> None:
-        if self.libvirtd is not None:
-            kept, self.libvirtd = self.libvirtd, None
-            await kept.stop()
 
     async def return_power(self) -> None:
         """Switch on the servers that were on before `down` or before a reboot of the computer; where there are BMCs, they do it,
@@ -330,7 +303,7 @@ class RunningLab:
             self._replan()
             with self.bus.step("made on demand", subject=f"server/{name}"):
                 await ensure_servers(
-                    self.plan, self.paths, self.hypervisor, self.processes, self.bus, self.accounts(), {name}
+                    self.plan, self.paths, self.hypervisor, self.processes, self.bus, self.libvirtd.accounts(), {name}
                 )
                 await self.bmcs.ensure()
                 await self.cluster.admit(name)

@@ -41,11 +41,11 @@ def _lacking(subject: str, why: str) -> Observed:
 
 def _libvirtd(lab: RunningLab) -> Stage:
     async def observe() -> Observed:
-        return _lacking("service/libvirtd", "" if lab.libvirtd is not None else "does not run")
+        return _lacking("service/libvirtd", "" if lab.libvirtd.started else "does not run")
 
     async def ensure(_: Work) -> None:
         await lab.links.ensure_loopback()
-        await lab.ensure_libvirtd()
+        await lab.libvirtd.ensure()
 
     # not retired here: other stages still speak to libvirtd while they end; `RunningLab.stop` ends it last
     return stage("libvirtd", "libvirtd", observe=observe, ensure=ensure)
@@ -128,7 +128,8 @@ def _servers(lab: RunningLab) -> Stage:
             differing = {
                 f"server/{server.name}": "is not as described"
                 for server in lab.plan.servers
-                if server.name in states and await differs(server, lab.plan, lab.paths, lab.hypervisor, lab.accounts())
+                if server.name in states
+                and await differs(server, lab.plan, lab.paths, lab.hypervisor, lab.libvirtd.accounts())
             }
         except Unreachable:
             return Observed()
@@ -136,7 +137,9 @@ def _servers(lab: RunningLab) -> Stage:
 
     async def ensure(work: Work) -> None:
         names = {action.subject.removeprefix("server/") for action in work}
-        await ensure_servers(lab.plan, lab.paths, lab.hypervisor, lab.processes, lab.bus, lab.accounts(), names)
+        await ensure_servers(
+            lab.plan, lab.paths, lab.hypervisor, lab.processes, lab.bus, lab.libvirtd.accounts(), names
+        )
 
     async def remove(work: Work) -> None:
         for action in work:
