@@ -196,7 +196,8 @@ async def test_what_is_no_http_fills_no_log(client: Client, caplog: pytest.LogCa
 
 
 SCALES: list[Any] = [
-    {"spec": 5}, {"metadata": 5}, {"metadata": {"name": "other"}}, {"spec": {"replicas": 1e30}}, {"spec": {"replicas": -1}}, [], "x",
+    {"spec": 5}, {"metadata": 5}, {"metadata": {"name": "other"}}, {"spec": {"replicas": 1e30}},
+    {"spec": {"replicas": -1}}, [], "x",
 ]  # fmt: skip
 TOKENS: list[Any] = [5, [], {"spec": 5}, {"spec": {"audiences": [{}]}}, {"spec": {"expirationSeconds": 1e3}}]
 
