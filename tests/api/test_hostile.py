@@ -195,13 +195,18 @@ async def test_what_is_no_http_fills_no_log(client: Client, caplog: pytest.LogCa
     assert not caplog.text
 
 
+SCALES: list[Any] = [
+    {"spec": 5}, {"metadata": 5}, {"metadata": {"name": "other"}}, {"spec": {"replicas": 1e30}},
+    {"spec": {"replicas": -1}}, [], "x",
+]  # fmt: skip
+TOKENS: list[Any] = [5, [], {"spec": 5}, {"spec": {"audiences": [{}]}}, {"spec": {"expirationSeconds": 1e3}}]
+
+
 @pytest.mark.parametrize(
     ("path", "body"),
     [
-        *((f"{WIDGETS}/w/scale", body) for body in ({"spec": 5}, {"metadata": 5}, {"metadata": {"name": "other"}},
-          {"spec": {"replicas": 1e30}}, {"spec": {"replicas": -1}}, [], "x")),
-        *(("/api/v1/namespaces/default/serviceaccounts/default/token", body)
-          for body in (5, [], {"spec": 5}, {"spec": {"audiences": [{}]}}, {"spec": {"expirationSeconds": 1e3}})),
+        *((f"{WIDGETS}/w/scale", body) for body in SCALES),
+        *(("/api/v1/namespaces/default/serviceaccounts/default/token", body) for body in TOKENS),
         ("/apis/coordination.k8s.io/v1/namespaces/default/leases/l", {"spec": {"leaseDurationSeconds": 1e15}}),
         ("/apis/coordination.k8s.io/v1/namespaces/default/leases/l", {"spec": {"leaseTransitions": 2**31}}),
         *(("/apis/coordination.k8s.io/v1/namespaces/default/leases/l?fieldManager=" + name, {})

@@ -88,7 +88,8 @@ def _conflicts(
 
 def _refusal(conflicts: list[tuple[FieldOwner, list[Path]]]) -> RequestRefused:
     count = sum(len(paths) for _, paths in conflicts)
-    parts, causes = [], []
+    parts: list[str] = []
+    causes: list[Json] = []
     for owner, paths in conflicts:
         with_whom = f'"{owner.manager}"'
         if owner.subresource:
