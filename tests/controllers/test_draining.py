@@ -172,3 +172,43 @@ async def test_control_planes_are_drained_one_after_the_other() -> None:
         pods.pods.clear()
         for number in range(2):
             await site.until_gone("Machine", f"m{number}")
+
+
+async def test_of_two_control_planes_that_are_deleted_at_the_same_time_one_is_drained_first() -> None:
+    """Neither may wait for the other because both were cordoned at once."""
+    pods = FakePods(stuck={"web"})
+    pods.add("web")
+    site = MachineSite(pods=pods)
+    patch = site.nodes.patch
+
+    async def slow(kind: str, name: str, change: Mapping[str, Any], **more: Any) -> Record:
+        await site.clock.sleep(3)
+        return await patch(kind, name, change, **more)
+
+    site.nodes.patch = slow  # type: ignore[method-assign]
+    await site.hosts("ctrl-0", "ctrl-1")
+    for number in range(2):
+        await site.resources.apply(machine(f"m{number}", labels=MASTER))
+    async with site.running():
+        for number in range(2):
+            await site.until_phase(f"m{number}", "Provisioned")
+        hosts = {await site.consumer(name): name for name in ("ctrl-0", "ctrl-1")}
+        for number in range(2):
+            await _running(site, f"m{number}", hosts[f"m{number}"], number=20 + number)
+        await site.wait(60)
+        for number in range(2):
+            await site.patch("Machine", f"m{number}", {"spec": {"lifecycleHooks": None}})
+            await site.resources.delete("Machine", f"m{number}")
+        for number in range(2):
+            await site.patch("Machine", f"m{number}", {"spec": {"lifecycleHooks": None}})
+        await site.wait(120)
+        found = [await site.get("Machine", f"m{number}") for number in range(2)]
+        assert sorted(condition(each, "Drained").get("reason", "") for each in found) == [
+            "Draining",
+            "OtherControlPlane",
+        ]
+        for name in hosts.values():  # a person cordons the other one: who has begun goes on
+            await patch("Node", name, {"spec": {"unschedulable": True}})
+        pods.stuck.clear()
+        for number in range(2):
+            await site.until_gone("Machine", f"m{number}")

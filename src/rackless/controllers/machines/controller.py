@@ -41,6 +41,8 @@ class MachineController:
     wakes: Sequence[Wake] = field(init=False)
     _taking: dict[Key, Key] = field(default_factory=dict)
     """Hosts that are being claimed, and by which Machine: two parallel reconciliations never claim the same one."""
+    _cordoning: set[str] = field(default_factory=set)
+    """Nodes that a look is about to cordon, to drain them."""
 
     def __post_init__(self) -> None:
         self.hosts.index(CONSUMER, lambda host: [consumer] if (consumer := consumer_of(host)) else [])
@@ -76,18 +78,23 @@ class MachineController:
             return Result()
         machine = read(record)
         node = self._node(machine)
-        drained = node if deleting.is_due(machine) else None
-        seen = Seen(
-            machine,
-            self._host(machine),
-            node,
-            self.now(),
-            lambda: self._choose(machine),
-            self.nodes.synced.is_set(),
-            await self._pods(drained) if drained is not None else (),
-            draining.being_drained(drained, self.nodes) if drained is not None else "",
-        )
-        draft = Draft(seen)
+        if node is None or not deleting.is_due(machine):
+            return await self._decided(key, machine, node)
+        pods, name = await self._pods(node), node["metadata"]["name"]
+        first = "" if deleting.has_begun(machine) else draining.being_drained(node, self.nodes, self._cordoning)
+        if not first:  # noted before anything is awaited: of two looks at the same time one sees the other
+            self._cordoning.add(name)
+        try:
+            return await self._decided(key, machine, node, pods, first)
+        finally:
+            self._cordoning.discard(name)
+
+    async def _decided(
+        self, key: Key, machine: Machine, node: Record | None, pods: Sequence[Record] = (), first: str = ""
+    ) -> Result:
+        """Decide by the steps, and carry it out."""
+        choose, known = (lambda: self._choose(machine)), self.nodes.synced.is_set()
+        draft = Draft(Seen(machine, self._host(machine), node, self.now(), choose, known, pods, first))
         for step in deleting.STEPS if machine.deleting else living.STEPS:
             if not step(draft):
                 break

@@ -67,6 +67,12 @@ def is_due(machine: Machine) -> bool:
     return wanted and not machine.hooks["preDrain"] and not is_drained(machine)
 
 
+def has_begun(machine: Machine) -> bool:
+    """Whether its pods were already asked to go: then it does not wait for another control plane."""
+    found = machine.status.get("conditions") or ()
+    return any((each.get("type"), each.get("reason")) == ("Drained", "Draining") for each in found)
+
+
 def is_drained(machine: Machine) -> bool:
     return machine.condition("Drained") == "True"
 

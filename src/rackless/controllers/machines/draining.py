@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 
 from rackless.controllers.machines.records import controller_of
 from rackless.ports.resources import Record
@@ -29,8 +29,11 @@ def unreachable(node: Record) -> bool:
     return any(each.get("type") == "Ready" and each.get("status") == "Unknown" for each in conditions)
 
 
-def being_drained(node: Record, others: Iterable[Record]) -> str:
-    """Another control plane that takes nothing new, while this Node is one: of control planes one is drained at a time."""
+def being_drained(node: Record, others: Iterable[Record], cordoning: Container[str] = ()) -> str:
+    """Another control plane that takes nothing new, while this Node is one: of control planes one is drained at a time.
+
+    `cordoning` are those that are about to take nothing new.
+    """
     if not _is_control_plane(node):
         return ""
     name = node["metadata"]["name"]
@@ -38,7 +41,7 @@ def being_drained(node: Record, others: Iterable[Record]) -> str:
         each["metadata"]["name"]
         for each in others
         if each["metadata"]["name"] != name
-        and (each.get("spec") or {}).get("unschedulable")
+        and ((each.get("spec") or {}).get("unschedulable") or each["metadata"]["name"] in cordoning)
         and _is_control_plane(each)
     )
     return min(found, default="")
