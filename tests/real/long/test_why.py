@@ -24,7 +24,7 @@ from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
 
 from rackless.diagnosis import bootstrap_evidence
 from rackless.diagnosis.bootstrap_evidence import BootstrapEvidence
-from rackless.diagnosis.evidence import read_agent, read_complaint, read_console
+from rackless.diagnosis.evidence import read_agent, read_complaint, read_console, read_kernel
 from rackless.diagnosis.installer_run import parse_run
 from rackless.diagnosis.lab_evidence import LabEvidence
 from rackless.diagnosis.lab_rules import LAB_RULES
@@ -70,7 +70,10 @@ def test_dnsmasq_and_firmware_say_what_the_rules_know(tmp_path: Path) -> None:
     said = {
         name: read_log((tmp_path / f"dnsmasq-{name}.log").read_text().splitlines(), mac, planting.ADDRESS)
         for name, mac in (
-            *((name, planting.SECOND) for name in ("pool-empty", "wrong-network", "leased-to-another", "well")),
+            *(
+                (name, planting.SECOND)
+                for name in ("pool-empty", "wrong-network", "leased-to-another", "well", "ignored")
+            ),
             ("reserved", planting.FIRST),
         )
     }
@@ -79,12 +82,16 @@ def test_dnsmasq_and_firmware_say_what_the_rules_know(tmp_path: Path) -> None:
     assert said["leased-to-another"].refused == f"its address {planting.ADDRESS} is leased to {planting.FIRST}"
     assert said["reserved"].refused == f"the address {planting.ADDRESS} that it asks for is reserved for another MAC"
     assert said["well"].refused == "" and said["well"].offered == planting.ADDRESS
+    assert said["ignored"].asked and said["ignored"].offered is None and said["ignored"].refused == ""
     consoles = {
         name: "\n".join(read_console(tmp_path / f"console-{name}.log"))
         for name in ("secure-boot", "uefi-bios-image", "bios-uefi-image")
     }
     assert re.search("Access Denied|Security Violation", consoles["secure-boot"])
     assert "Shell>" in consoles["uefi-bios-image"] and "No bootable device" in consoles["bios-uefi-image"]
+    assert (
+        not read_kernel(tmp_path / "console-no-kernel.log") and read_complaint(tmp_path / "console-no-kernel.log") == ""
+    )
     for mode, device in (("uefi", "UEFI QEMU HARDDISK"), ("bios", "Hard Disk")):
         started = read_complaint(tmp_path / f"console-boot-order-{mode}.log")
         assert started.startswith(f"the firmware says: it starts from {device}")
