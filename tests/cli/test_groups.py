@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -39,3 +40,18 @@ def test_one_verb_has_all_of_install_configs_and_the_old_names_stay(tmp_path: Pa
     written = [run("install-config", *words, "-o", str(file)) for words in ([], ["write"])]
     assert {str(done.exception) for done in written} == {f"{file} is there already"}, "without a word it is `write`"
     assert "Without a command it is `write`" in run("install-config", "--help").output
+
+
+@pytest.mark.parametrize("command", ["up", "plan", "validate"])
+def test_what_has_another_name_now_is_read_under_the_old_one_with_a_hint(
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)  # `up` goes no further
+    for name in ("STATE", "RUN", "CACHE"):
+        monkeypatch.setenv(f"RACKLESS_{name}", str(tmp_path / name.lower()))
+    Path("lab.yaml").write_text("networks:\n  cluster:\n    dhcp: reserved\n")
+    said = run(command).stderr
+    assert (
+        "hint: lab.yaml:3: networks.cluster.dhcp: `reserved` is called `installer` now; write dhcp: installer" in said
+    )
