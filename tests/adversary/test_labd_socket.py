@@ -18,6 +18,7 @@ from rackless.protocol.client import ControlClient
 from rackless.protocol.exchange import Exchange, Nothing
 from rackless.protocol.messages import HEALTH, Daemon
 from rackless.protocol.server import ControlServer
+from rackless.run.bodies import read_body
 from rackless.run.connections import ClientPatience, GuardedServer
 
 OWNER = 4711
@@ -89,7 +90,7 @@ async def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator
 async def test_large_requests_of_the_owner_take_turns_and_small_ones_do_not_wait(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    read, reading, most, full = control.read_body, 0, 0, asyncio.Event()
+    reading, most, full = 0, 0, asyncio.Event()
 
     async def counted(request: web.Request, size: int, seconds: float) -> bytes:
         nonlocal reading, most
@@ -98,7 +99,7 @@ async def test_large_requests_of_the_owner_take_turns_and_small_ones_do_not_wait
         if reading == control.LARGE_AT_ONCE:
             full.set()
         try:
-            return await read(request, size, seconds)
+            return await read_body(request, size, seconds)
         finally:
             reading -= 1
 

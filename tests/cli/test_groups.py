@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -52,3 +53,18 @@ def test_the_list_of_commands_is_sorted_by_what_they_are_for_and_fits_a_terminal
 def test_a_group_says_of_each_command_a_whole_sentence() -> None:
     listed = run("bmc", "--help").output.partition("Commands:")[2]
     assert "..." not in listed and "in their drives." in " ".join(listed.split())
+
+
+@pytest.mark.parametrize("command", ["up", "plan", "validate"])
+def test_what_has_another_name_now_is_read_under_the_old_one_with_a_hint(
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)  # `up` goes no further
+    for name in ("STATE", "RUN", "CACHE"):
+        monkeypatch.setenv(f"RACKLESS_{name}", str(tmp_path / name.lower()))
+    Path("lab.yaml").write_text("networks:\n  cluster:\n    dhcp: reserved\n")
+    said = run(command).stderr
+    assert (
+        "hint: lab.yaml:3: networks.cluster.dhcp: `reserved` is called `installer` now; write dhcp: installer" in said
+    )

@@ -80,13 +80,15 @@ async def test_several_hosts_or_all_are_worked_by_one_command(labd: FakeLabd, ru
     assert labd.asked == [say.HostWish("clean", one, wait=False) for one in (*CONTROL_PLANES, "worker-0")]
 
 
-@pytest.mark.parametrize(
-    "words", [["status"], ["host", "list"], ["host", "show", "ctrl-0"], ["bmc", "list"], ["bmc", "show", "ctrl-0"]]
-)
+SHOWN = "status|host list|host show ctrl-0|bmc list|bmc show ctrl-0|bmc fault list"
+
+
+@pytest.mark.parametrize("command", SHOWN.split("|"))
 async def test_what_is_shown_is_the_same_as_json_and_yaml_and_wider_when_wide(
-    labd: FakeLabd, run: Run, words: list[str]
+    labd: FakeLabd, run: Run, command: str
 ) -> None:
-    words = [*words, "--name", "lab"]
+    await run("bmc", "fault", "add", "delay", "--server", "ctrl-0", "--name", "lab")
+    words = [*command.split(), "--name", "lab"]
     found = [(await run(*words, *form)).output for form in (["--json"], ["-o", "json"], ["-o", "yaml"])]
     assert json.loads(found[0]) == json.loads(found[1]) == yaml.safe_load(found[2])
     wide, plain = (await run(*words, "-o", "wide")).output, (await run(*words)).output

@@ -20,6 +20,15 @@ pytestmark = pytest.mark.real
 
 ME = (sys.executable, "-P", "-m", "rackless")
 OWNER = "65534"
+RAW = """
+import socket, sys
+line = socket.socket(socket.AF_UNIX)
+line.connect("/srv/run/lab/labd.sock")
+head = f"POST /{sys.argv[1]} HTTP/1.1\\r\\nHost: labd\\r\\nContent-Length: 0\\r\\nConnection: close\\r\\n\\r\\n"
+line.sendall(head.encode())
+while data := line.recv(65536):
+    print(data.decode(errors="replace"))
+"""
 LOOK = """
 import json, sys, urllib.request as u
 browser, page = u.build_opener(u.HTTPCookieProcessor()), sys.argv[1].partition('/?')[0]
@@ -151,8 +160,17 @@ def test_the_owner_reads_no_file_of_roots_by_way_of_a_lab(owned: Owned) -> None:
         "setpriv", f"--reuid={OWNER}", "--clear-groups", "sh", "-c", "test -w /dev/kvm && echo open || echo closed"
     )
     assert kvm == outside.stdout, "what servers may open is not opened to their owner"
-    media = owned.rackless("bmc", "media", "insert", "box-0", secret, check=False)
-    assert media.returncode == 2 and "Permission denied" in media.stderr
+    link = owned.host.seen(owned.host.folder / "home") / "link.iso"
+    link.symlink_to(secret)
+    ways = (
+        ["bmc", "media", "insert", "box-0"],
+        ["host", "provision", "box-0", "--image"],
+        ["host", "adopt", "box-0", "--image"],
+    )
+    for way in ways:
+        for path in (secret, "/srv/home/link.iso", f"/proc/self/root{secret}", f"/srv/home/../{Path(secret).name}"):
+            given = owned.rackless(*way, path, check=False)
+            assert given.returncode == 2 and "Permission denied" in given.stderr, (way, path)
     # asked without our own command, which looks first: the daemon knows no file by a path of this computer
     ask = (
         "import asyncio, sys; from pathlib import Path; from rackless.events import Bus; "
@@ -169,8 +187,15 @@ def test_the_owner_reads_no_file_of_roots_by_way_of_a_lab(owned: Owned) -> None:
     assert "image-" in shown["seen"]["media"]
     picture = owned.rackless("screenshot", "box-0", "-o", "/srv/state/lab/secrets/x.png", check=False)
     assert picture.returncode != 0 and not owned.host.seen(Path("/srv/state/lab/secrets/x.png")).exists()
-    packets = owned.rackless("capture", "box-0", "--seconds", "1", "-o", "/srv/secret.iso", check=False)
-    assert packets.returncode != 0 and b"only root" in owned.host.seen(Path(secret)).read_bytes()
+    for words in (["capture", "box-0", "--seconds", "1"], ["kubeconfig"], ["export", "ansible"]):
+        for place in (secret, "/srv/state/lab/spec.json"):
+            refused = owned.rackless(*words, "-o", place, check=False)
+            assert refused.returncode == 2 and "Traceback" not in refused.stderr, (words, refused.stderr)
+    assert b"only root" in owned.host.seen(Path(secret)).read_bytes()
+    assert "worker" not in owned.host.seen(Path("/srv/state/lab/spec.json")).read_text()
+    for request in ("console/..%2F..%2Fspec.json/10", "console/box-0%2F..%2F..%2Fspec.json/10", "offer/..%2Fx"):
+        found = owned.host.run(*become, sys.executable, "-P", "-c", RAW, request).stdout
+        assert "servers" not in found and ("there is no server" in found or "404" in found), request
 
 
 def test_the_packets_of_a_boot_are_recorded_from_the_first(host: PretendHost) -> None:

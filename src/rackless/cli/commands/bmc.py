@@ -16,7 +16,7 @@ import click
 from rackless.cli.commands import bmc_lab
 from rackless.cli.completing import servers
 from rackless.cli.groups import SuggestingGroup
-from rackless.cli.options import json_option, lab_name, lab_options, print_json
+from rackless.cli.options import json_option, lab_name, lab_options, listing_options, print_as, print_json
 from rackless.cli.words import message
 from rackless.codec import encode
 
@@ -200,19 +200,18 @@ def add(
 @fault.command("list")
 @lab_options
 @serving_option
-@click.option("--json", "as_json", is_flag=True, help="One JSON list.")
-def list_faults(file: Path | None, name: str | None, serving: str | None, as_json: bool) -> None:
+@listing_options
+def list_faults(file: Path | None, name: str | None, serving: str | None, form: str) -> None:
     """List the faults there are."""
     from rackless.operations import hosts as host_operations
 
     found = asyncio.run(host_operations.faults(_socket(file, name, serving)))
-    if as_json:
-        print_json(encode(found))
-    else:
-        for one in found:
-            click.echo(f"fault {one.id}: {one.text}")
-        if not found:
-            click.echo("no fault was asked for")
+    if print_as(form, encode(found)):
+        return
+    for one in found:
+        click.echo(f"fault {one.id}: {one.text}")
+    if not found:
+        click.echo("no fault was asked for")
 
 
 @fault.command()

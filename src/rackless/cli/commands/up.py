@@ -9,7 +9,7 @@ import click
 from rich.console import Console
 
 from rackless.cli import rehearsal_view, timeline_view
-from rackless.cli.options import lab_options, load_spec
+from rackless.cli.options import lab_options, load_spec, old_spellings, tell_old_spellings
 from rackless.cli.progress import interruptible, shown
 from rackless.cluster.openshift.report import Report
 from rackless.diagnosis.estimates import step_key
@@ -44,6 +44,8 @@ def up(
     Every step is skipped when it is already done, so running this again after an error, a Ctrl-C or a reboot goes on.
     """
     spec = load_spec(file, name)
+    if not (as_json or quiet):
+        tell_old_spellings(old_spellings(file), file)
     bus = Bus()
     roots = Roots.from_environment()
     estimates, servers = known_estimates(roots), sum(group.count for group in spec.servers.values())
