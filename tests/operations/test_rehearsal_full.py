@@ -6,6 +6,8 @@ import asyncio
 import hashlib
 import json
 import re
+import subprocess
+import sys
 from collections.abc import AsyncIterator, Mapping
 from ipaddress import IPv4Interface
 from pathlib import Path
@@ -88,6 +90,13 @@ async def _prepare(known: ClusterSite, release: str, folder: Path) -> tuple[Path
 
     await rehearsal_full.prepare(known, OWN, MAC, release, ask, told.append, disk, folder / "run/bootstrap.ign")
     return disk, told
+
+
+@pytest.mark.parametrize("module", ["rehearsal_bootstrap", "rehearsal_operators"])
+def test_what_runs_in_the_live_iso_and_on_nodes_needs_nothing_that_is_not_there(module: str) -> None:
+    missing = ("pydantic", "pydantic_core", "rich", "pyroute2", "libvirt", "jinja2", "ruamel")
+    program = f"import sys\nfor name in {missing!r}: sys.modules[name] = None\nimport rackless.operations.{module}"
+    subprocess.run([sys.executable, "-P", "-c", program], check=True, timeout=120)
 
 
 async def test_the_live_iso_writes_the_system_to_the_disk_and_makes_its_config(

@@ -195,33 +195,48 @@ def test_a_site_whose_bootstrap_has_a_fixed_address_is_rehearsed(host: PretendHo
     leaves_nothing(host, "site")
 
 
+_PXE = "redfish://10.20.30.22{n}/redfish/v1/Systems/1"
 FULL_SITE = config(
     [
         site_host(0, "idrac-virtualmedia://10.20.30.220/redfish/v1/Systems/System.Embedded.1",
                   networkConfig=nmstate("10.20.30.200", "10.20.30.254", "0c:42:a1:99:00:00"),
                   rootDeviceHints={"serialNumber": "S3XNNX0K10", "minSizeGigabytes": 400}),
-        site_host(0, "redfish://10.20.30.221/redfish/v1/Systems/1", "worker"),
+        site_host(1, _PXE.format(n=1)), site_host(2, _PXE.format(n=2)), site_host(0, _PXE.format(n=3), "worker"),
     ],
-    top={"sshKey": KEY, "controlPlane": {"name": "master", "replicas": 1}},
+    top={"sshKey": KEY},
     bootstrapExternalStaticIP="10.20.30.90", bootstrapExternalStaticGateway="10.20.30.254",
     bootstrapExternalStaticDNS="10.20.30.254", externalMACAddress="52:54:00:11:22:33",
 )  # fmt: skip
+"""A network to boot from: one control plane boots by virtual media, the rest by PXE; it and the bootstrap have fixed addresses."""
 
 
 @pytest.mark.long("rehearsal")
 def test_a_site_with_a_network_to_boot_from_fixed_addresses_and_a_worker_is_rehearsed_in_full(
     host: PretendHost,
 ) -> None:
-    """The control plane boots by virtual media, the worker by PXE; the former and the bootstrap have fixed addresses."""
     installer = openshift.installer()
     (host.folder / "site.yaml").write_text(FULL_SITE)
     report = rehearse(host, host.folder / "site.yaml", installer, quick=False, within=5400)
-    assert report["good"] and report["exitCode"] == 0, report
+    assert report["good"] and report["exitCode"] == 0, json.dumps(report, indent=1)
     told = {one["subject"]: one["saw"] for one in report["proven"]}
-    assert told["hosts installed"] == "by Ironic: master-0 provisioned, worker-0 provisioned"
-    assert told["nodes"] == "master-0 ready, worker-0 ready"
+    names = ["master-0", "master-1", "master-2", "worker-0"]
+    assert told["hosts installed"] == f"by Ironic: {', '.join(f'{name} provisioned' for name in names)}"
+    assert told["nodes"] == ", ".join(f"{name} ready" for name in names)
     assert told["provisioning network"] == "DHCP, iPXE and Ironic at 172.22.0.2"
     assert "10.20.30.90/24" in told["MAC and lease"]
+    leaves_nothing(host, "site")
+
+
+@pytest.mark.long("rehearsal")
+def test_a_full_rehearsal_whose_first_host_is_to_be_in_error_is_refused_by_its_bmc(host: PretendHost) -> None:
+    """Over a network to boot from: Ironic on the bootstrap says so itself."""
+    installer = openshift.installer()
+    (host.folder / "site.yaml").write_text(FULL_SITE)
+    report = rehearse(host, host.folder / "site.yaml", installer, "--fail", "host-error", quick=False, within=2400)
+    assert report["good"] and report["exitCode"] == 8, json.dumps(report, indent=1)
+    told = {one["subject"]: one["saw"] for one in report["proven"]}
+    assert told["provisioning network"] == "DHCP, iPXE and Ironic at 172.22.0.2", json.dumps(report, indent=1)
+    assert "master-0, which is in error" in told["exit code"]
     leaves_nothing(host, "site")
 
 
