@@ -74,11 +74,13 @@ def swallowed_exception() -> Any:
 
 
 def lost_wake_up() -> Any:
-    """A look that is due later is forgotten when somebody else waits for a look."""
+    """Looks that are due later are kept by the second in which they are due: of two in the same second one is forgotten."""
     done = Queue.done
+    due: dict[tuple[int, int], Key] = {}
 
     def forgetful(self: Queue, key: Key, after: float | None) -> None:
-        done(self, key, None if after and len(self) else after)
+        second = id(self), int(self._clock.now() + (after or 0.0))
+        done(self, key, None if after and due.setdefault(second, key) != key else after)
 
     return patch.object(Queue, "done", forgetful)
 

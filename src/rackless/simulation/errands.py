@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from rackless.cluster.reference.kubeconfigs import inner_kubeconfig
+from rackless.controllers.event_subscriptions import KIND as SUBSCRIPTION
 from rackless.controllers.health.controller import KIND as CHECK
 from rackless.controllers.health.controller import POWER_CYCLE, STRATEGY
 from rackless.controllers.host_annotations import DETACHED
@@ -52,6 +53,8 @@ from rackless.ports.resources import Conflict, Record
 from rackless.protocol.event_stream import EventsWanted
 from rackless.protocol.messages import FaultWish
 from rackless.provisioning.baremetalhost import KIND, PAUSED, REBOOT
+from rackless.provisioning.data_image import KIND as DISC
+from rackless.provisioning.firmware import SETTINGS as FIRMWARE
 from rackless.simulation.api import Durable, open_objects
 from rackless.simulation.cluster import ClusterStory
 from rackless.simulation.person import Person, described
@@ -71,6 +74,12 @@ _MOVE = (
 )
 _METAL = rf"{_STATE}|{_YET}|nobody has said"
 METAL = "rack1-u7"
+FIRMWARE_SHOWN: Mapping[str, Mapping[str, Any]] = {
+    "ProcVirtualization": {
+        "value": "Disabled", "attribute_type": "Enumeration", "allowable_values": ["Enabled", "Disabled"],
+        "read_only": False, "unique": False, "reset_required": True,
+    },
+}  # fmt: skip
 ELSEWHERE = "https://192.0.2.9:6443"
 
 
@@ -174,6 +183,8 @@ class Errands:
 
         self.person.lab.consoles.servers.update(name for name, _ in self.person.servers())
         await self.person.run("console", whole())
+        await self.look("console", servers.look_at_console(self.name, server, 5, self.person.roots))
+        await self.look("console", servers.find_terminal(self.name, server, self.person.roots, self.drivers))
 
     async def ways(self) -> None:
         """Into the lab."""
@@ -321,6 +332,35 @@ class Errands:
                      "unhealthyConditions": rules, "maxUnhealthy": "100%", "nodeStartupTimeout": "20m"},
         }  # fmt: skip
         await self.kubectl(lambda api: api.apply(check))
+
+    async def put_disc(self, host: str) -> None:
+        """An ISO into the drive of a host that runs: it is there after the next start."""
+        disc: Record = {
+            "apiVersion": "metal3.io/v1alpha1",
+            "kind": DISC,
+            "metadata": {"name": host},
+            "spec": {"url": "http://192.0.2.5/data.iso"},
+        }
+        await self.kubectl(lambda api: api.apply(disc))
+        await self.kubectl(lambda api: api.patch(KIND, host, {"metadata": {"annotations": {REBOOT: ""}}}))
+
+    async def subscribe(self, host: str) -> None:
+        """To what its BMC tells."""
+        subscription: Record = {
+            "apiVersion": "metal3.io/v1alpha1",
+            "kind": SUBSCRIPTION,
+            "metadata": {"name": f"{host}-events"},
+            "spec": {"hostName": host, "destination": "https://192.0.2.6/events", "context": "lab"},
+        }
+        await self.kubectl(lambda api: api.apply(subscription))
+
+    async def set_firmware(self, host: str, value: str) -> None:
+        """A setting that the host's BMC has; applied when the host is prepared."""
+        await self.kubectl(lambda api: api.patch(FIRMWARE, host, {"spec": {"settings": {"ProcVirtualization": value}}}))
+
+    async def show_firmware(self) -> None:
+        """From now on BMCs show settings."""
+        self.person.lab.provisioner.bios = FIRMWARE_SHOWN
 
     async def of_machines(self, change: Callable[[Any, str], Awaitable[object]]) -> None:
         """Something is done to the last Machine of a worker."""
@@ -498,6 +538,14 @@ ERRANDS: Mapping[str, Errand] = {
     "move away": Errand(lambda on: on.move(), _MOVE, weight=0),
     "move back": Errand(lambda on: on.move(back=True), _MOVE, weight=0),
     "take back": Errand(lambda on: on.move(undo=True), _MOVE, weight=0),
+    "show firmware": Errand(lambda on: on.show_firmware(), weight=0),
+    "set firmware": Errand(lambda on: on.set_firmware("worker-0", "Enabled"), f"{_YET}|not found", weight=0),
+    "set firmware wrongly": Errand(lambda on: on.set_firmware("spare-0", "Perhaps"), f"{_YET}|not found", weight=0),
+    "put disc": Errand(lambda on: on.put_disc("worker-0"), f"{_YET}|not found", weight=0),
+    "take disc": Errand(lambda on: on.kubectl(lambda api: api.delete(DISC, "worker-0")), f"{_YET}|not found", weight=0),
+    "subscribe": Errand(lambda on: on.subscribe("worker-0"), f"{_YET}|not found", weight=0),
+    "end subscription": Errand(lambda on: on.kubectl(
+        lambda api: api.delete(SUBSCRIPTION, "worker-0-events")), f"{_YET}|not found", weight=0),
     "gather install": Errand(lambda on: on.gather_install(), _INSTALL, weight=0),
     "destroy install": Errand(lambda on: on.destroy_install(), _INSTALL, _ALL, weight=0),
     "destroy bootstrap": Errand(lambda on: on.destroy_install(bootstrap=True), _INSTALL, _unless_complete, weight=0),
