@@ -479,7 +479,7 @@ def test_a_full_rehearsal_over_a_provisioning_network_tells_of_it_and_of_the_wor
         ) and not report.good
         site.told = (
             *site.told[:-1],
-            {"installs": {"phase": "provisioning network", "on": "provision0", "address": "172.22.0.2"}},
+            {"installs": {"phase": "provisioning network", "dhcp": True, "on": "provision0", "address": "172.22.0.2"}},
             {"installs": {"machine-config": "master", "to": "10.20.30.20"}},
             site.told[-1],
         )

@@ -9,7 +9,7 @@ from rackless.cluster.openshift.report import BOOT_NETWORK, FULL_SUBJECTS, NOT_P
 from rackless.errors import InputError
 from rackless.installer.install_config import bmc_address
 from rackless.installer.install_config.checking import read_config
-from rackless.installer.install_config.config import MANAGED, UNMANAGED, BareMetalPlatform
+from rackless.installer.install_config.config import BareMetalPlatform
 from rackless.installer.install_config.values import parse_ip
 from rackless.installer.twin.root_disks import read_hints
 from rackless.installer.twin.site import ARBITERS
@@ -36,7 +36,7 @@ def refuse_full(text: str, *, routed: bool = False) -> None:
                 why=f"its BMC {at} is in the provisioning network, and in the twin BMCs do not answer there",
                 hint="rehearse it with --quick",
             )
-        if routed and config.metal.provisioning == MANAGED and not driving.boots_by_network(host.bmc_address):
+        if routed and not config.metal.disabled and not driving.boots_by_network(host.bmc_address):
             raise InputError(
                 f"a full rehearsal cannot install {host.name}",
                 why="its BMC fetches discs on the provisioning network, where the bootstrap is, and no router leads there",
@@ -84,12 +84,8 @@ def announce_full(report: Report, text: str) -> None:
     config = read_config(text)
     if config is None or config.metal is None:
         return
-    if config.metal.provisioning == MANAGED:
+    if not config.metal.disabled:
         report.subjects = (*FULL_SUBJECTS, BOOT_NETWORK)
     if config.arbiter is not None:
         report.deviations = [one for one in report.deviations if one != ARBITERS]
         report.deviations.append("arbiters are control planes like the others")
-    if config.metal.provisioning == UNMANAGED:
-        report.deviations.append(
-            "provisioningNetwork: Unmanaged: Ironic answers on the machine network, not at the cluster's provisioning address"
-        )
