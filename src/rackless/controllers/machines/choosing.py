@@ -77,10 +77,10 @@ def choose(
     many: int = 0,
     taken: Callable[[Record], str] = lambda _: "",
 ) -> Choice:
-    """One of `candidates`, which are free. `others` are hosts that are known not to be free, for the explanation, `many` how many all
-    are.
+    """One of `candidates`, which are free.
 
-    `taken` says of a host that another Machine is just claiming it. Raises BadSelector.
+    `others` are hosts that are known not to be free, for the explanation, and `many` is how many there are in all. `taken` says of a
+    host that another Machine is just claiming it. Raises BadSelector.
     """
     check(selector)
     anyone = empty(selector)
