@@ -79,8 +79,8 @@ def choose(
 ) -> Choice:
     """One of `candidates`, which are free.
 
-    `others` are hosts that are known not to be free, for the explanation, and `many` is how many there are in all. `taken` says of a
-    host that another Machine is just claiming it. Raises BadSelector.
+    `others` are hosts that are known not to be free, for the explanation; `many` is how many there are in all. `taken` says of
+    a host that another Machine is just claiming it. Raises BadSelector.
     """
     check(selector)
     anyone = empty(selector)
