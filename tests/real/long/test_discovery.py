@@ -13,6 +13,7 @@ import pytest
 
 from rackless.drivers.computer import LinuxComputer
 from rackless.lab.network_boot import find_loaders
+from rackless.spec.load import parse
 from tests.real.conftest import PretendHost
 
 pytestmark = [
@@ -47,8 +48,8 @@ STRANGER = """\
       <source file="{folder}/stranger.img"/>
       <target dev="sda" bus="sata"/>
     </disk>
-    <interface type="network">
-      <source network="provisioning"/>
+    <interface type="bridge">
+      <source bridge="{bridge}"/>
       <mac address="{mac}"/>
       <model type="virtio"/>
     </interface>
@@ -64,11 +65,11 @@ def test_a_server_that_nobody_described_boots_from_the_network_and_becomes_a_hos
     host = public  # QEMU may look into its folder
     (host.seen(host.folder) / "lab.yaml").write_text(LAB)
     host.rackless("up", "--until", "engine")
-    metal = host.folder / "metal"
+    metal, bridge = host.folder / "metal", parse(LAB, "lab").networks.provisioning.bridge
     host.seen(metal).mkdir(mode=0o755)
     with (host.seen(metal) / "stranger.img").open("wb") as disk:
         disk.truncate(6 << 30)
-    (host.seen(host.folder) / "stranger.xml").write_text(STRANGER.format(folder=metal, mac=MAC))
+    (host.seen(host.folder) / "stranger.xml").write_text(STRANGER.format(folder=metal, mac=MAC, bridge=bridge))
     try:
         host.rackless("exec", "--", "virsh", "create", str(host.folder / "stranger.xml"))
         found = _await_host(host, metal / "stranger.log")

@@ -16,7 +16,7 @@ from typing import Any
 
 from rackless.controllers.host_annotations import DETACHED
 from rackless.controllers.machines.records import UNHEALTHY_HOST, consumer_of, state_of
-from rackless.controllers.machines.selectors import Selector, check, mismatch
+from rackless.controllers.machines.selectors import Selector, check, empty, mismatch
 from rackless.ports.resources import Record
 from rackless.provisioning.baremetalhost import PAUSED
 
@@ -77,23 +77,27 @@ def choose(
     many: int = 0,
     taken: Callable[[Record], str] = lambda _: "",
 ) -> Choice:
-    """One of `candidates`. `others` are hosts that are known not to be free, for the explanation, `many` how many all are.
+    """One of `candidates`, which are free.
 
-    `taken` says of a host that another Machine is just claiming it. Raises BadSelector.
+    `others` are hosts that are known not to be free, for the explanation; `many` is how many there are in all. `taken` says of
+    a host that another Machine is just claiming it. Raises BadSelector.
     """
     check(selector)
+    anyone = empty(selector)
     fits: list[Record] = []
     seen: set[str] = set()
     reasons: dict[str, str] = {}
-    for host in candidates:
-        seen.add(host["metadata"]["name"])
-        if why := unfit(host) or taken(host) or mismatch(selector, host["metadata"].get("labels") or {}):
-            reasons[host["metadata"]["name"]] = why
+    for host in candidates:  # of a thousand, for each of a thousand Machines: nothing is asked twice
+        name = host["metadata"]["name"]
+        seen.add(name)
+        why = taken(host) or ("" if anyone else mismatch(selector, host["metadata"].get("labels") or {}))
+        if why:
+            reasons[name] = why
         else:
             fits.append(host)
-    chosen = min(fits, key=_order, default=None)
-    shown = nsmallest(TOLD + 1, fits, key=_order)[1:]
-    for host in shown:
+    first = nsmallest(TOLD + 1, fits, key=_order)
+    chosen = first[0] if first else None
+    for host in first[1:]:
         reasons[host["metadata"]["name"]] = _later(host, chosen)
     for host in islice(others, max(0, TOLD - len(reasons))):
         name = host["metadata"]["name"]

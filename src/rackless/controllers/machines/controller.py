@@ -158,15 +158,19 @@ class MachineController:
 
     def _choose(self, machine: Machine) -> Choice:
         namespace = machine.namespace
-        candidates = [host for key in self.hosts.having(FREE, namespace) if (host := self.hosts.get(key)) is not None]
+        candidates = self.hosts.records(FREE, namespace)
         others = (host for host in self.hosts if host["metadata"].get("namespace") == namespace and not free(host))
         return choose(
             machine.provider_spec.get("hostSelector") or {},
             candidates,
             others,
             many=len(self.hosts),
-            taken=lambda host: f"Machine {taker.name} takes it" if (taker := self._taking.get(key_of(host))) else "",
+            taken=self._taken,
         )
+
+    def _taken(self, host: Record) -> str:
+        taker = self._taking.get(key_of(host)) if self._taking else None
+        return f"Machine {taker.name} takes it" if taker else ""
 
     def troubled(self, record: Record, error: Exception) -> Mapping[str, Any] | None:
         status = record.get("status") or {}

@@ -65,6 +65,10 @@ class Cache:
     def having(self, index: str, value: str) -> list[Key]:
         return sorted(self._indexes[index][1].get(value, ()))
 
+    def records(self, index: str, value: str) -> list[Record]:
+        """The records themselves, in no order."""
+        return [self._records[key] for key in self._indexes[index][1].get(value, ())]
+
     def listen(self, listener: Listener) -> None:
         self._listeners.append(listener)
 
