@@ -27,6 +27,7 @@ SEEDS = 500
 WITHIN = 3000.0
 """Seconds: a bug may let a story go on and on, and a test does not."""
 ONE = "name: lab\nservers: {worker: {count: 1}}"
+TWO = "name: lab\nservers: {worker: {count: 2}}"
 SPARES = (
     "name: lab\nservers: {ctrl: {role: control-plane, count: 1}, spare: {role: spare, count: 2}, worker: {count: 1}}"
 )
@@ -43,6 +44,11 @@ SHOWN = {
     ),
     "error_that_ends_the_loop": (
         Scenario(0, ONE, ("up",), (Mishap("fail unexpectedly", "provisioner.inspect *", 3),)),
+        "every_wait_ends",
+    ),
+    "lost_wake_up": (Scenario(0, TWO, ("up",), ()), "every_wait_ends"),
+    "retry_that_forgets": (
+        Scenario(0, TWO, ("up",), (Mishap("kill", "api.replace baremetalhosts *", 3, "api"),)),
         "every_wait_ends",
     ),
     "lease_that_is_not_renewed": (Scenario(0, ONE, ("up", "controllers", "wait"), ()), "at_most_one_leads"),
