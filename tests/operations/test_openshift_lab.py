@@ -266,12 +266,6 @@ def test_a_full_rehearsal_may_boot_over_a_managed_network(firmware: str) -> None
     ("cluster: {openshift: {installer: x}}", "nobody runs an installer with cluster.method: direct"),
     ("cluster: {method: openshift, openshift: {installer: x}}\nservers: {worker: {count: 1}}", "needs a control plane"),
     ("cluster: {method: openshift, openshift: {installer: x, oc: y}}", "nothing is pulled with payload: full"),
-    ("cluster: {method: openshift, openshift: {installer: x}}\nservers: {ctrl: {role: control-plane, bmc: ipmi}}",
-     "speaks Redfish only, and ctrl has ipmi"),
-    ("cluster: {method: openshift, openshift: {installer: x}}\nservers: {ctrl: {role: control-plane, boot: network, "
-     "members: [{name: a}]}}\nnetworks: {provisioning: {mode: unmanaged}}", "with mode: unmanaged nobody leads it to the agent"),
-    ("cluster: {method: openshift, openshift: {installer: x}}\nservers: {ctrl: {role: control-plane, firmware: bios}}",
-     "discs are for UEFI, and ctrl boots by BIOS"),
 ])  # fmt: skip
 def test_what_does_not_fit_together_is_told_by_the_spec(text: str, said: str) -> None:
     with pytest.raises(InputError, match=said.replace("?", r"\?")):

@@ -37,7 +37,6 @@ SITE = config(masters("redfish-virtualmedia://192.168.112.1{n}/redfish/v1/System
 BY_MEDIA = config(
     masters("redfish-virtualmedia://192.168.112.1{n}/redfish/v1/Systems/1"), provisioningNetwork="Disabled"
 )
-LEGACY = BY_MEDIA.replace("bootMACAddress:", "bootMode: legacy\n      bootMACAddress:")
 STAGE = "rackless.operations.rehearsal_stage"
 INSTALLER = "openshift-install"
 BOOTSTRAP = "site-abcde-bootstrap"
@@ -435,10 +434,6 @@ def test_a_full_rehearsal_tells_who_was_installed_and_which_nodes_have_joined(si
 @pytest.mark.parametrize(
     ("text", "bmc_access", "said"),
     [
-        (LEGACY, "direct", "it boots in legacy mode from virtual media"),
-        (config(masters("ipmi://192.168.112.1{n}")), "direct", "its BMC is reached by ipmi"),
-        (config(masters("redfish://192.168.112.1{n}/redfish/v1/Systems/1"), provisioningNetwork="Unmanaged"), "direct",
-         "it boots by PXE, and with provisioningNetwork: Unmanaged"),
         (SITE, "routed", "its BMC fetches discs on the provisioning network"),
     ],
 )  # fmt: skip

@@ -121,7 +121,7 @@ class RunFindings:
 
     def _note_installing(self, installs: Mapping[str, Any]) -> None:
         if installs.get("phase") == BOOT_NETWORK:
-            serves = "DHCP, iPXE and Ironic" if installs.get("dhcp") else "somebody else's DHCP, and Ironic"
+            serves = "DHCP, iPXE and Ironic" if installs.get("dhcp", True) else "somebody else's DHCP, and Ironic"
             self.report.add(BOOT_NETWORK, True, f"{serves} at {installs.get('address')}")
         if (phase := _INSTALLING.get(str(installs.get("phase")))) is not None:
             self.phase(phase)

@@ -29,7 +29,7 @@ def refuse_full(text: str, *, routed: bool = False) -> None:
     if config is None or config.metal is None:
         return  # said better by the rules
     for host in config.hosts:
-        driving.refuse_host(host.name, host.bmc_address, host.boot_mode, config.metal.provisioning)
+        driving.refuse_host(host.name, host.bmc_address, config.metal.provisioning)
         if (at := _in_boot_network(host.bmc_address, config.metal)) is not None:
             raise InputError(
                 f"a full rehearsal cannot install {host.name}",

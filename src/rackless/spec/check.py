@@ -198,7 +198,7 @@ def _install(spec: LabSpec) -> Iterator[Found]:
 
 
 def _openshift(spec: LabSpec) -> Iterator[Found]:
-    """What an installer of OpenShift needs, and, in a full rehearsal, what our bootstrap cannot install yet."""
+    """What an installer of OpenShift needs."""
     needs, wanted = ("cluster", "servers", "networks.provisioning.mode"), spec.cluster.openshift
     if spec.cluster.method is not Method.OPENSHIFT:
         if wanted != OpenshiftSpec():
@@ -221,25 +221,6 @@ def _openshift(spec: LabSpec) -> Iterator[Found]:
                     Problem(f"{path}.{field}", words, hint=f"leave it out, or say payload: {InstallPayload.REAL}"),
                     needs,
                 )
-    if wanted.payload is InstallPayload.FULL:
-        yield from ((problem, needs) for problem in _full_rehearsal(spec))
-
-
-def _full_rehearsal(spec: LabSpec) -> Iterator[Problem]:
-    quick = f"or say payload: {InstallPayload.QUICK}"
-    mode = spec.networks.provisioning.mode
-    for name, group in spec.servers.items():
-        if group.scheme is BmcScheme.IPMI:
-            words = f"the bootstrap of a full rehearsal speaks Redfish only, and {name} has {group.scheme}"
-            yield Problem(f"servers.{name}.bmc", words, hint=f"bmc: redfish, {quick}")
-        elif group.scheme.boots_over_network and mode is not Provisioning.MANAGED:
-            words = (
-                f"{name} boots over the network, and with mode: {mode} nobody leads it to the agent in a full rehearsal"
-            )
-            yield Problem("networks.provisioning.mode", words, hint=f"mode: {Provisioning.MANAGED}, {quick}")
-        elif not group.scheme.boots_over_network and group.firmware is not ServerFirmware.UEFI:
-            words = f"a full rehearsal's discs are for UEFI, and {name} boots by BIOS"
-            yield Problem(f"servers.{name}.firmware", words, hint=f"firmware: uefi, or boot: network, {quick}")
 
 
 def _bootstrap_on(spec: LabSpec) -> Iterator[Found]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-import re
 import ssl
 from ipaddress import IPv4Interface
 from pathlib import Path
@@ -152,38 +151,30 @@ async def _ask(made: Made, folder: Path, url: str, name: str) -> Json:
         return found
 
 
-@pytest.mark.parametrize(
-    ("bmc", "boot_mode", "provisioning", "said"),
-    [
-        ("ipmi://192.0.2.{n}", "UEFI", "Disabled", "by ipmi, and Ironic .* speaks Redfish only"),
-        ("192.0.2.{n}", "UEFI", "Managed", "by IPMI, and Ironic"),
-        (
-            "redfish+https://192.0.2.{n}/redfish/v1/Systems/1",
-            "UEFI",
-            "Unmanaged",
-            "boots by PXE, and with .*Unmanaged nobody",
-        ),
-        (
-            "redfish+https://192.0.2.{n}/redfish/v1/Systems/1",
-            "legacy",
-            "Disabled",
-            "boots by PXE, and with .*Disabled nobody",
-        ),
-        (
-            "idrac-virtualmedia://192.0.2.{n}/redfish/v1/Systems/1",
-            "legacy",
-            "Managed",
-            "legacy mode from virtual media",
-        ),
-    ],
-)
-def test_what_the_bootstrap_cannot_install_is_refused(bmc: str, boot_mode: str, provisioning: str, said: str) -> None:
-    made = Made(bmc=bmc)
-    made.add_installing(provisioning)
-    _change(made, 0, bootMode=boot_mode)
+def test_what_the_bootstrap_cannot_install_is_refused() -> None:
+    made = Made(bmc="redfish+https://192.0.2.{n}/redfish/v1/Systems/1")
+    made.add_installing("Disabled")
     with pytest.raises(InputError, match="cannot install m-0") as refused:
         _translated(made)
-    assert re.search(said, refused.value.why)
+    assert "boots by PXE, and with provisioningNetwork: Disabled nobody" in refused.value.why
+    made = Made(bmc="irmc://192.0.2.{n}")
+    made.add_installing("Managed")
+    with pytest.raises(InputError, match="cannot install m-0") as refused:
+        _translated(made)
+    assert "reached by irmc, which Ironic" in refused.value.why
+
+
+@pytest.mark.parametrize(
+    ("bmc", "wanted"),
+    [("ipmi://192.0.2.{n}:6230", "ipmi://192.0.2.1:6230"), ("192.0.2.{n}:623", "ipmi://192.0.2.1:623"),
+     ("libvirt://192.0.2.{n}", "ipmi://192.0.2.1")],
+)  # fmt: skip
+@pytest.mark.parametrize("mode", ["Managed", "Unmanaged"])
+def test_hosts_with_ipmi_are_driven_by_it(bmc: str, wanted: str, mode: str) -> None:
+    made = Made(bmc=bmc)
+    made.add_installing(mode)
+    _change(made, 1, bootMode="legacy")
+    assert _host(_translated(made)[0], 1)["spec"]["bmc"]["address"] == wanted
 
 
 def _change(made: Made, number: int, **spec: object) -> None:

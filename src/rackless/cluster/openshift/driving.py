@@ -11,41 +11,37 @@ import yaml
 
 from rackless.cluster.openshift.payload import Json
 from rackless.errors import InputError
-from rackless.installer.install_config.config import DISABLED, MANAGED
+from rackless.installer.install_config.config import DISABLED
 from rackless.installer.install_config.values import parse_mac
 from rackless.installer.twin import nmstate
 
-BY_MEDIA, BY_NETWORK = "redfish-virtualmedia", "redfish"
+BY_MEDIA, BY_NETWORK, IPMI = "redfish-virtualmedia", "redfish", "ipmi"
 DRIVEN = {
     "redfish-virtualmedia": BY_MEDIA, "ilo5-virtualmedia": BY_MEDIA, "idrac-virtualmedia": BY_MEDIA,
-    "redfish": BY_NETWORK, "ilo5-redfish": BY_NETWORK, "idrac-redfish": BY_NETWORK,
+    "redfish": BY_NETWORK, "ilo5-redfish": BY_NETWORK, "idrac-redfish": BY_NETWORK, "ipmi": IPMI, "libvirt": IPMI,
 }  # fmt: skip
 """What a BMC of each scheme is asked as: the twin's speak plain Redfish, whatever the site's are."""
 _SECURE = "UEFISecureBoot"
 
 
-def refuse_host(name: str, bmc: str, boot_mode: str, mode: str) -> None:
+def refuse_host(name: str, bmc: str, mode: str) -> None:
     """Raises InputError for a host that the rehearsal's bootstrap cannot install; `mode` is `provisioningNetwork`."""
-    scheme = _scheme(bmc)
-    way, legacy = DRIVEN.get(scheme), boot_mode.lower() == "legacy"
-    if way is None:
-        why = f"its BMC is reached by {scheme or 'IPMI'}, and Ironic on the rehearsal's bootstrap speaks Redfish only"
-    elif way == BY_NETWORK and mode != MANAGED:
+    if (scheme := _scheme(bmc)) not in DRIVEN:
+        why = f"its BMC is reached by {scheme}, which Ironic on the rehearsal's bootstrap does not speak"
+    elif boots_by_network(bmc) and mode == DISABLED:
         why = f"it boots by PXE, and with provisioningNetwork: {mode} nobody in the twin leads it to the agent"
-    elif way == BY_MEDIA and legacy:
-        why = "it boots in legacy mode from virtual media, and the discs of the rehearsal's bootstrap are for UEFI"
     else:
         return
     raise InputError(f"a full rehearsal cannot install {name}", why=why, hint="rehearse it with --quick")
 
 
 def boots_by_network(bmc: str) -> bool:
-    return DRIVEN.get(_scheme(bmc)) == BY_NETWORK
+    return DRIVEN.get(_scheme(bmc)) in (BY_NETWORK, IPMI)
 
 
 def _scheme(bmc: str) -> str:
     scheme, found, _ = bmc.partition("://")
-    return scheme.partition("+")[0] if found else ""
+    return scheme.partition("+")[0] if found else IPMI
 
 
 def drivable(host: Json, *, told: bool) -> None:
@@ -56,7 +52,8 @@ def drivable(host: Json, *, told: bool) -> None:
     if not isinstance(bmc := spec.get("bmc"), dict):
         return
     bmc["disableCertificateVerification"] = True  # a twin's BMCs have certificates of the lab's CA
-    scheme, _, place = str(bmc.get("address") or "").partition("://")
+    address = str(bmc.get("address") or "")
+    scheme, _, place = address.partition("://") if "://" in address else (IPMI, "", address)
     name, plus, transport = scheme.partition("+")
     bmc["address"] = f"{DRIVEN.get(name, name)}{plus}{transport}://{place}"
     if boots_by_network(bmc["address"]):

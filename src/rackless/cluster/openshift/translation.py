@@ -58,7 +58,7 @@ def refuse(site: ClusterSite) -> None:
     """Raises InputError for what the rehearsal's bootstrap cannot install."""
     mode = str((provisioning(site).get("spec") or {}).get("provisioningNetwork"))
     for host in site.hosts:
-        refuse_host(host.name, host.bmc, str((host.manifest.get("spec") or {}).get("bootMode") or "UEFI"), mode)
+        refuse_host(host.name, host.bmc, mode)
 
 
 def read_release(text: str) -> dict[str, ReleaseFile]:
