@@ -37,6 +37,9 @@ _STRANGERS = (
     "name: lab\nnetworks: {provisioning: {mode: managed, discover: url}}\n"
     "servers: {worker: {bmc: redfish, count: 1}, old: {bmc: ipmi, firmware: bios}}"
 )
+_TWO_SPARES = (
+    "name: lab\nservers: {ctrl: {role: control-plane, count: 1}, spare: {role: spare, count: 2}, worker: {count: 1}}"
+)
 _ELASTIC = "name: lab\nservers: {ctrl: {role: control-plane, count: 1}, worker: {count: 1, elastic: {max: 3}}}"
 
 
@@ -59,6 +62,7 @@ PLOTS: tuple[Plot, ...] = (
     Plot(_METAL, ("up", "take metal", "inspect metal", "put on metal"), weight=2),
     Plot(_METAL, ("up", "adopt metal", "hosts", "deprovision metal")),
     Plot(_STRANGERS, ("up", "strangers come", "wait", "hosts"), weight=2),
+    Plot(_TWO_SPARES, ("up", "scale up", "wait", "status"), weight=2),
     Plot(_ELASTIC, ("up", "scale up", "wait", "wait", "status", "down", "up", "scale down", "wait"), weight=2),
     Plot(_MOVED, ("up", "subscribe", "put disc", "wait", "take disc", "end subscription", "wait")),
     Plot(_MOVED, ("show firmware", "up", "set firmware wrongly", "set firmware", "put", "wait", "status"), weight=2),
