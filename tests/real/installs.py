@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, TypeVar
 
 from tests.real import vip_watch
@@ -32,12 +33,17 @@ def install(host: PretendHost, masters: int) -> None:
     host.rackless("up", "--no-install", timeout=UP_WITHIN)
 
 
+def kubeconfig(host: PretendHost) -> Path:
+    """By its whole path: kubectl does not find out which folder it is in, when it was entered with another namespace."""
+    return host.folder / "cluster.kubeconfig"
+
+
 def asking(host: PretendHost) -> Asking:
     """kubectl on the cluster's own API."""
-    host.rackless("kubeconfig", "--cluster", "-o", "cluster.kubeconfig")
+    host.rackless("kubeconfig", "--cluster", "-o", str(kubeconfig(host)))
 
     def ask(kind: str) -> list[dict[str, Any]]:
-        argv = ("kubectl", "--kubeconfig", "cluster.kubeconfig", "get", "-A", "-o", "json", kind)
+        argv = ("kubectl", "--kubeconfig", str(kubeconfig(host)), "get", "-A", "-o", "json", kind)
         # an API on a busy emulated machine may not answer in kubectl's time
         found = await_(lambda: host.run(*argv, check=False), lambda found: found.returncode == 0, within=300)
         items: list[dict[str, Any]] = json.loads(found.stdout)["items"]

@@ -13,7 +13,18 @@ import pytest
 from rackless.cluster.bootstrap.phases import is_ready
 from tests.real import vip_watch
 from tests.real.conftest import PretendHost
-from tests.real.installs import BOOTSTRAP, Asking, asking, await_, bmc_callers, install, leader, states, watched_vip
+from tests.real.installs import (
+    BOOTSTRAP,
+    Asking,
+    asking,
+    await_,
+    bmc_callers,
+    install,
+    kubeconfig,
+    leader,
+    states,
+    watched_vip,
+)
 
 pytestmark = [
     pytest.mark.real,
@@ -71,7 +82,7 @@ def _the_cluster_is_reached_from_outside(host: PretendHost) -> None:
     """By a port of this computer, as its administrator."""
     (forward,) = json.loads(host.rackless("expose", "cluster", "--json").stdout)["forwards"]
     server = f"https://127.0.0.1:{forward['port']}"
-    ask = ("kubectl", "--kubeconfig", "cluster.kubeconfig", "--server", server, "get", "nodes", "-o", "name")
+    ask = ("kubectl", "--kubeconfig", str(kubeconfig(host)), "--server", server, "get", "nodes", "-o", "name")
     nodes = host.run(*ask).stdout.split()
     assert sorted(nodes) == ["node/ctrl-0", "node/worker-0"]
     host.rackless("unexpose", "cluster")
@@ -80,7 +91,7 @@ def _the_cluster_is_reached_from_outside(host: PretendHost) -> None:
 def _a_worker_is_taken_away_and_its_host_is_had_again(host: PretendHost, ask: Asking) -> None:
     (machine_set,) = ask("machinesets")
     name, namespace = machine_set["metadata"]["name"], machine_set["metadata"]["namespace"]
-    kubectl = ("kubectl", "--kubeconfig", "cluster.kubeconfig", "-n", namespace)
+    kubectl = ("kubectl", "--kubeconfig", str(kubeconfig(host)), "-n", namespace)
     host.run(*kubectl, "scale", "machineset.machine.openshift.io", name, "--replicas=0")
     await_(lambda: states(ask("bmh")), lambda found: found["worker-0"] == "available", within=1200)
     assert [each["metadata"]["name"] for each in ask("nodes")] == ["ctrl-0"]
