@@ -112,7 +112,7 @@ def test_mistakes_are_told_and_leave_nothing_in_the_ledger(lab: Exposing, person
         with pytest.raises(LabError, match="there is no lab named lab"):
             await lab.open("bmc")
         await person.up("bmc")
-        with pytest.raises(InputError, match="there is no moon to expose"):
+        with pytest.raises(InputError, match="has no server moon"):
             await lab.open("bmc", "moon")
         with pytest.raises(InputError, match="nowhere is no address"):
             await lab.open("api", address="nowhere")
