@@ -96,8 +96,8 @@ SYMPTOMS: dict[str, tuple[str, ...]] = {
 
 LAB_TESTS = {
     "long/test_why.py": (
-        "lab/part-down", "lab/part-dies-again", "lab/certificates-over", "lab/daemon-gone", "network/two-dhcp", "lab/no-room",
-        "lab/fault-asked-for", "lab/daemon-restarts", "lab/stopped", "host/bmc-refused", "host/bmc-no-route",
+        "lab/part-down", "lab/part-dies-again", "lab/certificates-over", "lab/daemon-gone", "network/two-dhcp",
+        "host/bmc-refused", "host/bmc-no-route",
     ),
     "long/test_provisioning_faults.py": ("host/no-room", "host/agent-silent"),
 }  # fmt: skip

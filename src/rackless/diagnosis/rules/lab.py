@@ -133,7 +133,13 @@ def _fault_asked_for(seen: LabEvidence) -> Iterator[RootCause]:
 
 
 RULES: tuple[CauseRule[LabEvidence], ...] = (
-    CauseRule("lab/no-room", "servers stop, writes fail", Depth.HYPERVISOR, _no_room),
+    CauseRule(
+        "lab/no-room",
+        "servers stop, writes fail",
+        Depth.HYPERVISOR,
+        _no_room,
+        "on fakes only: its test in a real lab was not seen to its end",
+    ),
     CauseRule(
         "lab/no-memory",
         "servers are killed",
@@ -141,7 +147,13 @@ RULES: tuple[CauseRule[LabEvidence], ...] = (
         _no_memory,
         "on fakes only: nobody used up this computer's memory",
     ),
-    CauseRule("lab/daemon-restarts", "commands say that the daemon does not run", Depth.DAEMON, _daemon_restarts),
+    CauseRule(
+        "lab/daemon-restarts",
+        "commands say that the daemon does not run",
+        Depth.DAEMON,
+        _daemon_restarts,
+        "on fakes only: its test in a real lab was not seen to its end",
+    ),
     CauseRule(
         "lab/not-begun", "commands say that the daemon does not run", Depth.DAEMON, _undescribed, "on fakes only"
     ),
@@ -161,8 +173,20 @@ RULES: tuple[CauseRule[LabEvidence], ...] = (
     ),
     CauseRule("lab/part-dies-again", "a program answers now and then", Depth.DAEMON, _part_dies_again),
     CauseRule("lab/certificates-over", "TLS is refused after a long stop", Depth.DAEMON, _certificates_over),
-    CauseRule("lab/fault-asked-for", "a BMC misbehaves", Depth.BMC, _fault_asked_for),
+    CauseRule(
+        "lab/fault-asked-for",
+        "a BMC misbehaves",
+        Depth.BMC,
+        _fault_asked_for,
+        "on fakes only: its test in a real lab was not seen to its end",
+    ),
     CauseRule("lab/other-version", "commands misunderstand the daemon", Depth.PERSON, _other_version, "on fakes only"),
     CauseRule("lab/up-cut-off", "something is missing", Depth.PERSON, _cut_off, "on fakes only"),
-    CauseRule("lab/stopped", "nothing runs", Depth.PERSON, _stopped),
+    CauseRule(
+        "lab/stopped",
+        "nothing runs",
+        Depth.PERSON,
+        _stopped,
+        "on fakes only: its test in a real lab was not seen to its end",
+    ),
 )
