@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 KEEPS_A_KEY = """
-import sys
+import signal, sys
+signal.signal(signal.SIGHUP, signal.SIG_DFL)  # nohup, under which these tests may run, has it ignored
 from pathlib import Path
 import click
 from rackless.cli.handover import run_here
@@ -33,16 +34,19 @@ except click.exceptions.Exit as exit:
 def test_keys_go_when_the_command_is_ended_or_its_terminal_is_closed(number: int, program: list[str]) -> None:
     command = [sys.executable, "-P", "-c", KEEPS_A_KEY, *program]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as runs:
-        assert runs.stdout is not None
-        folder = Path(runs.stdout.readline().strip())
-        assert (folder / "key").exists()
-        if program:
-            assert runs.stdout.readline() == "runs\n"
-        runs.send_signal(number)
-        assert runs.wait(timeout=60) == 128 + number
-        assert not folder.exists()
-        if program:
-            assert runs.stdout.read() == "", "its output is closed: the program has ended, too"
+        try:
+            assert runs.stdout is not None
+            folder = Path(runs.stdout.readline().strip())
+            assert (folder / "key").exists()
+            if program:
+                assert runs.stdout.readline() == "runs\n"
+            runs.send_signal(number)
+            assert runs.wait(timeout=60) == 128 + number
+            assert not folder.exists()
+            if program:
+                assert runs.stdout.read() == "", "its output is closed: the program has ended, too"
+        finally:
+            runs.kill()
 
 
 def test_a_program_that_is_not_there_is_named() -> None:
