@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from rackless.controllers import host_events
 from rackless.controllers.data_images import DataImageController
 from rackless.controllers.event_subscriptions import KIND as SUBSCRIPTION
 from rackless.controllers.event_subscriptions import SubscriptionController
@@ -54,13 +55,13 @@ from rackless.provisioning.baremetalhost import (
     secrets_of,
     status_record,
 )
-from rackless.provisioning.credentials import Incomplete, NoCredentials, host_access
+from rackless.provisioning.credentials import Incomplete, host_access
 from rackless.provisioning.data_image import KIND as DATA_IMAGE
 from rackless.provisioning.data_image import holds_up
 from rackless.provisioning.deadlines import BY_DEFAULT, OTHERWISE, BadDeadlines, read_deadlines
 from rackless.provisioning.firmware import SETTINGS, to_give
 from rackless.provisioning.progress import Progress, worded
-from rackless.provisioning.settle import BackOff, camel, settle, stamped
+from rackless.provisioning.settle import BackOff, settle, stamped
 from rackless.provisioning.states import (
     STEPS,
     UNREGISTERED,
@@ -198,9 +199,9 @@ class HostController:
                 change={"metadata": {"finalizers": kept}}, events=(Happened("Deleted", "nothing of it is left"),)
             )
         status, after = await self._settled(host, record, outcome, version, known)
-        events = (*_events(host.status, status, outcome), *_let_in(host.status, status))
+        events = (*host_events.changed(host.status, status, outcome), *host_events.let_in(host.status, status))
         if isinstance(outcome, Stay):
-            events += _switched(host.status, status)
+            events += host_events.switched(host.status, status)
         further = replace(host, status=status)
         if isinstance(outcome, Move) and _rests(further):
             # how it stands there is part of the same write, unless that leads elsewhere
@@ -211,13 +212,13 @@ class HostController:
                 known.access = None  # the next look meets it again, and tells it of the state that it belongs to
             if isinstance(second, Stay | Failed):
                 status, after = await self._settled(further, record, second, version, known)
-                events += _events(further.status, status, second)
+                events += host_events.changed(further.status, status, second)
         answered = outcome.answered if isinstance(outcome, Move | Stay) else ""
         return Result(
             after,
             status=status_record(status, host.spec.credentials_name) if status != host.status else None,
             change=_without(answered) if answered in host.annotations else None,
-            events=(*events, *_unused(host, outcome, known.access), *_read_anew(host, known)),
+            events=(*events, *host_events.unused(host, outcome, known.access), *_read_anew(host, known)),
         )
 
     async def _collect(self, key: Key) -> Result:
@@ -474,58 +475,6 @@ def _rests(host: Host) -> bool:
     """Nobody wants anything of a host that has come to rest, so that its next step only looks."""
     wishes = [name for name in host.annotations if name.partition("/")[0] in (REBOOT, INSPECT) or name == CLEAN]
     return host.status.state in RESTING and not wishes and not host.deleting and not wants_detached(host)
-
-
-REASONS: Mapping[tuple[State, State], str] = {
-    (State.NONE, State.UNMANAGED): "Discovered",
-    (State.REGISTERING, State.INSPECTING): "Registered",
-    (State.REGISTERING, State.PREPARING): "InspectionSkipped",
-    (State.REGISTERING, State.EXTERNALLY_PROVISIONED): "Registered",
-    (State.INSPECTING, State.PREPARING): "InspectionComplete",
-    (State.AVAILABLE, State.INSPECTING): "InspectionStarted",
-    (State.AVAILABLE, State.PROVISIONING): "ProvisioningStarted",
-    (State.PROVISIONING, State.PROVISIONED): "ProvisioningComplete",
-    (State.PROVISIONING, State.DEPROVISIONING): "DeprovisioningStarted",
-    (State.PROVISIONED, State.DEPROVISIONING): "DeprovisioningStarted",
-    (State.DEPROVISIONING, State.AVAILABLE): "DeprovisioningComplete",
-    (State.DEPROVISIONING, State.POWERING_OFF): "DeprovisioningComplete",
-}
-"""What Metal3 calls a change of state in an Event; of one that it does not tell, the new state is the reason."""
-
-
-def _events(before: Status, after: Status, outcome: Stay | Move | Failed) -> tuple[Happened, ...]:
-    if isinstance(outcome, Failed):
-        reason = "BMCCredentialError" if isinstance(outcome, NoCredentials) else camel(outcome.kind.value)
-        return (Happened(reason, outcome.message, "Warning"),)
-    if after.state is not before.state:
-        reason = REASONS.get((before.state, after.state)) or camel(after.state.value)
-        return (Happened(reason, f"from {before.state.value or 'new'} to {after.state.value}"),)
-    return ()
-
-
-def _switched(before: Status, after: Status) -> tuple[Happened, ...]:
-    """A host that rests was switched on or off; in other states that is a part of the work."""
-    if after.powered_on == before.powered_on:
-        return ()
-    return (Happened("PowerOn", "Host powered on") if after.powered_on else Happened("PowerOff", "Host powered off"),)
-
-
-def _let_in(before: Status, after: Status) -> tuple[Happened, ...]:
-    """Its BMC took credentials that were changed."""
-    if not before.good_credentials or after.good_credentials == before.good_credentials:
-        return ()
-    return (Happened("BMCAccessValidated", "Verified access to BMC"),)
-
-
-def _unused(host: Host, outcome: Stay | Move | Failed, access: tuple[HostAccess, str] | None) -> tuple[Happened, ...]:
-    """Addresses that were given in a way that the deploy ramdisk does not read."""
-    if not isinstance(outcome, Move) or host.status.state is not State.REGISTERING or not host.spec.agent_network_name:
-        return ()
-    if access is None or access[0].network is not None:
-        return ()
-    name = host.spec.agent_network_name
-    why = f"secret {name} has nmstate, and the deploy ramdisk asks DHCP: it is told addresses of NICs by virtual media only"
-    return (Happened("NetworkDataNotUsed", why, "Warning"),)
 
 
 def _of_its_name(before: Record | None, after: Record | None) -> Iterable[Key]:
