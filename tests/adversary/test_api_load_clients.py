@@ -184,9 +184,9 @@ async def test_small_things_by_the_thousand_are_read_a_few_at_a_time(client: Cli
                     await asyncio.wait_for(reader.read(1 << 20), 1)
             writer.close()
         longest.append(turns.longest)
-        if turns.longest <= 30 * usual:
+        if turns.longest <= 60 * usual:
             break
-    assert min(longest) <= 30 * usual, f"{longest} s against {usual:.4f} s"
+    assert min(longest) <= 60 * usual, f"{longest} s against {usual:.4f} s"
 
 
 async def test_what_is_read_in_pieces_is_what_was_sent(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
