@@ -39,7 +39,7 @@ from rackless.api.objects.writes import Context
 from rackless.api.offload import Offload
 from rackless.api.selectors import parse_labels
 from rackless.api.stores.memory import ObjectsInMemory, ReadsFromMemory, bucket_of
-from rackless.api.stores.port import Compacted, Raced, StoredChange, StoredObject
+from rackless.api.stores.port import MOST_CHANGED_BYTES, MOST_CHANGES, Compacted, Raced, StoredChange, StoredObject
 from rackless.api.stores.sqlite import change_of
 from rackless.drivers.fake.api import AnswerLost
 from rackless.drivers.fake.loop import PROCESS, VirtualLoop
@@ -137,12 +137,16 @@ class SimulatedStore(ReadsFromMemory):
         if after < self._compacted:
             raise Compacted(self._compacted)
         old: dict[str, tuple[bytes, int]] = {}
-        found = []
+        found, size = [], 0
         for key, revision, data in self._file.log:
             if bucket_of(key) != bucket:
                 continue
             if after < revision <= until:
-                found.append(change_of((key, revision, data, *old.get(key, (None, 0)))))
+                before, at = old.get(key, (None, 0))
+                found.append(change_of((key, revision, data, before, at)))
+                size += len(data or b"") + len(before or b"")
+                if size > MOST_CHANGED_BYTES or len(found) > MOST_CHANGES:
+                    raise Compacted(until)
             if data is not None:
                 old[key] = data, revision
             else:
