@@ -12,6 +12,7 @@ import asyncio
 import logging
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
+from functools import partial
 
 from rackless.api.access.signing import SIGNERS, certificate_for
 from rackless.api.duties.defaults import SYSTEM, ensure_account
@@ -59,7 +60,7 @@ class Upkeep:
                 self._offer(entry.key, entry.data)
         store.subscribe(self._changed)
         for name in self._queues:
-            self.supervisor.tend(name, lambda name=name: self._work(name))  # type: ignore[misc]
+            self.supervisor.tend(name, partial(self._work, name))
         self.supervisor.tend("compaction", self._compact)
         self.supervisor.tend("collector", self.collector.run)
 
