@@ -95,9 +95,12 @@ async def test_a_watch_that_is_left_hangs_up_without_waiting_for_the_server(reso
     following = asyncio.create_task(next_of(watch))
     session = resources._client._session
     assert session and session.connector
-    while not (connections := [*session.connector._acquired]):
+    for _ in range(1000):
+        if session.connector._acquired:
+            break
         await asyncio.sleep(0.01)
-    transport = connections[0].transport
+    (connection,) = session.connector._acquired
+    transport = connection.transport
     assert transport is not None
     socket = transport.get_extra_info("socket")
     following.cancel()
