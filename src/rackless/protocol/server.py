@@ -31,7 +31,7 @@ from rackless.errors import HypervisorError, InputError, LabError, RacklessError
 from rackless.ports.console import Heard, Write
 from rackless.protocol.event_log import EventLog, Missed, Numbered, Selection, resolve
 from rackless.protocol.event_stream import Began, EventsWanted, to_line
-from rackless.protocol.exchange import Exchange, Nothing, Served
+from rackless.protocol.exchange import Nothing, Served
 from rackless.protocol.failures import Failure, FailureAnswer
 from rackless.protocol.hearing import Hearing
 from rackless.protocol.messages import OfferedFile
@@ -139,9 +139,12 @@ class ControlServer:
     ) -> web.StreamResponse:
         asker = peer_uid(request.transport)
         request[_MASTER] = asker in (0, os.geteuid())
-        if request[_MASTER] or (self._owner and asker == self._owner):
+        if not request[_MASTER] and not (self._owner and asker == self._owner):
+            return _failed(HypervisorError("only root and the lab's owner may talk to it", hint="use sudo"), 403)
+        try:
             return await handler(request)
-        return _failed(HypervisorError("only root and the lab's owner may talk to it", hint="use sudo"), 403)
+        except web.HTTPException as error:  # no handler has this path, or none takes this method
+            return _unknown(request.path.strip("/"), error.status)
 
     async def _health(self, request: web.Request) -> web.Response:
         """Whoever gets this answer knows that the loop goes round, which is all that can be wrong and still answer."""
@@ -164,7 +167,7 @@ class ControlServer:
         try:
             return web.json_response(encode(await served.answer(Nothing())))
         except Exception as error:  # the edge, as with work: whatever it is, the asker is told
-            return _failed(self._told(served.exchange, error), 500)
+            return _failed(self._told(served.exchange.name, error), 500)
 
     async def _work(self, request: web.Request) -> web.StreamResponse:
         served = self._served.get((True, request.match_info["name"]))
@@ -232,11 +235,11 @@ class ControlServer:
 
     async def _console(self, request: web.Request) -> web.StreamResponse:
         if self._sit_down is None:
-            raise web.HTTPNotFound
+            return _unknown("console")
         try:
             heard, write = self._sit_down(request.match_info["server"], int(request.match_info["lines"]))
-        except RacklessError as error:
-            return _failed(error, 200)
+        except Exception as error:
+            return _failed(self._told("console", error), 200)
         response = web.StreamResponse(headers={"Content-Type": "application/octet-stream"})
         await response.prepare(request)
         ways = [asyncio.create_task(_say(heard, response)), asyncio.create_task(_type(request, write))]
@@ -256,8 +259,8 @@ class ControlServer:
             return _unknown("offer")
         try:
             offered = await self._take(request.content.iter_chunked(_CHUNK), request.match_info["format"])
-        except RacklessError as error:
-            return _failed(error, 200)
+        except Exception as error:
+            return _failed(self._told("offer", error), 200)
         return web.json_response(encode(offered))
 
     async def _do(self, served: Served, asked: object, step: str | None, lines: asyncio.Queue[object]) -> None:
@@ -265,15 +268,15 @@ class ControlServer:
             with events.inside(step):
                 lines.put_nowait({"result": encode(await served.answer(asked))})
         except Exception as error:  # the edge: whatever it is, the asker is told and the daemon lives on
-            lines.put_nowait(encode(FailureAnswer(Failure.of(self._told(served.exchange, error)))))
+            lines.put_nowait(encode(FailureAnswer(Failure.of(self._told(served.exchange.name, error)))))
         finally:
             lines.put_nowait(None)
 
-    def _told(self, what: Exchange[object, object], error: Exception) -> RacklessError:
-        """The error in words for the asker; one that nobody expected is in our log, too."""
+    def _told(self, request: str, error: Exception) -> RacklessError:
+        """The error in words for the asker; labd's log has an unexpected one, too."""
         known = errors.known(error)
         if known is None:
-            _log.error("while answering %s", what.name, exc_info=error)
+            _log.error("while answering %s", request, exc_info=error)
             known = RacklessError(
                 f"labd met something it did not expect: {type(error).__name__}: {error}",
                 hint="this is a mistake in rackless; the daemon's log has the details",
@@ -335,13 +338,13 @@ def _failed(error: RacklessError, status: int) -> web.Response:
     return web.json_response(encode(FailureAnswer(Failure.of(error))), status=status)
 
 
-def _unknown(name: str) -> web.Response:
+def _unknown(name: str, status: int = 404) -> web.Response:
     error = LabError(
         f"labd does not know what {name} is",
         why="it is of another version than the command that asked",
         hint="`rackless up` starts it again",
     )
-    return _failed(error, 404)
+    return _failed(error, status)
 
 
 def _unreadable(name: str, error: Exception) -> RacklessError:
