@@ -247,8 +247,8 @@ class BeginUp:
 
 
 @dataclass(frozen=True, slots=True)
-class RunStage:
-    stage: str
+class ReachGoal:
+    goal: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -530,7 +530,8 @@ BMC = Exchange("bmc", WantBmc, BmcInside, works=True)
 OBJECT_EVENTS = Exchange("object-events", WantObjectEvents, ObjectEvents, works=True)
 
 BEGIN = Exchange("begin", BeginUp, LabSeen, works=True, root=True)
-STAGE = Exchange("stage", RunStage, Nothing, works=True, root=True)
+REACH = Exchange("reach", ReachGoal, Nothing, works=True, root=True)
+"""The stages of one goal; those of the goals before it have been carried out."""
 HOST = Exchange("host", HostWish, HostDone, works=True)
 FORGET_NODES = Exchange("forget-nodes", Nothing, NodeList, works=True, root=True, bare="nodes")
 PAUSE = Exchange("rest", PauseServers, ServerList, works=True, root=True, bare="servers")
