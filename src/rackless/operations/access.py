@@ -52,7 +52,7 @@ def inside_environment(lab: str, roots: Roots) -> dict[str, str]:
 
 
 def host_kubeconfig(lab: str, roots: Roots) -> str:
-    """A kubeconfig for the host's side, through the lab's port on its loopback."""
+    """A kubeconfig for outside the lab, through the lab's port on the hypervisor's loopback."""
     paths = require_lab(lab, roots)
     require_root("read the lab's keys", why=READING)
     return kubeconfigs.lab_kubeconfig(paths)

@@ -1,4 +1,4 @@
-"""What a person can ask of a lab, from the host's side: up, status, destroy. The CLI calls these and shows their events."""
+"""What a person can ask of a lab, from outside the lab: up, status, destroy. The CLI calls these and shows their events."""
 
 from __future__ import annotations
 
