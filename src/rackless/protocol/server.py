@@ -39,13 +39,13 @@ from rackless.run.bodies import BodyTooLarge, BodyTooSlow, BodyUnreadable, Encod
 from rackless.run.connections import ClientPatience, GuardedRunner
 
 SitDown = Callable[[str, int], tuple[Heard, Write]]
-"""At the console of a server, with so many of its last lines in view."""
+"""Opens the console of a server, with so many of its last lines."""
 
 TakeFile = Callable[[AsyncIterator[bytes], str], Awaitable[OfferedFile]]
 """The bytes of a file that the asker has read, and the format it is said to have; `any` where nothing is said."""
 _CHUNK = 1 << 20
 _MOST_BYTES = 16 << 20
-"""Of a request: user data for a host is the largest thing that is sent."""
+"""Bytes of a request, at most: user data for a host is the largest thing that is sent."""
 _BODY_SECONDS = 30.0
 LARGE_BODY = 1 << 20
 LARGE_AT_ONCE = 4
@@ -53,15 +53,15 @@ LARGE_AT_ONCE = 4
 _BAD_BODIES = (BodyTooLarge, BodyTooSlow, BodyUnreadable, EncodingUnknown)
 MOST_CONNECTIONS = 1024
 OWNER_CONNECTIONS = 128
-"""Of the owner at once: a page with its consoles has some dozens."""
+"""Connections of the owner at once: a page with its consoles has some dozens."""
 _PATIENCE = ClientPatience(header=10.0, reading=7 * 86400.0)
-"""Who stops a command for a while (Ctrl-Z, a pager) has it go on later."""
+"""A command that a person stops for a while (Ctrl-Z, a pager) goes on reading its answer later."""
 MOST_LINES = 5000
-"""That wait for an asker who does not read; what is more is in the log of events only, but for the result."""
+"""Lines that wait for an asker who does not read. Further events are in the event log only; the result is sent in any case."""
 _AT_ONCE = 200
 """Events that are read before others have their turn."""
 _MASTER = web.RequestKey("master", bool)
-"""On a request: whether who asks may ask everything."""
+"""On a request: whether the asker is root, or labd's own user, and may ask everything."""
 _METRICS = "text/plain; version=0.0.4; charset=utf-8"
 _log = logging.getLogger(__name__)
 
@@ -78,7 +78,7 @@ class Asker:
 
 class ControlServer:
     SHUTDOWN_SECONDS = 1.0
-    """For requests under way when it ends."""
+    """Seconds for requests under way when the server stops."""
 
     def __init__(
         self,
@@ -124,7 +124,7 @@ class ControlServer:
         await self.listen()
 
     async def listen(self) -> None:
-        """At the socket's place; once more when somebody deleted it."""
+        """Listen at the socket's path; called again when somebody deleted the socket."""
         assert self._runner is not None
         self._socket.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._socket.unlink(missing_ok=True)
@@ -147,7 +147,7 @@ class ControlServer:
             return _unknown(request.path.strip("/"), error.status)
 
     async def _health(self, request: web.Request) -> web.Response:
-        """Whoever gets this answer knows that the loop goes round, which is all that can be wrong and still answer."""
+        """That there is an answer is the whole answer: labd's event loop runs."""
         return web.Response(text="ok")
 
     async def _metrics(self, request: web.Request) -> web.Response:
@@ -220,7 +220,7 @@ class ControlServer:
             return _failed(_unreadable("events", error), 400)
         response = web.StreamResponse(headers={"Content-Type": "application/jsonl"})
         await response.prepare(request)
-        # a task of its own: a daemon that ends has not to wait for those who listen
+        # a task of its own, which `stop` cancels: a labd that ends does not wait for listeners
         stream = asyncio.create_task(_tell(log, wanted, response))
         self._streams.add(stream)
         try:

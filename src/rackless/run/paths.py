@@ -275,7 +275,7 @@ class LabPaths:
 
     @property
     def inner_kubeconfig(self) -> Path:
-        """For kubectl inside the lab."""
+        """The kubeconfig for programs inside the lab."""
         return self.api / "kubeconfig"
 
     @property
