@@ -16,12 +16,14 @@ import asyncio
 import json
 import logging
 import os
+import re
 import socket as sockets
 import struct
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
-from contextlib import AbstractAsyncContextManager, nullcontext
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractAsyncContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from aiohttp import web
 
@@ -50,6 +52,13 @@ _BODY_SECONDS = 30.0
 LARGE_BODY = 1 << 20
 LARGE_AT_ONCE = 4
 """Large bodies of the owner that are read at the same time: 128 connections with 16 MiB each would be 2 GiB of labd's memory."""
+MOST_HELD = 64 << 20
+"""Bytes of the owner's requests that labd works on at the same time: a request is kept as long as its work takes."""
+MOST_VALUES = 200_000
+"""Commas and opening brackets in a request of the owner: an empty list takes labd thirty times the bytes that were sent."""
+_STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
+_MOST_HEARD, _LONGEST_NAME = 256, 256
+"""Subjects that one request hears of, each of which is compared with each event; and characters of one, or of a step."""
 _BAD_BODIES = (BodyTooLarge, BodyTooSlow, BodyUnreadable, EncodingUnknown)
 MOST_CONNECTIONS = 1024
 OWNER_CONNECTIONS = 128
@@ -106,6 +115,8 @@ class ControlServer:
         self._streams: set[asyncio.Task[None]] = set()
         self._runner: web.AppRunner | None = None
         self._large = asyncio.Semaphore(LARGE_AT_ONCE)
+        self._held = 0
+        """Bytes of the owner's requests that are worked on."""
 
     async def start(self) -> None:
         app = web.Application(client_max_size=_MOST_BYTES, middlewares=[self._admit])
@@ -177,13 +188,23 @@ class ControlServer:
             return _failed(HypervisorError(f"only root can ask labd to {served.exchange.name}", hint="use sudo"), 403)
         try:
             async with self._room_for(request):
-                body = json.loads(await read_body(request, _MOST_BYTES, _BODY_SECONDS))
-            asked, asker = decode(served.exchange.asked, body), decode(Asker, body)
+                raw = await read_body(request, _MOST_BYTES, _BODY_SECONDS)
+            asked, asker = _read(served.exchange, raw, bounded=not request[_MASTER])
         except (ValueError, RecursionError, *_BAD_BODIES) as error:
             return _failed(_unreadable(served.exchange.name, error), 400)
-        if self._events_log is not None and request[_MASTER]:
-            for event in asker.told:
+        size = len(raw)
+        del raw
+        if request[_MASTER]:
+            for event in asker.told if self._events_log is not None else ():
                 self._events_log.append(event)
+        elif self._held + size > MOST_HELD:
+            return _failed(_TOO_MUCH, 503)
+        with nullcontext() if request[_MASTER] else self._holding(size):
+            return await self._answer_work(request, served, asked, replace(asker, told=()))
+
+    async def _answer_work(
+        self, request: web.Request, served: Served, asked: object, asker: Asker
+    ) -> web.StreamResponse:
         response = web.StreamResponse(headers={"Content-Type": "application/jsonl"})
         await response.prepare(request)
         lines: asyncio.Queue[object] = asyncio.Queue()
@@ -210,12 +231,21 @@ class ControlServer:
         small = size is not None and size <= LARGE_BODY
         return nullcontext() if request[_MASTER] or small else self._large
 
+    @contextmanager
+    def _holding(self, size: int) -> Iterator[None]:
+        self._held += size
+        try:
+            yield
+        finally:
+            self._held -= size
+
     async def _events(self, request: web.Request) -> web.StreamResponse:
         log = self._events_log
         if log is None:
             return _unknown("events")
         try:
             wanted = EventsWanted.from_query(request.query.items())
+            _check_names(wanted.hear)
         except BadValue as error:
             return _failed(_unreadable("events", error), 400)
         response = web.StreamResponse(headers={"Content-Type": "application/jsonl"})
@@ -285,6 +315,31 @@ class ControlServer:
         return known
 
 
+def _read(exchange: Exchange[Any, Any], raw: bytes, *, bounded: bool) -> tuple[object, Asker]:
+    """What is asked, and by whom; nothing else of the request is kept. Raises ValueError and RecursionError."""
+    if bounded and _weighs_too_much(raw):
+        raise BadValue(f"it has more than {MOST_VALUES} values")
+    body = json.loads(raw)
+    asker = decode(Asker, body)
+    _check_names((*asker.hear, asker.step or ""))
+    return decode(exchange.asked, body), asker
+
+
+def _check_names(names: Sequence[str]) -> None:
+    if len(names) > _MOST_HEARD or any(len(name) > _LONGEST_NAME for name in names):
+        raise BadValue(f"a request hears of {_MOST_HEARD} subjects at most, with {_LONGEST_NAME} characters each")
+
+
+def _weighs_too_much(raw: bytes) -> bool:
+    """Those in strings, such as a host's user data, do not count; they are taken out only where they could be what is much."""
+    quotes = raw.count(b'"') - raw.count(b'\\"')
+    return quotes > 2 * MOST_VALUES or (_values(raw) > MOST_VALUES and _values(_STRING.sub(b"", raw)) > MOST_VALUES)
+
+
+def _values(raw: bytes) -> int:
+    return sum(map(raw.count, (b",", b"[", b"{")))
+
+
 def peer_uid(transport: asyncio.BaseTransport | None) -> int | None:
     """Who is at the other end of a unix socket, as the kernel knows; None when it does not say."""
     socket = transport.get_extra_info("socket") if transport is not None else None
@@ -332,6 +387,13 @@ async def _say(heard: Heard, response: web.StreamResponse) -> None:
 async def _type(request: web.Request, write: Write) -> None:
     async for keys in request.content.iter_any():
         write(keys)
+
+
+_TOO_MUCH = LabError(
+    "labd has as much of your requests as it takes",
+    why=f"it works on {MOST_HELD >> 20} MiB of them at most",
+    hint="ask again when some of them are done",
+)
 
 
 def _failed(error: RacklessError, status: int) -> web.Response:
