@@ -72,6 +72,7 @@ from rackless.provisioning.states import (
     Stay,
     Turn,
     escape,
+    replaces,
 )
 
 SECRETS = "secrets"
@@ -340,7 +341,7 @@ class HostController:
             return False
         reboots = any(name.partition("/")[0] == REBOOT for name in host.annotations)
         wanted = reboots or host.status.powered_on != host.spec.online
-        if wanted or host.deleting or host.status.error_type or host.spec.image != host.status.image:
+        if wanted or host.deleting or host.status.error_type or replaces(host.spec.image, host.status.image):
             return False
         if known.yields_until is None:
             known.yields_until = self.clock.now() + YIELD_WITHIN
