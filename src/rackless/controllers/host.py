@@ -21,6 +21,7 @@ from rackless.controllers.host_annotations import (
     awaits_status,
     brought_along,
     detach,
+    forget,
     held,
     waits_with_its_end,
     wants_detached,
@@ -186,7 +187,7 @@ class HostController:
         if (brought := brought_along(record, host, self.now())) is not None:
             return brought
         if host.status.operational is Operational.DETACHED or wants_detached(host):
-            return await self._apart(host, known)
+            return await self._apart(host, known, key.namespace)
         if host.status.operational is not Operational.ERROR:
             known.progress.at(host.status.state)
         if RETRY in host.annotations:
@@ -244,15 +245,20 @@ class HostController:
             outcome = replace(outcome, message=f"{outcome.message}\n{seen}")
         return outcome, version
 
-    async def _apart(self, host: Host, known: _Known) -> Result:
+    async def _apart(self, host: Host, known: _Known, namespace: str) -> Result:
         """A host that the provisioner does not look after, until the annotation is gone, or the host."""
         known.access = known.told = None
         if wants_detached(host) and (not host.deleting or waits_with_its_end(host)):
             access, _ = await host_access(self._reader, host, self.bmc_ca)
             return await detach(host, access, self.provisioner, self.now())
         if host.deleting:  # nothing is taken off, and nothing is switched off
+            if host.status.operational is not Operational.DETACHED:
+                # asked for and deleted before anybody looked: the provisioner would go on switching it
+                access, _ = await host_access(self._reader, host, self.bmc_ca)
+                if (still := await forget(access, self.provisioner)) is not None:
+                    return still
             kept = [name for name in host.finalizers if name != FINALIZER]
-            await self._resources.delete(HARDWARE_DATA, host.name, namespace=self.cache.resources.namespace)
+            await self._resources.delete(HARDWARE_DATA, host.name, namespace=namespace)
             told = Happened("Deleted", "it was detached: what runs there runs on")
             return Result(change={"metadata": {"finalizers": kept}}, events=(told,))
         status = stamped(replace(host.status, operational=Operational.OK), self.now())
