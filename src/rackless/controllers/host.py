@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from rackless.api.definitions.unheeded import unheeded
 from rackless.controllers import host_events
 from rackless.controllers.data_images import DataImageController
 from rackless.controllers.event_subscriptions import KIND as SUBSCRIPTION
@@ -91,6 +92,8 @@ PHASE_ERRORS: Mapping[State, ErrorKind] = {
 """What an error that nobody expected is called in each state; elsewhere it is one of registration."""
 INSTALLING = (State.NONE, State.REGISTERING, State.INSPECTING, State.PREPARING, State.PROVISIONING)
 """States of a host that somebody waits for."""
+ASKED = (*INSTALLING, State.AVAILABLE)
+"""States in which what a host's record asks for is yet to be done."""
 YIELD_POLL, YIELD_WITHIN = 10.0, 900.0
 """Seconds between two looks whether others are still being installed, and for how long they go first."""
 TOLD_EVERY = 5.0
@@ -317,6 +320,7 @@ class HostController:
         if host.deleting and state in WHEN_DELETED:
             return Move(WHEN_DELETED[state]), ""
         try:
+            self._require_heeded(host, key)
             access = await host_access(self._reader, host, self.bmc_ca)
         except Incomplete as incomplete:
             if host.status.error_message == str(incomplete):
@@ -340,6 +344,13 @@ class HostController:
         elif state is State.PREPARING and isinstance(outcome, Move):
             known.given = wish
         return outcome, access[1] if known.access else ""
+
+    def _require_heeded(self, host: Host, key: Key) -> None:
+        """What nobody does is an error also where the API takes it; not of a host that is installed. Raises Incomplete."""
+        asked = host.status.state in ASKED and host.spec.managed and not host.deleting
+        record = self.cache.get(key) if asked and not host.spec.externally_provisioned else None
+        if record is not None and (causes := unheeded(record.get("spec") or {}, {})):
+            raise Incomplete("; ".join(map(str, causes)))
 
     def _yields(self, host: Host, known: _Known) -> bool:
         """An installed host with nothing to be done, which the provisioner does not know yet, while others are being installed."""
