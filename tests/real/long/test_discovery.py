@@ -29,6 +29,7 @@ networks:
   provisioning: {mode: managed, discover: mdns}
 servers: {}
 """
+# its disk is on a bus for which the deploy ramdisk has a driver
 STRANGER = """\
 <domain type="qemu">
   <name>stranger</name>
@@ -43,10 +44,12 @@ STRANGER = """\
   </os>
   <features><acpi/></features>
   <devices>
+    <controller type="scsi" index="0" model="virtio-scsi"/>
+    <controller type="usb" model="none"/>
     <disk type="file" device="disk">
       <driver name="qemu" type="raw" cache="unsafe"/>
       <source file="{folder}/stranger.img"/>
-      <target dev="sda" bus="sata"/>
+      <target dev="sda" bus="scsi"/>
     </disk>
     <interface type="bridge">
       <source bridge="{bridge}"/>
