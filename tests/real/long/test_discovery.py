@@ -67,7 +67,7 @@ WITHIN_S = 1200
 def test_a_server_that_nobody_described_boots_from_the_network_and_becomes_a_host(public: PretendHost) -> None:
     host = public  # QEMU may look into its folder
     (host.seen(host.folder) / "lab.yaml").write_text(LAB)
-    host.rackless("up", "--until", "engine")
+    host.rackless("up", "-f", str(host.folder / "lab.yaml"), "--until", "engine")
     metal, bridge = host.folder / "metal", parse(LAB, "lab").networks.provisioning.bridge
     host.seen(metal).mkdir(mode=0o755)
     with (host.seen(metal) / "stranger.img").open("wb") as disk:
