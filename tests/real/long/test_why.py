@@ -49,7 +49,8 @@ from tests.real import (
     planting_node,
     planting_pxe,
 )
-from tests.real.conftest import PretendHost, kill
+from tests.real.conftest import ROOT, PretendHost, kill
+from tests.real.test_lab_life import start, wait_for
 
 pytestmark = [pytest.mark.real, pytest.mark.long("why")]
 
@@ -63,6 +64,8 @@ JOURNALS = {
 LAB = "servers: {node: {role: worker, count: 1, memory: 1GiB}}\n"
 BMC = "192.168.112.20"
 UP = 900
+TRIES = 20
+"""To kill an `up` in the moment before it writes the lab's description."""
 
 
 def test_dnsmasq_and_firmware_say_what_the_rules_know(tmp_path: Path) -> None:
@@ -247,6 +250,60 @@ def await_rules(host: PretendHost, *wanted: str, within: float = 240) -> None:
 def begin(host: PretendHost, more: str = "") -> None:
     (host.folder / "lab.yaml").write_text(LAB + more)
     host.rackless("up", "--until", "engine", timeout=UP)
+    assert rules(host) == []
+
+
+def test_an_up_that_is_killed_before_and_in_the_middle_of_the_labs_making_is_told_and_goes_on(
+    host: PretendHost,
+) -> None:
+    (host.folder / "lab.yaml").write_text(LAB)
+    ledger, state = host.folder / "state/lab.ledger", host.folder / "state/lab"
+    for _ in range(TRIES):
+        up = start(host, "up", "--until", "lab")
+        while not ledger.exists() and up.poll() is None:
+            time.sleep(0.0005)
+        up.kill()
+        up.wait()
+        if not (state / "spec.json").exists():
+            break
+        host.rackless("destroy", "--yes")  # it was quicker
+    await_rules(host, "lab/not-begun")
+    host.rackless("up", "--until", "lab", timeout=UP)
+    await_rules(host)
+
+    up = start(host, "up", "--until", "engine")
+    journal = state / "journal.jsonl"
+    wait_for(lambda: journal.read_text().count('"begun"') > journal.read_text().count('"ended"'))
+    up.kill()
+    up.wait()
+    kill(int((host.folder / "run/lab/labd.pid").read_text().split()[0]))
+    await_rules(host, "lab/up-cut-off")
+    host.rackless("up", "--until", "engine", timeout=UP)
+    await_rules(host)
+
+
+def test_a_daemon_of_another_version_is_told_and_replaced(host: PretendHost) -> None:
+    (host.folder / "lab.yaml").write_text(LAB)
+    host.rackless("up", "--until", "lab", timeout=UP)
+    assert rules(host) == []
+    module, other = ROOT / "src/rackless/__init__.py", host.folder / "another-version.py"
+    other.write_text(module.read_text() + "\n# of another version\n")
+    host.run("mount", "--bind", str(other), str(module))
+    assert rules(host) == ["lab/other-version"]
+    host.rackless("up", "--until", "lab", timeout=UP)
+    await_rules(host)
+
+
+def test_memory_that_is_used_up_is_told(host: PretendHost, tmp_path: Path) -> None:
+    """By what the kernel of a guest says whose memory was really taken; nobody takes all of this computer's."""
+    planting.plant_little_memory(tmp_path)
+    (host.folder / "lab.yaml").write_text(LAB)
+    host.rackless("up", "--until", "lab", timeout=UP)
+    assert rules(host) == []
+    host.run("mount", "--bind", str(tmp_path / "meminfo-scarce.txt"), "/proc/meminfo")
+    (found,) = why(host)
+    assert found["rule"] == "lab/no-memory" and found["evidence"][0]["source"] == "/proc/meminfo"
+    host.run("umount", "/proc/meminfo")
     assert rules(host) == []
 
 
