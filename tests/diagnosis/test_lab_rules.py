@@ -112,6 +112,14 @@ def firmware(name: str) -> list[str]:
     return read_console(DATA / f"console-{name}.log")
 
 
+def available(name: str) -> int:
+    """What a kernel says whose memory was taken, recorded there too."""
+    (line,) = (
+        one for one in (DATA / f"meminfo-{name}.txt").read_text().splitlines() if one.startswith("MemAvailable:")
+    )
+    return int(line.split()[1]) * 1024
+
+
 def network_boot(name: str, offered: str | None = None) -> str:
     """A host whose firmware wrote this on its console, recorded by `tests/real/planting_pxe.py`."""
     log = DATA / f"console-{name}.log"
@@ -188,7 +196,7 @@ def asked_by(
 
 PLANTED: dict[str, LabEvidence] = {
     "lab/no-room": replace(WELL, free_bytes=1 << 20),
-    "lab/no-memory": replace(WELL, memory_available=1 << 20),
+    "lab/no-memory": replace(WELL, memory_available=available("scarce")),
     "lab/not-begun": LabEvidence("lab", "not running", described=False),
     "lab/daemon-gone": LabEvidence("lab", "not running", interrupted="create network/cluster"),
     "lab/daemon-restarts": LabEvidence("lab", "not running", kept=True),

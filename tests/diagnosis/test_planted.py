@@ -107,7 +107,7 @@ SCRIPTS = {
     "planting.py": (
         "host/dhcp-nothing-to-offer", "host/dhcp-no-address", "host/dhcp-wrong-network", "host/dhcp-reserved",
         "host/dhcp-leased-to-another", "host/secure-boot", "host/not-bootable", "host/no-kernel", "host/boot-order",
-        "host/dhcp-not-asked", "host/memory", "host/image-permission",
+        "host/dhcp-not-asked", "host/memory", "host/image-permission", "lab/no-memory",
     ),
     "planting_pxe.py": ("host/dhcp-silent", "host/pxe-timeout"),
     "planting_ironic.py": (
@@ -131,6 +131,7 @@ SCRIPTS = {
     ),
     "planting_bootstrap.py": (
         "bootstrap/no-address", "bootstrap/payload", "bootstrap/etcd-member", "bootstrap/ironic", "bootstrap/hand-over",
+        "bootstrap/failed",
     ),
 }  # fmt: skip
 """Planted in a real program, in a namespace of its own; what it wrote is in `data`."""

@@ -198,6 +198,7 @@ def plant_memory(folder: Path) -> None:
 _FILL = """#!/bin/busybox sh
 B=/bin/busybox
 $B mount -t proc proc /proc
+$B mount -t devtmpfs dev /dev
 $B mkdir -p /fill
 $B mount -t tmpfs -o size=100% fill /fill
 available=$($B awk '/MemAvailable/ {print $2}' /proc/meminfo)

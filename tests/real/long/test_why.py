@@ -213,7 +213,7 @@ def test_a_cluster_without_machines_is_seen_as_the_rules_know_it(tmp_path: Path)
 def test_the_parts_of_a_bootstrap_machine_tell_what_the_rules_know(tmp_path: Path) -> None:
     planting_bootstrap.record(tmp_path)
     found = {}
-    for name in ("no-address", "payload-away", "payload-missing", "etcd-member", "ironic", "hand-over"):
+    for name in ("no-address", "payload-away", "payload-missing", "etcd-member", "ironic", "hand-over", "manifest"):
         told = bootstrap_evidence.read_console((tmp_path / f"bootstrap-{name}.log").read_text())
         seen = BootstrapEvidence("lab", {"lab-bootstrap": told}, ended=False)
         found[name] = [one.rule for one in explain(bootstrap.RULES, seen)]
@@ -224,6 +224,7 @@ def test_the_parts_of_a_bootstrap_machine_tell_what_the_rules_know(tmp_path: Pat
         "etcd-member": ["bootstrap/etcd-member"],
         "ironic": ["bootstrap/ironic"],
         "hand-over": ["bootstrap/hand-over"],
+        "manifest": ["bootstrap/failed"],
     }
 
 

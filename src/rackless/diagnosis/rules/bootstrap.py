@@ -146,6 +146,5 @@ RULES: tuple[CauseRule[BootstrapEvidence], ...] = (
     CauseRule("bootstrap/host-error", "a host of the control plane is in error", Depth.HOST, _host_errors),
     CauseRule("bootstrap/etcd-member", "the hand-over waits", Depth.CLUSTER, _etcd_member),
     CauseRule("bootstrap/hand-over", "the install does not end", Depth.CLUSTER, _hand_over),
-    CauseRule("bootstrap/failed", "the install does not go on", Depth.PERSON, _other,
-              "it is for what no other rule knows"),
+    CauseRule("bootstrap/failed", "the install does not go on", Depth.PERSON, _other),
 )  # fmt: skip

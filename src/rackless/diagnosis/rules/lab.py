@@ -150,7 +150,6 @@ RULES: tuple[CauseRule[LabEvidence], ...] = (
         "servers are killed",
         Depth.HYPERVISOR,
         _no_memory,
-        "on fakes only: nobody used up this computer's memory",
     ),
     CauseRule(
         "lab/daemon-restarts",
