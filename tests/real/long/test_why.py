@@ -51,6 +51,7 @@ from tests.real import (
 )
 from tests.real.conftest import ROOT, PretendHost, kill
 from tests.real.test_lab_life import start, wait_for
+from tests.real.test_stranger import KEY, PULL_SECRET
 
 pytestmark = [pytest.mark.real, pytest.mark.long("why")]
 
@@ -352,6 +353,27 @@ def test_a_program_that_ends_again_and_again_and_certificates_that_are_over(host
     host.rackless("down")
     host.rackless("up", "--until", "engine", timeout=UP)
     await_rules(host)
+
+
+def test_a_libvirt_that_refuses_the_bootstrap_machine_is_told_from_the_installers_folder(host: PretendHost) -> None:
+    """Where the installer wants a folder for its storage pool, there is a file."""
+    installer, folder = openshift.installer(), host.folder / "cluster"
+    folder.mkdir()
+    (host.folder / "pull-secret").write_text(PULL_SECRET)
+    (host.folder / "key.pub").write_text(KEY)
+    (host.folder / "lab.yaml").write_text("servers: {ctrl: {role: control-plane, count: 3}}\n")
+    host.rackless("up", "--until", "bmc", timeout=UP)
+    host.rackless("install-config", "--version", "5.0", "--pull-secret", "pull-secret", "--ssh-key", "key.pub")
+    (host.folder / "install-config.yaml").rename(folder / "install-config.yaml")
+    host.rackless("exec", "--", "touch", "/var/lib/libvirt/openshift-images")
+    environment = [
+        f"OPENSHIFT_INSTALL_RELEASE_IMAGE_OVERRIDE={openshift.RELEASE}", "TERRAFORM_LIBVIRT_TEST_DOMAIN_TYPE=qemu",
+        f"XDG_CACHE_HOME={host.folder}/cache", f"HOME={host.folder}", f"TMPDIR={host.folder}",
+    ]  # fmt: skip
+    run = ["env", *environment, str(installer), "create", "cluster", f"--dir={folder}"]
+    assert host.rackless("exec", "--", *run, check=False).returncode == 4
+    (found,) = why(host, "--installer-dir", str(folder))
+    assert found["rule"] == "installer/bootstrap-not-made" and "openshift-images" in found["message"]
 
 
 def over(folder: Path, name: str) -> None:
