@@ -23,7 +23,7 @@ def _no_room(seen: LabEvidence) -> Iterator[RootCause]:
         yield RootCause(
             "hypervisor/disk",
             "the file system of the servers' disks is full: a server stops at its next write",
-            (Evidence("file system of the lab's folder", f"{seen.free_bytes >> 20} MiB free"),),
+            (Evidence("file system of the servers' disks", f"{seen.free_bytes >> 20} MiB free"),),
             "free disk space (`df -h` shows where); servers that stopped go on by themselves. `rackless images prune` removes "
             "cached images that no lab uses",
         )
