@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
+from unittest.mock import AsyncMock, patch
 
 from rackless.controllers.leader import Leader
 from rackless.controllers.machines.controller import MachineController
@@ -24,6 +24,7 @@ from rackless.controllers.runtime.queue import Queue
 from rackless.errors import LabError, RacklessError
 from rackless.node.vip.holding import VipHolder
 from rackless.operations import daemon_life, teardown
+from rackless.operations.rehearsal_leavings import Leavings
 from rackless.ports.provisioner import Failed
 from rackless.ports.resources import Key, Record
 from rackless.provisioning import states
@@ -225,6 +226,11 @@ def error_that_nobody_put_into_words() -> Any:
     return patch.object(teardown, "_retire_folder", bare)
 
 
+def leavings_that_stay() -> Any:
+    """What an installer has left in the lab's libvirt is not looked for before it is run anew."""
+    return patch.object(Leavings, "_virsh", AsyncMock(return_value=[]))
+
+
 def daemon_that_is_never_the_right_one() -> Any:
     """Every `up` starts labd anew."""
     return patch.object(daemon_life, "outdated", lambda _: "another version runs")
@@ -250,6 +256,7 @@ PLANTED: Mapping[str, Callable[[], Any]] = {
         folder_that_is_struck_and_stays,
         error_that_loses_its_cause,
         error_that_nobody_put_into_words,
+        leavings_that_stay,
         daemon_that_is_never_the_right_one,
     )
 }

@@ -26,9 +26,9 @@ from rackless.simulation import invariants, story
 from rackless.simulation.__main__ import describe, load_everything
 from rackless.simulation.campaign import StoryTold, run_seeds, side_by_side, warm_up
 from rackless.simulation.disk import FaultyDisk
-from rackless.simulation.faults import KINDS, WHEN
+from rackless.simulation.faults import BESIDE_AN_INSTALLER, KINDS, WHEN
 from rackless.simulation.person import Person
-from rackless.simulation.plots import PLOTS
+from rackless.simulation.plots import INSTALLER_PLOTS, PLOTS
 from rackless.simulation.shrink import shrink
 from rackless.simulation.story import Scenario, compose, live_through
 from rackless.simulation.trace import StoryTrace
@@ -66,10 +66,10 @@ def test_more_seeds_of_disasters_end_well() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["", "method: ipi", "role: spare", "hosts:", "discover:"])
+@pytest.mark.parametrize("kind", ["", "method: ipi", "role: spare", "hosts:", "discover:", "method: openshift"])
 def test_a_seed_is_the_same_story_in_another_process_with_other_hashes(kind: str, tmp_path: Path) -> None:
     """One of everyday labs, and one of each kind of plot."""
-    plotted = [plot.lab for plot in PLOTS if kind and kind in plot.lab]
+    plotted = [plot.lab for plot in (*PLOTS, *INSTALLER_PLOTS) if kind and kind in plot.lab]
     seed = next(seed for seed in range(2000) if compose(seed).lab in plotted) if plotted else 14
     for run, hashes in enumerate(("0", "7")):
         assert simulate("--seed", str(seed), "--trace", str(tmp_path / f"{run}"), hash_seed=hashes).returncode == 0
@@ -98,6 +98,7 @@ def test_every_call_that_a_fault_waits_for_is_one_that_stories_make(tmp_path: Pa
     lab = "name: lab\nservers: {ctrl: {role: control-plane, count: 1}, spare: {role: spare, count: 1}, worker: {count: 1}}"
     calm = Scenario(0, lab, ("up", "scale up", "wait", "scale down", "controllers", "wait"), ())
     install = Scenario(0, next(plot.lab for plot in PLOTS if "method: ipi" in plot.lab), ("up",), ())
+    by_installer = Scenario(0, INSTALLER_PLOTS[0].lab, ("up",), ())
 
     load_everything()
 
@@ -114,10 +115,12 @@ def test_every_call_that_a_fault_waits_for_is_one_that_stories_make(tmp_path: Pa
             return live_through(scenario, Path(tempfile.mkdtemp(dir=tmp_path))).wrong, seen
 
     seen: set[str] = set()
-    for wrong, calls in side_by_side([lambda: live(calm), lambda: live(install)], 2):
+    for wrong, calls in side_by_side([lambda: live(calm), lambda: live(install), lambda: live(by_installer)], 2):
         assert wrong == []
         seen |= calls
-    patterns = {pattern for pattern, _ in WHEN} | {pattern for kind in KINDS.values() for pattern in kind.only}
+    patterns = {pattern for pattern, _ in (*WHEN, *BESIDE_AN_INSTALLER)} | {
+        pattern for kind in KINDS.values() for pattern in kind.only
+    }
     assert {pattern for pattern in patterns if not any(fnmatchcase(call, pattern) for call in seen)} == set()
 
 

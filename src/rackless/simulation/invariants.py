@@ -14,6 +14,7 @@ from rackless.ports.resources import Record
 from rackless.provisioning.baremetalhost import BY_HAND, State, read
 from rackless.run.ledger import Ledger
 from rackless.simulation.disaster import Disaster
+from rackless.simulation.installer import UsersInstaller
 from rackless.simulation.person import Person
 from rackless.simulation.vip import Wire
 
@@ -26,6 +27,7 @@ class Situation:
     disaster: Disaster
     wire: Wire
     """On which a cluster that installs itself has its VIP."""
+    installer: UsersInstaller
     call: Call | None = None
     """The one that was made just now."""
     installed: set[str] = field(default_factory=set)
@@ -180,6 +182,9 @@ def nothing_is_left_after_destroy(scene: Situation) -> Wrong:
 
 
 def a_lab_at_rest_is_whole(scene: Situation) -> Wrong:
+    if scene.installer.payload is not None:
+        yield from scene.installer.lacking(at_rest=True)
+        return
     wanted = {name for name, spare in scene.person.servers() if not spare} - scene.by_hand()
     lab = scene.person.lab
     if missing := sorted(wanted - set(lab.running())):
@@ -197,6 +202,9 @@ MEDDLING = frozenset({"object edited", "object deleted", "engine forgets", "anot
 
 def what_up_says_is_so(scene: Situation) -> Wrong:
     if MEDDLING & {fault.kind for fault in scene.disaster.fired}:
+        return
+    if scene.installer.payload is not None:
+        yield from scene.installer.lacking()
         return
     for host, spare in scene.person.servers():
         state = scene.state_of(host)

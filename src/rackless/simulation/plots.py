@@ -6,7 +6,7 @@ import random
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from rackless.simulation.faults import KINDS
+from rackless.simulation.faults import BESIDE_AN_INSTALLER, KINDS
 
 _NOT_IN_INSTALLS = frozenset({"object deleted", "Machine deleted", "scaled", "engine forgets", "another destroy"})
 """An install writes its objects once: whoever deletes one, or has its engine forget it half-way, has given that host up."""
@@ -52,6 +52,13 @@ class Plot:
     weight: int = 1
 
 
+@dataclass(frozen=True, slots=True)
+class InstallerPlot(Plot):
+    when: tuple[tuple[str, int], ...] = BESIDE_AN_INSTALLER
+    again: str = "up"
+    """What is run again when nothing goes wrong any more."""
+
+
 PLOTS: tuple[Plot, ...] = (
     Plot(_IPI.format(1, 1), ("up",), INSTALLS, weight=2),
     Plot(_IPI.format(3, 1), ("up",), INSTALLS),
@@ -72,5 +79,50 @@ PLOTS: tuple[Plot, ...] = (
 )
 
 
+_OPENSHIFT = (
+    "name: lab\nservers: {{ctrl: {{role: control-plane, count: 3}}}}\n"
+    "cluster: {{method: openshift, openshift: {{installer: INSTALLER, payload: {}}}}}"
+)
+_REAL = (
+    "name: lab\nremediation: auto\nservers: {ctrl: {role: control-plane, count: 3}}\n"
+    "cluster: {method: openshift, openshift: {installer: INSTALLER, payload: real, pull_secret: PULL_SECRET, oc: OC}}"
+)
+_SITE = "name: lab\nservers: {ctrl: {role: control-plane, count: 3}}"
+_OF_INSTALLERS = {
+    "kill": 6,
+    "restart the computer": 4,
+    "fail": 4,
+    "lose the answer": 3,
+    "delay": 2,
+    "disk full": 1,
+    "disk read-only": 1,
+    "disk slow": 1,
+    "clock jumps": 1,
+    "Ctrl-C": 4,
+    "connection breaks": 2,
+    "status": 1,
+    "installer dies": 5,
+    "installer fails": 5,
+    "installer's machine goes off": 4,
+    "stage dies": 4,
+}
+_OF_THEIR_LABS = _OF_INSTALLERS | {"another up": 2, "another destroy": 1, "plan": 1}
+INSTALLER_PLOTS: tuple[InstallerPlot, ...] = (
+    InstallerPlot(_OPENSHIFT.format("quick"), ("up", "status", "ways in", "down", "up"), _OF_THEIR_LABS),
+    InstallerPlot(_OPENSHIFT.format("full"), ("up", "why", "down", "up", "status"), _OF_THEIR_LABS, weight=2),
+    InstallerPlot(_OPENSHIFT.format("full"), ("up", "gather", "destroy", "up"), _OF_THEIR_LABS),
+    InstallerPlot(_REAL, ("up", "status", "up"), _OF_THEIR_LABS),
+    InstallerPlot(_SITE, ("rehearse", "rehearse"), _OF_INSTALLERS, again="rehearse"),
+    InstallerPlot(_SITE, ("rehearse and keep", "rehearse in full"), _OF_INSTALLERS, again="rehearse in full"),
+    InstallerPlot(_SITE, ("rehearse a silent bootstrap", "rehearse an interruption", "rehearse a bootstrap that goes off"),
+                  _OF_INSTALLERS, again="rehearse"),
+)  # fmt: skip
+"""Where a user's own installer is run. Every twentieth seed lives through one of them."""
+
+
 def draw_plot(chance: random.Random) -> Plot:
     return chance.choices(PLOTS, [plot.weight for plot in PLOTS])[0]
+
+
+def draw_installer_plot(chance: random.Random) -> InstallerPlot:
+    return chance.choices(INSTALLER_PLOTS, [plot.weight for plot in INSTALLER_PLOTS])[0]

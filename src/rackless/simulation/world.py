@@ -108,7 +108,8 @@ def at_this_computer(world: SimulatedWorld, paths: LabPaths) -> Iterator[None]:
         swapped.enter_context(patch("rackless.operations.controllers.KubernetesResources", open_api))
         swapped.enter_context(patch("rackless.operations.controllers.Leader", world.leader))
         swapped.enter_context(patch("rackless.operations.pivot.KubernetesResources", open_end))
-        swapped.enter_context(patch("rackless.operations.install_cluster.ensure_payload", _payload))
+        for module in ("install_cluster", "rehearsal_release"):
+            swapped.enter_context(patch(f"rackless.operations.{module}.ensure_payload", _payload))
         swapped.enter_context(patch("rackless.operations.install_cluster.live.build", _disc))
         swapped.enter_context(patch("os.geteuid", return_value=0))  # whoever runs the simulator
         swapped.enter_context(patch("tempfile.tempdir", str(scratch)))
