@@ -19,7 +19,7 @@ from rackless.simulation.__main__ import load_everything
 from rackless.simulation.campaign import side_by_side
 from rackless.simulation.faults import Mishap
 from rackless.simulation.invariants import a_lab_at_rest_is_whole, what_up_says_is_so
-from rackless.simulation.plots import INSTALLER_PLOTS
+from rackless.simulation.plots import RARER_PLOTS
 from rackless.simulation.story import Scenario, live_through
 from tests.simulation.planted import PLANTED
 from tests.simulation.test_found import MIXED
@@ -70,8 +70,9 @@ SHOWN = {
         "every_error_names_a_planted_cause",
     ),
     "error_that_nobody_put_into_words": (Scenario(0, ONE, (), ()), "every_error_is_one_a_person_can_act_on"),
+    "device_that_is_not_given_back": (Scenario(0, RARER_PLOTS[-2].lab, (), ()), "nothing_is_left_after_destroy"),
     "leavings_that_stay": (
-        Scenario(0, INSTALLER_PLOTS[0].lab, ("up",), (Mishap("installer dies", "installer.api", 1),)),
+        Scenario(0, RARER_PLOTS[0].lab, ("up",), (Mishap("installer dies", "installer.api", 1),)),
         "every_wait_ends",
     ),
     "daemon_that_is_never_the_right_one": (Scenario(0, ONE, (), ()), "a_second_up_changes_nothing"),

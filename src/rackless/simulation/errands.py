@@ -567,6 +567,8 @@ ERRANDS: Mapping[str, Errand] = {
     "gather install": Errand(lambda on: on.gather_install(), _INSTALL, weight=0),
     "destroy install": Errand(lambda on: on.destroy_install(), _INSTALL, _ALL, weight=0),
     "destroy bootstrap": Errand(lambda on: on.destroy_install(bootstrap=True), _INSTALL, _unless_complete, weight=0),
+    "another site's config": Errand(lambda on: _another_site(on), rf"is not for the lab|{_YET}|cannot become|would lose something",
+                                    _ALL, weight=0),
     "rehearse": Errand(lambda on: on.rehearse(), weight=0),
     "rehearse and keep": Errand(lambda on: on.rehearse(keep=True), weight=0),
     "rehearse in full": Errand(lambda on: on.rehearse(full=True), weight=0),
@@ -579,6 +581,17 @@ ERRANDS: Mapping[str, Errand] = {
 def _count(text: str) -> int:
     found = re.search(r"worker: {[^}]*count: (\d)", text)
     return int(found[1]) if found else 1
+
+
+async def _another_site(on: Errands) -> None:
+    """The install-config of a site that the lab is not: the next `up` is without it again."""
+    spec = on.person.spec
+    config = on.person.folder / "install-config.yaml"
+    try:
+        on.person.spec = described(on.text.replace("payload:", f"install_config: {config}, payload:"))
+        await on.person.up()
+    finally:
+        on.person.spec = spec
 
 
 async def _another_domain(on: Errands) -> None:

@@ -124,6 +124,8 @@ BESIDE_AN_INSTALLER: tuple[tuple[str, int], ...] = (
     ("installer.*", 14),
 )
 """Calls of an `up` to the BMCs and of the installer that is run then, and how many of each there are."""
+BESIDE_DEVICES = (*WHEN, ("devices.*", 8), ("devices.*", 16), ("devices.*", 8), ("networks.*", 30))
+"""The same in a lab on a bridge or a NIC of the computer's."""
 STEPS: tuple[tuple[str, int], ...] = (
     ("installer.*", 14),
     ("installer.config", 2),

@@ -19,7 +19,9 @@ from unittest.mock import patch
 import yaml
 
 from rackless.cluster.openshift.faults import InstallFault
+from rackless.cluster.openshift.helping import BOOTSTRAPPER, CLIENT
 from rackless.cluster.openshift.progress import describe_install
+from rackless.controllers.nodes.judging import NODE, NODES
 from rackless.diagnosis.installer_run import LOG
 from rackless.drivers.fake.processes import FakeProcess
 from rackless.drivers.fake.resources import MemoryResources
@@ -29,8 +31,10 @@ from rackless.operations import openshift_help
 from rackless.operations.rehearsal_stage import CONFIG
 from rackless.ports.provisioner import Image
 from rackless.run.files import write, write_secret
+from rackless.simulation.cluster import a_key
 from rackless.simulation.person import Person
 from rackless.spec.cluster import InstallPayload, Method
+from rackless.trust.requests import make_request
 
 INSTALLER = "openshift-install"
 STAGE = "rackless.operations.rehearsal_stage"
@@ -318,16 +322,23 @@ class UsersInstaller:
                 process.say(json.dumps(what))
 
     async def _helps(self, process: FakeProcess) -> int:
-        """Of a real install: a host whose inspection came too late."""
-        servers = json.loads(process.argv[process.argv.index(HELP) + 2])
+        """In a real install: a host whose inspection came too late, and a node that asks for its certificate."""
+        servers = sorted(json.loads(process.argv[process.argv.index(HELP) + 2]))
         api = MemoryResources()
         status = {"operationalStatus": "error", "errorMessage": "Timeout reached", "errorCount": 1}
-        for name in sorted(servers)[:1]:
-            await api.create(
-                {"apiVersion": "metal3.io/v1alpha1", "kind": openshift_help.HOST, "metadata": {"name": name}}
+        await api.create(
+            {"apiVersion": "metal3.io/v1alpha1", "kind": openshift_help.HOST, "metadata": {"name": servers[0]}}
+        )
+        await api.patch(openshift_help.HOST, servers[0], {"status": status}, status=True)
+        asked = make_request(a_key(), f"{NODE}{servers[-1]}", [NODES])
+        spec = {"request": asked, "signerName": CLIENT, "username": BOOTSTRAPPER, "usages": ["client auth"]}
+        kind = {"apiVersion": "certificates.k8s.io/v1", "kind": "CertificateSigningRequest"}
+        await api.create({**kind, "metadata": {"name": "csr-1"}, "spec": spec})
+        process.say(
+            json.dumps(
+                await openshift_help.look(api, dict.fromkeys(servers, servers), approves="--approve" in process.argv)
             )
-            await api.patch(openshift_help.HOST, name, {"status": status}, status=True)
-        process.say(json.dumps(await openshift_help.look(api, servers, approves="--approve" in process.argv)))
+        )
         return 0
 
     async def _virsh(self, process: FakeProcess) -> int:

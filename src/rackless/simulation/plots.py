@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from rackless.simulation.faults import BESIDE_AN_INSTALLER, KINDS
+from rackless.simulation.faults import BESIDE_AN_INSTALLER, BESIDE_DEVICES, KINDS, WHEN
 
 _NOT_IN_INSTALLS = frozenset({"object deleted", "Machine deleted", "scaled", "engine forgets", "another destroy"})
 """An install writes its objects once: whoever deletes one, or has its engine forget it half-way, has given that host up."""
@@ -50,13 +50,10 @@ class Plot:
     kinds: Mapping[str, int] | None = None
     """Of faults, and how often each is drawn; None for any."""
     weight: int = 1
-
-
-@dataclass(frozen=True, slots=True)
-class InstallerPlot(Plot):
-    when: tuple[tuple[str, int], ...] = BESIDE_AN_INSTALLER
+    when: Sequence[tuple[str, int]] = WHEN
+    """The calls at which faults happen that have none of their own, and how many of each there are."""
     again: str = "up"
-    """What is run again when nothing goes wrong any more."""
+    """What the person runs again when nothing goes wrong any more."""
 
 
 PLOTS: tuple[Plot, ...] = (
@@ -107,22 +104,35 @@ _OF_INSTALLERS = {
     "stage dies": 4,
 }
 _OF_THEIR_LABS = _OF_INSTALLERS | {"another up": 2, "another destroy": 1, "plan": 1}
-INSTALLER_PLOTS: tuple[InstallerPlot, ...] = (
-    InstallerPlot(_OPENSHIFT.format("quick"), ("up", "status", "ways in", "down", "up"), _OF_THEIR_LABS),
-    InstallerPlot(_OPENSHIFT.format("full"), ("up", "why", "down", "up", "status"), _OF_THEIR_LABS, weight=2),
-    InstallerPlot(_OPENSHIFT.format("full"), ("up", "gather", "destroy", "up"), _OF_THEIR_LABS),
-    InstallerPlot(_REAL, ("up", "status", "up"), _OF_THEIR_LABS),
-    InstallerPlot(_SITE, ("rehearse", "rehearse"), _OF_INSTALLERS, again="rehearse"),
-    InstallerPlot(_SITE, ("rehearse and keep", "rehearse in full"), _OF_INSTALLERS, again="rehearse in full"),
-    InstallerPlot(_SITE, ("rehearse a silent bootstrap", "rehearse an interruption", "rehearse a bootstrap that goes off"),
-                  _OF_INSTALLERS, again="rehearse"),
-)  # fmt: skip
-"""Where a user's own installer is run. Every twentieth seed lives through one of them."""
 
 
-def draw_plot(chance: random.Random) -> Plot:
-    return chance.choices(PLOTS, [plot.weight for plot in PLOTS])[0]
+def _by(lab: str, *verbs: str, weight: int = 1) -> Plot:
+    return Plot(lab, verbs, _OF_THEIR_LABS, weight, BESIDE_AN_INSTALLER)
 
 
-def draw_installer_plot(chance: random.Random) -> InstallerPlot:
-    return chance.choices(INSTALLER_PLOTS, [plot.weight for plot in INSTALLER_PLOTS])[0]
+def _rehearsed(*verbs: str, again: str = "rehearse") -> Plot:
+    return Plot(_SITE, verbs, _OF_INSTALLERS, 1, BESIDE_AN_INSTALLER, again)
+
+
+_ATTACHED = (
+    "name: lab\nnetworks:\n"
+    "  cluster: {{attach: {}, dhcp: open, cidr: 10.9.0.0/24, gateway: 10.9.0.1, api_vip: 10.9.0.5, ingress_vip: 10.9.0.4}}\n"
+    "servers: {{ctrl: {{role: control-plane, count: 1}}, worker: {{count: 1}}}}"
+)
+RARER_PLOTS: tuple[Plot, ...] = (
+    _by(_OPENSHIFT.format("quick"), "up", "status", "ways in", "down", "up"),
+    _by(_OPENSHIFT.format("full"), "up", "why", "down", "up", "status", weight=2),
+    _by(_OPENSHIFT.format("full"), "another site's config", "up", "gather", "destroy", "up"),
+    _by(_REAL, "up", "status", "up"),
+    _rehearsed("rehearse", "rehearse"),
+    _rehearsed("rehearse and keep", "rehearse in full", again="rehearse in full"),
+    _rehearsed("rehearse a silent bootstrap", "rehearse an interruption", "rehearse a bootstrap that goes off"),
+    Plot(_ATTACHED.format("eth1"), ("up", "down", "up"), when=BESIDE_DEVICES),
+    Plot(_ATTACHED.format("{device: eth2, in_use: true}"), ("up until lab", "up", "destroy"), when=BESIDE_DEVICES),
+    Plot(_ATTACHED.format("br0"), ("up", "plan", "down"), when=BESIDE_DEVICES),
+)
+"""A user's own installer is run, or a lab is attached to a device of the computer. Every twentieth seed lives through one."""
+
+
+def draw_plot(chance: random.Random, plots: Sequence[Plot] = PLOTS) -> Plot:
+    return chance.choices(plots, [plot.weight for plot in plots])[0]

@@ -19,6 +19,7 @@ from rackless.drivers.fake.loop import PROCESS, Dead
 from rackless.drivers.fake.processes import WasKilled
 from rackless.drivers.fake.script import Call
 from rackless.errors import RacklessError, known
+from rackless.ports.computer_devices import Device
 from rackless.ports.resources import Conflict
 from rackless.simulation import invariants
 from rackless.simulation.api import prepare_stores
@@ -31,7 +32,7 @@ from rackless.simulation.installed_servers import InstalledServers
 from rackless.simulation.installer import INSTALLER, UsersInstaller
 from rackless.simulation.invariants import Situation, Wrong
 from rackless.simulation.person import Person, described
-from rackless.simulation.plots import INSTALLER_PLOTS, PLOTS, draw_installer_plot, draw_plot
+from rackless.simulation.plots import PLOTS, RARER_PLOTS, draw_plot
 from rackless.simulation.seeded import WallClock, seeded
 from rackless.simulation.trace import WRONG, StoryTrace
 from rackless.simulation.world import at_this_computer, make_world
@@ -48,8 +49,8 @@ MANY = (0, 1, 1, 2, 2, 3, 4, 6)
 """How many faults a story has."""
 PLOTTED = 1 / 8
 """The share of stories that have one of the plots."""
-BY_INSTALLERS = 1 / 20
-"""The share of stories in which a user's own installer is run."""
+RARER = 1 / 20
+"""The share of stories that have one of the rarer ones."""
 _MIXED = "servers: {ctrl: {role: control-plane, count: 1}, spare: {role: spare, count: 1}, worker: {count: 1}}"
 LABS: Mapping[str, int] = {
     "name: lab\nservers: {ctrl: {role: control-plane, count: 3}, worker: {count: 1}}": 3,
@@ -76,6 +77,17 @@ TOURS: tuple[tuple[str, ...], ...] = (
 """What people do one after the other."""
 
 
+DEVICES = {
+    one.name: one
+    for one in (
+        Device("eth1", mtu=9000),
+        Device("eth2", up=True, addresses=("192.0.2.5/24",), routes=("default via 192.0.2.1",), managed=True),
+        Device("br0", bridge=True, up=True, addresses=("192.0.2.9/24",)),
+    )
+}
+"""Of the computer, where a lab is attached to one."""
+
+
 @dataclass(frozen=True, slots=True)
 class Scenario:
     seed: int
@@ -99,13 +111,11 @@ class Outcome:
 
 def compose(seed: int) -> Scenario:
     chance = random.Random(f"scenario {seed}")
-    if random.Random(f"installer {seed}").random() < BY_INSTALLERS:
-        own = draw_installer_plot(chance)
-        planted = draw(chance, chance.choice(MANY), own.kinds, own.when)
-        return Scenario(seed, own.lab, own.verbs, tuple(planted), again=own.again)
-    if random.Random(f"plot {seed}").random() < PLOTTED:
-        plot = draw_plot(chance)
-        return Scenario(seed, plot.lab, plot.verbs, tuple(draw(chance, chance.choice(MANY), plot.kinds)))
+    for share, plots in ((RARER, RARER_PLOTS), (PLOTTED, PLOTS)):
+        if random.Random(f"{'rarer ' if plots is RARER_PLOTS else ''}plot {seed}").random() < share:
+            plot = draw_plot(chance, plots)
+            planted = draw(chance, chance.choice(MANY), plot.kinds, plot.when)
+            return Scenario(seed, plot.lab, plot.verbs, tuple(planted), again=plot.again)
     if chance.random() < 0.5:
         middle = chance.choice(TOURS)
     else:
@@ -120,7 +130,7 @@ def compose(seed: int) -> Scenario:
 
 def describe_labs() -> None:
     """Read the descriptions that name no folder, which every story has in another place."""
-    for text in (*LABS, *(plot.lab for plot in PLOTS), *(plot.lab for plot in INSTALLER_PLOTS)):
+    for text in (*LABS, *(plot.lab for plot in (*PLOTS, *RARER_PLOTS))):
         if not any(place in text for place in PLACES):
             described(text)
 
@@ -162,6 +172,9 @@ class _Story:
         self.installer = self.disaster.installer = UsersInstaller(self.person, self.disk.unheard)
         if self._has_installer():
             self.installer.put_files()
+        if "attach: " in text:
+            devices = self.person.world.devices
+            devices.configured, devices.here = dict(DEVICES), dict(DEVICES)
         self.scene = Situation(self.person, self.disaster, self.machines.wire, self.installer)
         self.machines.wire.changed = self._vip_moved
         self.others: list[asyncio.Task[None]] = []

@@ -116,6 +116,7 @@ def at_this_computer(world: SimulatedWorld, paths: LabPaths) -> Iterator[None]:
         swapped.enter_context(patch("rackless.operations.access.Path.cwd", return_value=Path("/")))
         # it is made of the lab's folder, which every computer has elsewhere: a trace would not be the same there
         swapped.enter_context(patch("rackless.operations.uplink.link_name", lambda _: f"{PREFIX}51b51b51"))
+        swapped.enter_context(patch("rackless.operations.attachment.link_name", lambda _: "rs-51b51b51"))
         swapped.enter_context(looked_at_once())
         scratch.mkdir(parents=True)
         yield
