@@ -106,8 +106,12 @@ def _state(entry: LedgerEntry) -> Device:
 
 def _cable(entry: LedgerEntry) -> SiteCable:
     namespace = entry.detail["namespace"]
-    link = PREFIX + hashlib.sha256(namespace.encode()).hexdigest()[:8]
-    return SiteCable(link, entry.id, ATTACHED, Path(namespace), "fe" + local_mac(namespace)[2:])
+    return SiteCable(link_name(namespace), entry.id, ATTACHED, Path(namespace), "fe" + local_mac(namespace)[2:])
+
+
+def link_name(namespace: str) -> str:
+    """The end of a lab's cable that is in the hypervisor's bridge."""
+    return PREFIX + hashlib.sha256(namespace.encode()).hexdigest()[:8]
 
 
 def _usable(device: Device | None, wanted: AttachSpec) -> Device:
