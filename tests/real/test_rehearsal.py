@@ -12,7 +12,7 @@ import pytest
 
 from tests.installer.twin.configs import config, masters, nmstate
 from tests.installer.twin.configs import host as site_host
-from tests.real import openshift
+from tests.real import older_installer, openshift
 from tests.real.conftest import PretendHost
 from tests.real.test_stranger import KEY, PULL_SECRET
 
@@ -150,6 +150,16 @@ def test_other_good_configs_are_rehearsed(host: PretendHost, name: str) -> None:
 
 
 @pytest.mark.long("rehearsal")
+@pytest.mark.long("rehearsal")
+def test_an_installer_whose_bootstrap_boots_a_disk_is_rehearsed(host: PretendHost) -> None:
+    """A stand-in for one of 4.16 to 4.21; what it leaves to the real installer is that one's."""
+    older = older_installer.write(host.folder / "openshift-install", openshift.installer())
+    (host.folder / "site.yaml").write_text(good_config("disabled-vmedia"))
+    report = rehearse(host, host.folder / "site.yaml", older)
+    assert report["good"] and older_installer.RELEASE in report["installer"], report
+    leaves_nothing(host, "ostest")
+
+
 def test_a_site_is_rehearsed_in_full_and_its_nodes_are_servers_that_ironic_wrote(host: PretendHost) -> None:
     """Three control planes with BMCs in the machine network."""
     installer = openshift.installer()
@@ -269,5 +279,4 @@ def test_a_rehearsal_that_was_killed_is_run_again(host: PretendHost) -> None:
     first.wait()
     report = rehearse(host, source, installer)
     assert report["good"], report
-    host.rackless("destroy", "--yes", "--name", "ostest")
     leaves_nothing(host, "ostest")
