@@ -576,4 +576,14 @@ def test_a_full_rehearsal_that_is_to_fail_ends_where_the_installer_begins_to_wai
         assert any("operator ingress is degraded" in one.saw for one in report.findings if one.subject == "exit code")
         assert site.leaves_nothing()
 
+        site.stays, site.code = (
+            False,
+            6,
+        )  # whoever is left waiting ends as the installer does when its patience runs out
+        report = await site.rehearse(full=True, fault=InstallFault.OPERATOR_DEGRADED, patience=9999)
+        assert report.good and (report.exit_code, report.expected, site.interrupts) == (6, 6, 2)
+        site.code = 7
+        report = await site.rehearse(full=True, fault=InstallFault.OPERATOR_DEGRADED, patience=9999)
+        assert not report.good and report.expected == 6
+
     site.person.live(story)

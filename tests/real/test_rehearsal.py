@@ -265,6 +265,24 @@ def test_the_installer_ends_as_it_does_at_a_site(host: PretendHost, fault: str, 
 
 
 @pytest.mark.long("rehearsal")
+@pytest.mark.long("rehearsal-more")
+def test_an_api_that_never_comes_up_is_waited_for_until_the_installers_own_patience_ends(host: PretendHost) -> None:
+    """20 minutes."""
+    installer = openshift.installer()
+    (host.folder / "site.yaml").write_text(good_config("disabled-vmedia"))
+    options = ("--fail", "api-never-up", "--patience", "3600")
+    report = rehearse(host, host.folder / "site.yaml", installer, *options, within=2400)
+    assert report["exitCode"] == 5 and report["good"], report
+    leaves_nothing(host, "ostest")
+
+
+MOMENTS = (
+    "twin", "Creating infrastructure", "for the Kubernetes API", "API v", "for bootstrapping to complete",
+    "Destroying the bootstrap", "to initialize",
+)  # fmt: skip
+"""The first moment of the twin, and lines of the installer's."""
+
+
 def test_a_rehearsal_that_was_killed_is_run_again(host: PretendHost) -> None:
     installer = openshift.installer()
     source = host.folder / "site.yaml"

@@ -243,6 +243,7 @@ class RehearsalRun:
                 if self.full:
                     self.findings.note_line(line.message)
                 if line.phase == "api" and self.fault is InstallFault.INTERRUPTED:
+                    self.findings.interrupted = True
                     self.drivers.processes.interrupt(child.pid)
                 if calls.is_secret(line.message):
                     continue
@@ -268,6 +269,7 @@ class RehearsalRun:
             await asyncio.sleep(0.5)
             since = self.findings.waiting_since
             if since is not None and self.drivers.clock.now() - since > patience:
+                self.findings.interrupted = True
                 self.drivers.processes.interrupt(child.pid)
                 return
 

@@ -39,5 +39,13 @@ EXPECTED = {
 """How it ends when it is not interrupted first; the others end with 8, by an interrupt, at the wait's first line."""
 EXPECTED_IN_FULL = {InstallFault.NO_CONSOLE: 0, InstallFault.ISO_MISSING: 4}
 """The same in a full rehearsal: without its bootstrap machine nobody installs anything, and the installer waits in vain."""
+RUNS_OUT = {
+    InstallFault.API_NEVER_UP: 5,
+    InstallFault.HOST_ERROR: 5,
+    InstallFault.CONFIG_MAP_MISSING: 5,
+    InstallFault.OPERATOR_DEGRADED: 6,
+    InstallFault.BOOTSTRAP_OFF: 5,
+}
+"""How those end that are left waiting until the installer's own patience has run out."""
 PLAYED_AFTERWARDS = (InstallFault.ETCD_STAYS, InstallFault.OPERATOR_DEGRADED, InstallFault.NO_CONSOLE)
 """Failures of who writes what the installer waits for after its bootstrap: in a full rehearsal one of its control planes."""
