@@ -202,6 +202,11 @@ async def test_the_live_iso_carries_what_is_to_go_wrong_or_is_not_there(rehearse
     async with rehearsed.stage(InstallFault.ISO_MISSING) as iso:
         assert (await _download(iso))[0] == 404
     assert {"fault": "iso-missing"} in rehearsed.said
+    rehearsed.said.clear()
+    rehearsed.iso.write_bytes(rehearsed.iso.read_bytes() + b"# COREOS_KARG_EMBED_AREA")
+    async with rehearsed.stage(InstallFault.ISO_DAMAGED) as iso:
+        _, content = await _download(iso)
+    assert b"COREOS_KARG" not in content and len(content) == len(rehearsed.iso.read_bytes())
 
 
 async def test_an_installer_that_boots_a_disk_gets_one_and_its_config_is_read_from_its_own_volume(

@@ -151,6 +151,21 @@ def test_other_good_configs_are_rehearsed(host: PretendHost, name: str) -> None:
 
 
 @pytest.mark.long("rehearsal")
+def test_a_twin_is_asked_live_as_the_site_would_be(host: PretendHost) -> None:
+    """And nothing is wrong with it, but that its BMCs have certificates of the lab's CA."""
+    (host.folder / "site.yaml").write_text(good_config("disabled-vmedia"))
+    host.rackless("init", "--from", "site.yaml", "-o", "lab.yaml")
+    host.rackless("up", "--until", "bmc", "--no-install")
+    check = ("check", "install-config", "--live", "--json", "site.yaml")
+    done = host.rackless("exec", "--", str(openshift.PYTHON), "-P", "-m", "rackless", *check, check=False)
+    probes = json.loads(done.stdout)["live"]
+    bad = [one for one in probes if one["outcome"] == "failed" and "certificate" not in one["saw"]]
+    assert bad == [] and {"ok"} <= {one["outcome"] for one in probes}, json.dumps(probes, indent=1)
+    host.rackless("destroy", "--yes")
+    leaves_nothing(host, "ostest")
+
+
+@pytest.mark.long("rehearsal")
 def test_an_installer_whose_bootstrap_boots_a_disk_is_rehearsed(host: PretendHost) -> None:
     """A stand-in for one of 4.16 to 4.21; what it leaves to the real installer is that one's."""
     older = older_installer.write(host.folder / "openshift-install", openshift.installer())
@@ -254,8 +269,8 @@ def test_a_full_rehearsal_whose_first_host_is_to_be_in_error_is_refused_by_its_b
 @pytest.mark.long("rehearsal")
 @pytest.mark.parametrize(
     ("fault", "code"),
-    [("iso-missing", 4), ("bootstrap-off", 1), ("no-console", 0), ("host-error", 8), ("configmap-missing", 8),
-     ("etcd-stays", 8), ("operator-degraded", 8), ("interrupted", 8)],
+    [("iso-missing", 4), ("iso-damaged", 4), ("bootstrap-off", 1), ("no-console", 0), ("host-error", 8), ("configmap-missing", 8),
+     ("etcd-stays", 8), ("operator-degraded", 8), ("operator-unstable", 8), ("interrupted", 8)],
 )  # fmt: skip
 def test_the_installer_ends_as_it_does_at_a_site(host: PretendHost, fault: str, code: int) -> None:
     installer = openshift.installer()

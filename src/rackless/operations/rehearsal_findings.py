@@ -114,12 +114,15 @@ class RunFindings:
                 "api-int must lead to the API VIP",
             )
 
-    def note_line(self, message: str) -> None:
-        """One of the installer's own, in a full rehearsal whose operators are to be degraded: from here on it waits in vain."""
-        degraded = f"Cluster operator {payload.DEGRADED} is degraded"
-        if self.report.fault == InstallFault.OPERATOR_DEGRADED and degraded in message and self.waiting_since is None:
-            self.in_vain = f"the ClusterVersion, which is not available: {degraded}"
-            self.waiting_since = self.clock.now()
+    def note_line(self, line: calls.Line) -> None:
+        """One of the installer's own, where nobody else can tell that it waits in vain from here on."""
+        degraded, waits = f"Cluster operator {payload.DEGRADED} is degraded", ""
+        if self.report.fault == InstallFault.OPERATOR_DEGRADED and degraded in line.message:
+            waits = f"the ClusterVersion, which is not available: {degraded}"
+        elif self.report.fault == InstallFault.OPERATOR_UNSTABLE and line.phase == "operators":
+            waits = f"the operator {payload.UNSTABLE} to come to rest, which it never does"
+        if waits and self.waiting_since is None:
+            self.in_vain, self.waiting_since = waits, self.clock.now()
 
     def _note_installing(self, installs: Mapping[str, Any]) -> None:
         if installs.get("phase") == BOOT_NETWORK:

@@ -240,8 +240,7 @@ class RehearsalRun:
                 if line.phase is not None:
                     self.findings.phase(line.phase)
                     self.followed(line.phase)
-                if self.full:
-                    self.findings.note_line(line.message)
+                self.findings.note_line(line)
                 if line.phase == "api" and self.fault is InstallFault.INTERRUPTED:
                     self.findings.interrupted = True
                     self.drivers.processes.interrupt(child.pid)

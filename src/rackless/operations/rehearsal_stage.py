@@ -49,6 +49,7 @@ MARK = "REHEARSAL "
 ISO_NAME, DISK_NAME = "rehearsal.iso", "rehearsal.qcow2"
 CONFIG = "bootstrap.ign"
 """The installer's config, where it is kept."""
+_KARGS = b"COREOS_KARG_EMBED_AREA"
 _LOOK_SECONDS = 0.5
 _LIBVIRT = "/run/libvirt/libvirt-sock"
 
@@ -177,6 +178,8 @@ class RehearsalStage:
             iso = await asyncio.to_thread(_marked, iso, self._folder / name, words)
         # an installer that boots a disk image keeps what it has fetched, and knows it again by its checksum
         checksum = f"?sha256={await asyncio.to_thread(digest, iso)}" if self._setting.by_disk else ""
+        if self._fault is InstallFault.ISO_DAMAGED:
+            iso = await asyncio.to_thread(_damaged, iso, self._folder / f"damaged-{name}")
 
         async def send(request: web.Request) -> web.StreamResponse:
             if self._fault is InstallFault.ISO_MISSING:
@@ -337,6 +340,13 @@ def _marked(iso: Path, target: Path, words: Mapping[str, tuple[str, str]]) -> Pa
             f"rehearsal.{name}={there}".encode(), f"rehearsal.{name}={value.ljust(len(there), '-')}".encode()
         )
     target.write_bytes(content)
+    return target
+
+
+def _damaged(iso: Path, target: Path) -> Path:
+    """Without the place for kernel arguments, which an installer looks for; a disk image is another than its checksum says."""
+    content = iso.read_bytes()
+    target.write_bytes(content.replace(_KARGS, b"#" * len(_KARGS)) if _KARGS in content else content[::-1])
     return target
 
 

@@ -46,8 +46,8 @@ PHASES: tuple[tuple[str, str], ...] = (
     ("bootstrapping", "for bootstrapping to complete"),
     ("bootstrap destroyed", "Destroying the bootstrap resources"),
     ("initializing", "to initialize"),
-    ("operators", "to ensure each operator has finished progressing"),
-    ("console", "for the openshift-console route"),
+    ("operators", "operator has finished progressing"),
+    ("console", "Checking to see if there is a route at openshift-console/console"),
     ("complete", COMPLETE),
 )
 """By words of the installer's lines, in their order."""
