@@ -33,7 +33,7 @@ from rackless.errors import HypervisorError, InputError, LabError, RacklessError
 from rackless.ports.console import Heard, Write
 from rackless.protocol.event_log import EventLog, Missed, Numbered, Selection, resolve
 from rackless.protocol.event_stream import Began, EventsWanted, to_line
-from rackless.protocol.exchange import Nothing, Served
+from rackless.protocol.exchange import Exchange, Nothing, Served
 from rackless.protocol.failures import Failure, FailureAnswer
 from rackless.protocol.hearing import Hearing
 from rackless.protocol.messages import OfferedFile
@@ -195,8 +195,9 @@ class ControlServer:
         size = len(raw)
         del raw
         if request[_MASTER]:
-            for event in asker.told if self._events_log is not None else ():
-                self._events_log.append(event)
+            if self._events_log is not None:
+                for event in asker.told:
+                    self._events_log.append(event)
         elif self._held + size > MOST_HELD:
             return _failed(_TOO_MUCH, 503)
         with nullcontext() if request[_MASTER] else self._holding(size):
