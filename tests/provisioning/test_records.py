@@ -259,10 +259,10 @@ def test_numbers_and_texts_of_an_inventory_have_bounds() -> None:
 def test_the_secrets_a_host_names_are_those_of_its_bmc_and_its_first_boot() -> None:
     spec = {
         "bmc": {"credentialsName": "bmc"}, "userData": {"name": "user", "namespace": "other"},
-        "metaData": {"name": "meta"}, "networkData": {"name": "net"},
+        "metaData": {"name": "meta"}, "networkData": {"name": "net"}, "preprovisioningNetworkDataName": "agent",
     }  # fmt: skip
     assert records.secrets_of({"metadata": {"namespace": "here"}, "spec": spec}) == [
-        "here/bmc", "other/user", "here/meta", "here/net",
+        "here/bmc", "other/user", "here/meta", "here/net", "here/agent",
     ]  # fmt: skip
     assert records.secrets_of({"metadata": {}, "spec": {"bmc": {"credentialsName": "bmc"}}}) == ["/bmc"]
     assert records.secrets_of({"metadata": {}}) == [] == records.secrets_of({"metadata": {}, "spec": {"userData": {}}})
