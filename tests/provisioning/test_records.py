@@ -280,6 +280,9 @@ def test_conditions_are_read_as_they_were_written_and_only_progress_says_what_is
     assert [each["message"] for each in written["conditions"]] == ["", "inspecting, 40 %", "x" * 1024]
     assert [each["status"] for each in written["conditions"]] == ["True", "True", "False"]
     assert read({"metadata": METADATA, "spec": {}, "status": written}).status.conditions == said
+    assert read({"metadata": METADATA, "spec": {}, "status": written}).status.doing == "inspecting, 40 %"
+    silent = {"conditions": [{"type": PROGRESSING, "status": "True"}]}
+    assert read({"metadata": METADATA, "spec": {}, "status": silent}).status.doing == ""
     bare = {"conditions": [{}, {"type": "Ready", "status": "Unknown"}]}
     assert read({"metadata": METADATA, "spec": {}, "status": bare}).status.conditions == (
         Condition("", False, "", ""),
