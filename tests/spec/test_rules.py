@@ -489,6 +489,10 @@ _FOREIGN = "provisioner: {url: 'https://192.0.2.1:6385', x: 1}\n"
      "networks: {provisioning: {mode: managed, cidr: x, gateway: 172.22.0.2}}", "networks.provisioning.cidr"),
     ("servers: {a: {role: control-plane, count: many}, b: {role: control-plane}}", "servers.a.count"),
     ("profile: huge\nservers: {a: {role: control-plane, count: 2}}", "profile"),
+    (f"domain: 7.-\nname: {'n' * 30}\nservers: {{{'a' * 24}: {{}}}}", "domain"),
+    ("servers: {a: {boot: network}}\nnetworks: {provisioning: {mode: unmanaged}}\ncluster: {method: sideways}", "cluster.method"),
+    ("servers: {a: {role: control-plane}, worker: {memory: 3GiB, boot: network}}\n"
+     "cluster: {method: ipi, bootstrap: {on: worker-0}}\nnetworks: {provisioning: {mode: x}}", "networks.provisioning.mode"),
 ])  # fmt: skip
 def test_what_rests_on_something_of_which_a_part_cannot_be_read_is_not_said(text: str, path: str) -> None:
     assert [one for one, _ in told(text)] == [path]
@@ -552,5 +556,8 @@ def test_where_nobody_answers_dhcp_nobody_hands_out_routes_and_servers_are_told_
     assert told(text.format("ipi", "", "")) == [] == told(text.format("none", "", ""))
     assert [path for path, _ in told(text.format("direct", "", ""))] == ["networks.cluster.dhcp"]
     assert [path for path, _ in told(text.format("ipi", "", ", bmc: {access: routed}"))] == ["networks.bmc.access"]
+    booted = text.replace("control-plane}", "control-plane, boot: network}")
+    assert [path for path, _ in told(booted.format("ipi", "", ""))] == ["servers.a.boot"]
+    assert told(booted.format("none", "", ", provisioning: {mode: managed}")) == []
     route = ", routes: [{to: 10.0.0.0/8, via: 192.168.111.3}]"
     assert [path for path, _ in told(text.format("ipi", route, ""))] == ["networks.cluster.routes"]
