@@ -41,13 +41,13 @@ from rackless.run.bodies import BodyTooLarge, BodyTooSlow, BodyUnreadable, Encod
 from rackless.run.connections import ClientPatience, GuardedRunner
 
 SitDown = Callable[[str, int], tuple[Heard, Write]]
-"""At the console of a server, with so many of its last lines in view."""
+"""Opens the console of a server, with so many of its last lines."""
 
 TakeFile = Callable[[AsyncIterator[bytes], str], Awaitable[OfferedFile]]
 """The bytes of a file that the asker has read, and the format it is said to have; `any` where nothing is said."""
 _CHUNK = 1 << 20
 _MOST_BYTES = 16 << 20
-"""Of a request: user data for a host is the largest thing that is sent."""
+"""Bytes of a request, at most: user data for a host is the largest thing that is sent."""
 _BODY_SECONDS = 30.0
 LARGE_BODY = 1 << 20
 LARGE_AT_ONCE = 4
@@ -57,15 +57,15 @@ MOST_HELD = 64 << 20
 _BAD_BODIES = (BodyTooLarge, BodyTooSlow, BodyUnreadable, EncodingUnknown)
 MOST_CONNECTIONS = 1024
 OWNER_CONNECTIONS = 128
-"""Of the owner at once: a page with its consoles has some dozens."""
+"""Connections of the owner at once: a page with its consoles has some dozens."""
 _PATIENCE = ClientPatience(header=10.0, reading=7 * 86400.0)
-"""Who stops a command for a while (Ctrl-Z, a pager) has it go on later."""
+"""A command that a person stops for a while (Ctrl-Z, a pager) goes on reading its answer later."""
 MOST_LINES = 5000
-"""That wait for an asker who does not read; what is more is in the log of events only, but for the result."""
+"""Lines that wait for an asker who does not read. Further events are in the event log only; the result is sent in any case."""
 _AT_ONCE = 200
 """Events that are read before others have their turn."""
 _MASTER = web.RequestKey("master", bool)
-"""On a request: whether who asks may ask everything."""
+"""On a request: whether the asker is root, or labd's own user, and may ask everything."""
 _METRICS = "text/plain; version=0.0.4; charset=utf-8"
 _log = logging.getLogger(__name__)
 
@@ -82,7 +82,7 @@ class Asker:
 
 class ControlServer:
     SHUTDOWN_SECONDS = 1.0
-    """For requests under way when it ends."""
+    """Seconds for requests under way when the server stops."""
 
     def __init__(
         self,
@@ -130,7 +130,7 @@ class ControlServer:
         await self.listen()
 
     async def listen(self) -> None:
-        """At the socket's place; once more when somebody deleted it."""
+        """Listen at the socket's path; called again when somebody deleted the socket."""
         assert self._runner is not None
         self._socket.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._socket.unlink(missing_ok=True)
@@ -145,12 +145,15 @@ class ControlServer:
     ) -> web.StreamResponse:
         asker = peer_uid(request.transport)
         request[_MASTER] = asker in (0, os.geteuid())
-        if request[_MASTER] or (self._owner and asker == self._owner):
+        if not request[_MASTER] and not (self._owner and asker == self._owner):
+            return _failed(HypervisorError("only root and the lab's owner may talk to it", hint="use sudo"), 403)
+        try:
             return await handler(request)
-        return _failed(HypervisorError("only root and the lab's owner may talk to it", hint="use sudo"), 403)
+        except web.HTTPException as error:  # no handler has this path, or none takes this method
+            return _unknown(request.path.strip("/"), error.status)
 
     async def _health(self, request: web.Request) -> web.Response:
-        """Whoever gets this answer knows that the loop goes round, which is all that can be wrong and still answer."""
+        """That there is an answer is the whole answer: labd's event loop runs."""
         return web.Response(text="ok")
 
     async def _metrics(self, request: web.Request) -> web.Response:
@@ -170,7 +173,7 @@ class ControlServer:
         try:
             return web.json_response(encode(await served.answer(Nothing())))
         except Exception as error:  # the edge, as with work: whatever it is, the asker is told
-            return _failed(self._told(served.exchange, error), 500)
+            return _failed(self._told(served.exchange.name, error), 500)
 
     async def _work(self, request: web.Request) -> web.StreamResponse:
         served = self._served.get((True, request.match_info["name"]))
@@ -243,7 +246,7 @@ class ControlServer:
             return _failed(_unreadable("events", error), 400)
         response = web.StreamResponse(headers={"Content-Type": "application/jsonl"})
         await response.prepare(request)
-        # a task of its own: a daemon that ends has not to wait for those who listen
+        # a task of its own, which `stop` cancels: a labd that ends does not wait for listeners
         stream = asyncio.create_task(_tell(log, wanted, response))
         self._streams.add(stream)
         try:
@@ -258,11 +261,11 @@ class ControlServer:
 
     async def _console(self, request: web.Request) -> web.StreamResponse:
         if self._sit_down is None:
-            raise web.HTTPNotFound
+            return _unknown("console")
         try:
             heard, write = self._sit_down(request.match_info["server"], int(request.match_info["lines"]))
-        except RacklessError as error:
-            return _failed(error, 200)
+        except Exception as error:
+            return _failed(self._told("console", error), 200)
         response = web.StreamResponse(headers={"Content-Type": "application/octet-stream"})
         await response.prepare(request)
         ways = [asyncio.create_task(_say(heard, response)), asyncio.create_task(_type(request, write))]
@@ -282,8 +285,8 @@ class ControlServer:
             return _unknown("offer")
         try:
             offered = await self._take(request.content.iter_chunked(_CHUNK), request.match_info["format"])
-        except RacklessError as error:
-            return _failed(error, 200)
+        except Exception as error:
+            return _failed(self._told("offer", error), 200)
         return web.json_response(encode(offered))
 
     async def _do(self, served: Served, asked: object, step: str | None, lines: asyncio.Queue[object]) -> None:
@@ -291,15 +294,15 @@ class ControlServer:
             with events.inside(step):
                 lines.put_nowait({"result": encode(await served.answer(asked))})
         except Exception as error:  # the edge: whatever it is, the asker is told and the daemon lives on
-            lines.put_nowait(encode(FailureAnswer(Failure.of(self._told(served.exchange, error)))))
+            lines.put_nowait(encode(FailureAnswer(Failure.of(self._told(served.exchange.name, error)))))
         finally:
             lines.put_nowait(None)
 
-    def _told(self, what: Exchange[object, object], error: Exception) -> RacklessError:
-        """The error in words for the asker; one that nobody expected is in our log, too."""
+    def _told(self, request: str, error: Exception) -> RacklessError:
+        """The error in words for the asker; labd's log has an unexpected one, too."""
         known = errors.known(error)
         if known is None:
-            _log.error("while answering %s", what.name, exc_info=error)
+            _log.error("while answering %s", request, exc_info=error)
             known = RacklessError(
                 f"labd met something it did not expect: {type(error).__name__}: {error}",
                 hint="this is a mistake in rackless; the daemon's log has the details",
@@ -378,13 +381,13 @@ def _failed(error: RacklessError, status: int) -> web.Response:
     return web.json_response(encode(FailureAnswer(Failure.of(error))), status=status)
 
 
-def _unknown(name: str) -> web.Response:
+def _unknown(name: str, status: int = 404) -> web.Response:
     error = LabError(
         f"labd does not know what {name} is",
         why="it is of another version than the command that asked",
         hint="`rackless up` starts it again",
     )
-    return _failed(error, 404)
+    return _failed(error, status)
 
 
 def _unreadable(name: str, error: Exception) -> RacklessError:
