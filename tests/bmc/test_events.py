@@ -180,6 +180,18 @@ async def test_streams_and_subscriptions_that_are_asked_for_at_once_are_no_more(
     await rack.until(gone)
 
 
+async def test_a_receivers_password_is_shown_to_nobody(rack: Rack) -> None:
+    wish = {"Destination": "https://me:s3cret@events.invalid:8443/hook?token=t0ken", "Protocol": "Redfish"}
+    status, made, headers = await rack.ask("POST", SUBSCRIPTIONS, wish)
+    assert status == 201
+    for found in (made, await rack.get(headers["Location"], as_=VIEWER)):
+        assert found["Destination"] == "https://events.invalid:8443/hook?token=t0ken"
+    [one] = rack.fleet.service(rack.addresses[0]).subscriptions.by_id.values()
+    assert one.wish.destination == wish["Destination"], "events are sent with it"
+    assert one.wish.logged == "https://events.invalid:8443/hook"
+    assert Wish("http://events.invalid").shown == "http://events.invalid" and Wish(None).shown is None
+
+
 # where events are not told to
 
 

@@ -56,6 +56,7 @@ async def test_accounts_are_for_administrators_and_for_oneself(rack: Rack) -> No
     assert (await rack.ask("GET", f"{ACCOUNTS}/1", as_=VIEWER))[0] == 403
     assert (await rack.ask("GET", f"{ACCOUNTS}/3", as_=VIEWER))[0] == 200
     assert (await rack.ask("DELETE", f"{ACCOUNTS}/3", as_=OPERATOR))[0] == 403
+    assert (await rack.ask("DELETE", f"{ACCOUNTS}/3", as_=VIEWER))[0] == 403, "others may use it, too"
     assert (await rack.ask("PATCH", f"{ACCOUNTS}/3", {"Password": "short"}))[0] == 400
 
 

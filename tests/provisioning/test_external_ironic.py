@@ -49,6 +49,11 @@ async def test_one_that_knows_us_and_speaks_redfish_is_fine_and_its_password_is_
     assert kept.stat().st_mode & 0o077 == 0
 
 
+def test_without_credentials_nobody_is_named(paths: LabPaths) -> None:
+    found = external_ironic.load(ProvisionerSpec.model_validate({"url": "https://192.0.2.1:6385"}), paths)
+    assert (found.username, found.password) == ("", "")
+
+
 async def test_a_wrong_password_is_not_let_in(tmp_path: Path, paths: LabPaths) -> None:
     async with IronicStandIn(account=("me", "another")).serving() as url:
         error = await refusal(spec(tmp_path, url), paths)

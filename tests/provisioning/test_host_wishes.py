@@ -168,6 +168,15 @@ async def test_what_a_running_system_would_lose_is_refused_with_the_way_out(ask:
     assert (await site.host("a")).status.state is State.PROVISIONED
 
 
+async def test_what_cannot_be_done_is_named() -> None:
+    site = Site()
+    await site.add("a")
+    wishes = HostWishes(site.resources)
+    for ask, done in ((wishes.inspect, "inspected"), (wishes.clean, "cleaned")):
+        with pytest.raises(LabError, match=rf"only an available one can be {done}\b"):
+            await ask("a", wait=False)
+
+
 @pytest.mark.parametrize("ask", ASKS.values(), ids=list(ASKS))
 async def test_an_unknown_host_is_named(ask: Ask) -> None:
     with pytest.raises(LabError, match="there is no host a"):
@@ -211,7 +220,16 @@ async def test_nothing_is_asked_of_metal_until_it_was_given_to_the_lab() -> None
         done = await site.clock.run(wishes.take("rack1", wait=True), within=9999)
         assert (done.changed, done.state) == (True, "available") and "inspect" in site.work("rack1")
         again = await wishes.take("rack1", wait=False)
-        assert not again.changed, "it is the lab's already"
+        assert again.changed is False, "it is the lab's already"
+
+
+async def test_metal_that_somebody_uses_may_be_adopted_as_it_is_before_it_is_given_to_the_lab() -> None:
+    site = Site()
+    async with site.controlled():
+        wishes = await metal(site)
+        assert (await site.clock.run(wishes.adopt("rack1", None, wait=True))).state == "externally provisioned"
+        assert (await wishes.adopt("rack1", None, wait=True)).changed is False
+    assert set(site.work("rack1")) <= {"register", "power", "adopt"}
 
 
 async def test_metal_is_written_as_what_it_is() -> None:

@@ -49,15 +49,16 @@ def test_a_retry_that_has_not_begun_leaves_the_error() -> None:
 
 
 def test_going_on_ends_the_count_and_writes_down_the_time() -> None:
-    begun = replace(ILL, history={"inspect": Span("then")})
+    begun = replace(ILL, history={"inspect": Span("then")}, doing="inspecting, 66 %")
     status, after = settle(begun, Move(State.PREPARING), "now", BackOff(), lambda: 0.0)
-    assert (status.state, status.error_count, after) == (State.PREPARING, 0, 0.0)
+    assert (status.state, status.error_count, status.doing, after) == (State.PREPARING, 0, "", 0.0)
     assert status.history == {"inspect": Span("then", "now")} and status.last_updated == "now"
 
 
 def test_a_failure_counts_and_waits() -> None:
-    status, after = settle(ILL, Failed(ErrorKind.INSPECTION, "again"), "now", BackOff(unit=1.0), lambda: 1.0)
-    assert (status.error_count, status.error_message, after) == (4, "again", 16.0)
+    begun = replace(ILL, doing="inspecting, 66 %")
+    status, after = settle(begun, Failed(ErrorKind.INSPECTION, "again"), "now", BackOff(unit=1.0), lambda: 1.0)
+    assert (status.error_count, status.error_message, status.doing, after) == (4, "again", "", 16.0)
 
 
 @pytest.mark.parametrize(

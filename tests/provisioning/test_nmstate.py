@@ -63,6 +63,8 @@ def test_the_only_nic_is_the_one_that_the_host_boots_from_where_no_mac_is_said()
     [
         (),
         ({**NIC, "ipv4": {"enabled": True, "dhcp": True}},),
+        ({**NIC, "ipv4": {**NIC["ipv4"], "dhcp": True}},),
+        ({**NIC, "ipv4": {**NIC["ipv4"], "enabled": False}},),
         ({**NIC, "state": "absent"},),
         ({**NIC, "type": "vlan", "name": "enp1s0.7"},),
         ({**NIC, "type": "bond", "name": "bond0"},),
@@ -73,6 +75,13 @@ def test_the_only_nic_is_the_one_that_the_host_boots_from_where_no_mac_is_said()
 )
 def test_what_cannot_be_told_whole_is_not_told(interfaces: tuple[Any, ...]) -> None:
     assert told(*interfaces, routes=()) is None
+
+
+def test_interfaces_without_an_address_of_their_own_are_passed_over() -> None:
+    bridge = {"name": "br0", "type": "linux-bridge", "state": "up"}
+    other = {"name": "enp2s0", "type": "ethernet", "ipv4": {"enabled": True, "dhcp": True}}
+    data = told(bridge, other, NIC)
+    assert data is not None and [link["id"] for link in data["links"]] == ["enp1s0"]
 
 
 def test_a_route_by_an_interface_without_an_address_is_no_half_told_one() -> None:

@@ -11,7 +11,20 @@ import pytest
 from rackless.drivers.fake.resources import MemoryResources
 from rackless.ports.provisioner import BmcLogin, ConfigDrive, ErrorKind, Failed, HostAccess, Image
 from rackless.provisioning import baremetalhost as records
-from rackless.provisioning.baremetalhost import BadRecord, Host, Operational, Span, Spec, State, Status, read, secret
+from rackless.provisioning.baremetalhost import (
+    PROGRESSING,
+    BadRecord,
+    Condition,
+    Host,
+    Operational,
+    Span,
+    Spec,
+    State,
+    Status,
+    read,
+    secret,
+    status_record,
+)
 from rackless.provisioning.config_drive import config_drive
 from rackless.provisioning.credentials import Incomplete, host_access
 from rackless.provisioning.hardware import hardware
@@ -256,13 +269,34 @@ def test_numbers_and_texts_of_an_inventory_have_bounds() -> None:
     assert [disk["sizeBytes"] for disk in found["storage"]] == [2**63 - 1, 12, 1]
 
 
+def test_conditions_are_read_as_they_were_written_and_only_progress_says_what_is_done() -> None:
+    said = (
+        Condition("Ready", True, "HostReady", "then"),
+        Condition(PROGRESSING, True, "Inspecting", "now"),
+        Condition("Available", False, "", ""),
+    )
+    status = Status(conditions=said, doing="inspecting, 40 %", error_message="x" * 2000)
+    written = status_record(status)
+    assert [each["message"] for each in written["conditions"]] == ["", "inspecting, 40 %", "x" * 1024]
+    assert [each["status"] for each in written["conditions"]] == ["True", "True", "False"]
+    assert read({"metadata": METADATA, "spec": {}, "status": written}).status.conditions == said
+    assert read({"metadata": METADATA, "spec": {}, "status": written}).status.doing == "inspecting, 40 %"
+    silent = {"conditions": [{"type": PROGRESSING, "status": "True"}]}
+    assert read({"metadata": METADATA, "spec": {}, "status": silent}).status.doing == ""
+    bare = {"conditions": [{}, {"type": "Ready", "status": "Unknown"}]}
+    assert read({"metadata": METADATA, "spec": {}, "status": bare}).status.conditions == (
+        Condition("", False, "", ""),
+        Condition("Ready", False, "", ""),
+    )
+
+
 def test_the_secrets_a_host_names_are_those_of_its_bmc_and_its_first_boot() -> None:
     spec = {
         "bmc": {"credentialsName": "bmc"}, "userData": {"name": "user", "namespace": "other"},
-        "metaData": {"name": "meta"}, "networkData": {"name": "net"},
+        "metaData": {"name": "meta"}, "networkData": {"name": "net"}, "preprovisioningNetworkDataName": "agent",
     }  # fmt: skip
     assert records.secrets_of({"metadata": {"namespace": "here"}, "spec": spec}) == [
-        "here/bmc", "other/user", "here/meta", "here/net",
+        "here/bmc", "other/user", "here/meta", "here/net", "here/agent",
     ]  # fmt: skip
     assert records.secrets_of({"metadata": {}, "spec": {"bmc": {"credentialsName": "bmc"}}}) == ["/bmc"]
     assert records.secrets_of({"metadata": {}}) == [] == records.secrets_of({"metadata": {}, "spec": {"userData": {}}})

@@ -14,7 +14,7 @@ from rackless.errors import GaveUp, LabError, ProvisioningFailed
 from rackless.events import Bus, Event, Note, StepFinished, StepStarted
 from rackless.ports.provisioner import ErrorKind
 from rackless.provisioning.baremetalhost import KIND, RETRY, Host, State, Status, baremetalhost, status_record
-from rackless.provisioning.progress import Progress
+from rackless.provisioning.progress import Progress, worded
 from rackless.provisioning.waiting import until_host, until_state
 
 SOON = 0.05
@@ -193,3 +193,14 @@ def test_a_failed_phase_ends_as_failed_and_a_failure_at_rest_is_a_warning() -> N
         and seen[-1].level == "warning"
         and "a: power management error: no" in message(seen[-1])
     )
+
+
+def test_what_is_done_is_told_with_how_much_of_its_phase_lies_behind_it() -> None:
+    since = "2026-11-19T03:04:05Z"
+    for doing, told in (
+        ("starting inspection", "0 %: starting inspection, since 03:04:05Z"),
+        ("inspecting", "66 %: inspecting, since 03:04:05Z"),
+        ("something new", "something new, since 03:04:05Z"),
+    ):
+        assert worded(State.INSPECTING, doing, since) == told
+    assert worded(State.AVAILABLE, "resting", since) == "resting, since 03:04:05Z"

@@ -57,3 +57,7 @@ def test_a_description_is_written_as_it_was_read() -> None:
     link = spec.model_dump(mode="json")["networks"]["cluster"]["link"]
     assert link == {"delay": "1000ms", "loss": "2%", "rate": "1500kbit"}
     assert parse(f"networks: {{cluster: {{link: {link}}}}}", "lab.yaml") == spec
+    rates = ("3Gbit", "30Mbit", "64kbit", "32Gbit")
+    for rate in rates:
+        spec = parse(f"networks: {{cluster: {{link: {{rate: {rate}}}}}}}", "lab.yaml")
+        assert spec.model_dump(mode="json")["networks"]["cluster"]["link"]["rate"] == rate

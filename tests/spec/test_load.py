@@ -294,6 +294,7 @@ def test_files_are_meant_from_where_the_description_lies(tmp_path: Path) -> None
 
 
 def test_a_url_goes_by_its_ending_and_a_live_iso_needs_no_checksum() -> None:
-    spec = parse("image: {url: 'http://192.0.2.1/rescue.iso'}", "lab.yaml")
+    for scheme in ("http", "https"):
+        spec = parse(f"image: {{url: '{scheme}://192.0.2.1/rescue.iso'}}", "lab.yaml")
     assert spec.image and guessed_format(spec.image.url) == "live-iso"
     assert [guessed_format(f"http://x/{name}") for name in ("a.raw", "a.qcow2", "a")] == ["raw", "qcow2", "qcow2"]

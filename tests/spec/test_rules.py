@@ -19,6 +19,7 @@ from rackless.spec.lab import LabSpec, Profile, Role, ServerGroup
 from rackless.spec.load import load, parse
 from rackless.spec.network_rules import RESERVED_NAMES
 from rackless.spec.places import numbers
+from rackless.spec.remediation import Remediation
 from rackless.spec.units import render_size
 
 
@@ -339,6 +340,11 @@ def test_what_is_no_yaml_is_told_with_its_line() -> None:
     assert lines("name: \x00")[0][1] is None
 
 
+def test_what_yaml_cannot_hold_is_told_of_the_whole_file() -> None:
+    [(path, words)] = told("name: \x00")
+    assert path == "" and words.startswith("not YAML: ")
+
+
 def test_a_key_given_twice_is_told_wherever_it_is() -> None:
     text = "servers:\n  a: {}\n  a: {count: 2}\nname: x\n"
     assert lines(text) == [("servers.a", 3, "given twice; YAML silently keeps the last", "")]
@@ -470,6 +476,51 @@ def test_what_rests_on_how_many_there_are_is_not_said_where_that_cannot_be_read(
     assert [path for path, _ in told(span)] == ["networks.cluster.cidr"]
 
 
+_FOREIGN = "provisioner: {url: 'https://192.0.2.1:6385', x: 1}\n"
+"""Another Ironic, with a field that there is not."""
+
+
+@pytest.mark.parametrize(("text", "path"), [
+    (f"{_FOREIGN}networks: {{provisioning: {{mode: managed, discover: url}}}}", "provisioner.x"),
+    (f"{_FOREIGN}servers: {{a: {{boot: network}}}}", "provisioner.x"),
+    ("servers: {a: {role: control-plane, boot: network}}\ncluster: {method: ipi}\n"
+     "networks: {provisioning: {mode: x, gateway: 172.22.0.2}}", "networks.provisioning.mode"),
+    ("servers: {a: {role: control-plane}}\ncluster: {method: ipi}\n"
+     "networks: {provisioning: {mode: managed, cidr: x, gateway: 172.22.0.2}}", "networks.provisioning.cidr"),
+    ("servers: {a: {role: control-plane, count: many}, b: {role: control-plane}}", "servers.a.count"),
+    ("profile: huge\nservers: {a: {role: control-plane, count: 2}}", "profile"),
+    (f"domain: 7.-\nname: {'n' * 30}\nservers: {{{'a' * 24}: {{}}}}", "domain"),
+    ("servers: {a: {boot: network}}\nnetworks: {provisioning: {mode: unmanaged}}\ncluster: {method: sideways}", "cluster.method"),
+    ("servers: {a: {role: control-plane}, worker: {memory: 3GiB, boot: network}}\n"
+     "cluster: {method: ipi, bootstrap: {on: worker-0}}\nnetworks: {provisioning: {mode: x}}", "networks.provisioning.mode"),
+])  # fmt: skip
+def test_what_rests_on_something_of_which_a_part_cannot_be_read_is_not_said(text: str, path: str) -> None:
+    assert [one for one, _ in told(text)] == [path]
+
+
+def test_what_is_wrong_in_one_network_takes_nothing_from_another() -> None:
+    text = "networks: {extra: {a: {cidr: x}, b: {cidr: 192.168.112.0/25, x: 1}}}"
+    assert {path for path, _ in told(text)} == {f"networks.extra.{name}" for name in ("a.cidr", "b.cidr", "b.x")}
+
+
+@pytest.mark.parametrize("field", ["pull_secret", "release_image", "oc"])
+def test_what_is_pulled_is_said_only_where_something_is(field: str) -> None:
+    text = (
+        "servers: {{a: {{role: control-plane}}}}\n"
+        "cluster: {{method: openshift, openshift: {{installer: ./openshift-install, payload: {}, {}: ./x}}}}"
+    )
+    assert told(text.format("real", field)) == []
+    assert told(text.format("quick", field)) == [
+        (f"cluster.openshift.{field}", "nothing is pulled with payload: quick")
+    ]
+
+
+def test_off_is_a_word_and_no_boolean() -> None:
+    assert [parse(f"remediation: {word}", "x").remediation for word in ("off", "ask", "auto")] == list(
+        map(Remediation, ("off", "ask", "auto"))
+    )
+
+
 def test_memory_is_not_given_twice_unless_that_is_said() -> None:
     assert not LabSpec().memory_overcommit and parse("memory_overcommit: true", "x").memory_overcommit
 
@@ -505,5 +556,8 @@ def test_where_nobody_answers_dhcp_nobody_hands_out_routes_and_servers_are_told_
     assert told(text.format("ipi", "", "")) == [] == told(text.format("none", "", ""))
     assert [path for path, _ in told(text.format("direct", "", ""))] == ["networks.cluster.dhcp"]
     assert [path for path, _ in told(text.format("ipi", "", ", bmc: {access: routed}"))] == ["networks.bmc.access"]
+    booted = text.replace("control-plane}", "control-plane, boot: network}")
+    assert [path for path, _ in told(booted.format("ipi", "", ""))] == ["servers.a.boot"]
+    assert told(booted.format("none", "", ", provisioning: {mode: managed}")) == []
     route = ", routes: [{to: 10.0.0.0/8, via: 192.168.111.3}]"
     assert [path for path, _ in told(text.format("ipi", route, ""))] == ["networks.cluster.routes"]

@@ -16,10 +16,9 @@ import asyncio
 import json
 import logging
 import os
-import re
 import socket as sockets
 import struct
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from contextlib import AbstractAsyncContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -31,6 +30,7 @@ from rackless import errors, events
 from rackless.codec import BadValue, decode, encode
 from rackless.errors import HypervisorError, InputError, LabError, RacklessError
 from rackless.ports.console import Heard, Write
+from rackless.protocol.bounds import check_names, check_weight
 from rackless.protocol.event_log import EventLog, Missed, Numbered, Selection, resolve
 from rackless.protocol.event_stream import Began, EventsWanted, to_line
 from rackless.protocol.exchange import Exchange, Nothing, Served
@@ -54,11 +54,6 @@ LARGE_AT_ONCE = 4
 """Large bodies of the owner that are read at the same time: 128 connections with 16 MiB each would be 2 GiB of labd's memory."""
 MOST_HELD = 64 << 20
 """Bytes of the owner's requests that labd works on at the same time: a request is kept as long as its work takes."""
-MOST_VALUES = 200_000
-"""Commas and opening brackets in a request of the owner: an empty list takes labd thirty times the bytes that were sent."""
-_STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
-_MOST_HEARD, _LONGEST_NAME = 256, 256
-"""Subjects that one request hears of, each of which is compared with each event; and characters of one, or of a step."""
 _BAD_BODIES = (BodyTooLarge, BodyTooSlow, BodyUnreadable, EncodingUnknown)
 MOST_CONNECTIONS = 1024
 OWNER_CONNECTIONS = 128
@@ -246,7 +241,7 @@ class ControlServer:
             return _unknown("events")
         try:
             wanted = EventsWanted.from_query(request.query.items())
-            _check_names(wanted.hear)
+            check_names(wanted.hear)
         except BadValue as error:
             return _failed(_unreadable("events", error), 400)
         response = web.StreamResponse(headers={"Content-Type": "application/jsonl"})
@@ -317,28 +312,13 @@ class ControlServer:
 
 
 def _read(exchange: Exchange[Any, Any], raw: bytes, *, bounded: bool) -> tuple[object, Asker]:
-    """What is asked, and by whom; nothing else of the request is kept. Raises ValueError and RecursionError."""
-    if bounded and _weighs_too_much(raw):
-        raise BadValue(f"it has more than {MOST_VALUES} values")
+    """What is asked, and by whom; nothing else of the request is kept. Raises BadValue, ValueError and RecursionError."""
+    if bounded:
+        check_weight(raw)
     body = json.loads(raw)
     asker = decode(Asker, body)
-    _check_names((*asker.hear, asker.step or ""))
+    check_names((*asker.hear, asker.step or ""))
     return decode(exchange.asked, body), asker
-
-
-def _check_names(names: Sequence[str]) -> None:
-    if len(names) > _MOST_HEARD or any(len(name) > _LONGEST_NAME for name in names):
-        raise BadValue(f"a request hears of {_MOST_HEARD} subjects at most, with {_LONGEST_NAME} characters each")
-
-
-def _weighs_too_much(raw: bytes) -> bool:
-    """Those in strings, such as a host's user data, do not count; they are taken out only where they could be what is much."""
-    quotes = raw.count(b'"') - raw.count(b'\\"')
-    return quotes > 2 * MOST_VALUES or (_values(raw) > MOST_VALUES and _values(_STRING.sub(b"", raw)) > MOST_VALUES)
-
-
-def _values(raw: bytes) -> int:
-    return sum(map(raw.count, (b",", b"[", b"{")))
 
 
 def peer_uid(transport: asyncio.BaseTransport | None) -> int | None:

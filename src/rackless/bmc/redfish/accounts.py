@@ -117,8 +117,8 @@ async def create(scope: Scope, values: Json) -> Answer:
 
 async def change(scope: Scope, values: Json) -> Answer:
     id = scope.names[0]
-    if scope.account is not None and "ConfigureUsers" not in scope.account.privileges and values.keys() != {"Password"}:
-        raise Refusal(403, message("InsufficientPrivilege"))
+    if values.keys() != {"Password"}:
+        _require_users(scope)
 
     def changed(known: Mapping[str, Account]) -> dict[str, Account]:
         old = _known(scope, known)
@@ -146,6 +146,7 @@ async def change(scope: Scope, values: Json) -> Answer:
 
 
 async def delete(scope: Scope) -> Answer:
+    _require_users(scope)
     id, gone = scope.names[0], _one(scope)
 
     def without(known: Mapping[str, Account]) -> dict[str, Account]:
@@ -198,6 +199,12 @@ def role(scope: Scope) -> Json:
         "IsPredefined": True,
         "AssignedPrivileges": sorted(PRIVILEGES[name]),
     }
+
+
+def _require_users(scope: Scope) -> None:
+    """ConfigureSelf is enough to see one's own account and to change its password, and for nothing else."""
+    if scope.account is not None and "ConfigureUsers" not in scope.account.privileges:
+        raise Refusal(403, message("InsufficientPrivilege"))
 
 
 def _own(scope: Scope) -> bool:

@@ -104,7 +104,7 @@ def _render(one: Subscription) -> Json:
         "@odata.type": SCHEMAS["EventDestination"],
         "Id": one.id,
         "Name": f"Subscription {one.id}",
-        "Destination": one.wish.destination,
+        "Destination": one.wish.shown,
         "Context": one.wish.context,
         "Protocol": "Redfish",
         "SubscriptionType": "RedfishEvent" if one.wish.destination else "SSE",

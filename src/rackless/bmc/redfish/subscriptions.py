@@ -17,6 +17,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import aiohttp
+from yarl import URL
 
 from rackless.bmc.core.sockets import Forbids, MakeSocket, Names, connector, leads_astray, no_site
 from rackless.bmc.core.state import JsonFile
@@ -50,6 +51,17 @@ class Wish:
     verify: bool = False
     types: tuple[str, ...] = ()
     """Which EventTypes; none is all."""
+
+    @property
+    def shown(self) -> str | None:
+        """The destination for everybody who may log in: without a user and password in it."""
+        url = URL(self.destination or "")
+        return str(url.with_user(None)) if url.user or url.password else self.destination
+
+    @property
+    def logged(self) -> str:
+        """The same for the lab's events, which others can read: the query may have a token."""
+        return str(URL(self.shown or "").with_query(None).with_fragment(None))
 
 
 @dataclass
@@ -221,7 +233,7 @@ class Subscriptions:
                 await asyncio.sleep(self.interval)
 
     async def _give_up(self, one: Subscription) -> None:
-        self._bus.tell("redfish-receiver-silent", destination=str(one.wish.destination))
+        self._bus.tell("redfish-receiver-silent", destination=one.wish.logged)
         one.suspended = True
         if one.wish.policy == TERMINATE:
             self.by_id.pop(one.id, None)
