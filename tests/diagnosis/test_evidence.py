@@ -9,9 +9,12 @@ from rackless.diagnosis.evidence import (
     read_console,
     read_kernel,
     read_lease,
+    read_refusal,
     read_start,
 )
 from rackless.lab.network_boot import Answered
+
+DATA = Path(__file__).parent / "data"
 
 
 def test_a_failure_tells_how_far_the_server_came() -> None:
@@ -149,3 +152,22 @@ def test_a_guest_that_floods_its_console_with_words_that_we_look_for_is_read_all
     read_console(log)
     read_start(log)
     read_complaint(log)
+
+
+def test_why_a_start_failed_is_read_from_libvirts_logs_until_the_server_runs(tmp_path: Path) -> None:
+    own, daemon = DATA / "libvirt-permission-qemu.log", DATA / "libvirt-permission.log"
+    refused = read_refusal(own, daemon)
+    assert refused.startswith(
+        "libvirt says: Cannot access storage file '/var/lib/libvirt/servers/disks/node-0.qcow2' (as uid:"
+    )
+    later = tmp_path / "node-0.log"
+    later.write_text(
+        own.read_text() + "2026-11-19 04:30:00.000+0000: starting up libvirt version: 9.0.0\n-name guest\n"
+    )
+    assert read_refusal(later, daemon) == "", "it was started since"
+    words = "qemu-system-x86_64: -blockdev {}: Could not open '/x': Permission denied\n"
+    later.write_text(later.read_text() + words + "2026-11-19 04:30:01.000+0000: shutting down, reason=failed\n")
+    assert read_refusal(later, daemon) == f"QEMU says: {words.strip()}"
+    later.write_text(own.read_text().replace("04:23:16", "05:23:16"))
+    assert read_refusal(later, daemon) == "", "what libvirtd said an hour before was of another start"
+    assert read_refusal(tmp_path / "none", daemon) == "" and read_refusal(own, tmp_path / "none") == ""

@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from rackless.codec import decode
 from rackless.controllers.nodes.judging import BOOTSTRAPPERS_OF_ONE, CLIENT, SERVING
-from rackless.diagnosis.evidence import BootChain, read_agent, read_complaint, read_console, read_start
+from rackless.diagnosis.evidence import BootChain, read_agent, read_complaint, read_console, read_refusal, read_start
 from rackless.diagnosis.lab_evidence import LATE as LATE_WORDS
 from rackless.diagnosis.lab_evidence import LabEvidence, NameAnswer, Processors, Surroundings
 from rackless.diagnosis.lab_rules import LAB_RULES
@@ -125,6 +125,13 @@ def network_boot(name: str, offered: str | None = None) -> str:
     log = DATA / f"console-{name}.log"
     answered = Answered(asked=offered is not None, offered=offered, sent=())
     return boot(boot=answered, console=read_console(log), complaint=read_complaint(log))
+
+
+def started(name: str) -> str:
+    """A host whose BMC answers with an error of its own, and why: libvirt wrote it in `tests/real/long/test_why_hosts.py`."""
+    refused = read_refusal(DATA / f"{name}-qemu.log", DATA / f"{name}.log")
+    error = in_our_words("HTTP POST https://b/redfish/v1/Systems/1/Actions/ComputerSystem.Reset returned code 500")
+    return f"{error}\n{BootChain('off', None, None, [], [], refused=refused).describe()}"
 
 
 def from_disk(mode: str, **more: Any) -> str:
@@ -253,9 +260,7 @@ PLANTED: dict[str, LabEvidence] = {
         boot(boot=Answered(asked=False, offered=None, sent=()), console=firmware("no-kernel"))
     ),
     "host/no-kernel": host_error(boot(console=firmware("no-kernel"))),
-    "host/image-permission": host_error(
-        in_our_words(f"HTTP POST https://b/redfish/v1/Systems/1 returned code 500. {QEMU_PERMISSION}")
-    ),
+    "host/image-permission": host_error(started("libvirt-permission")),
     "host/image-confined": host_error(
         'audit: apparmor="DENIED" operation="open" profile="libvirt-1" comm="qemu-system-x86"'
     ),
@@ -386,7 +391,7 @@ def test_members_that_are_late_on_a_computer_without_a_processor_to_spare_are_no
         ("host/agent-token", "refuses the token of the agent on worker-0 (400)"),
         ("cluster/vip-two", "192.0.2.5 is held by 2 machines at once: ctrl-0, ctrl-1"),
         ("cluster/csr-pending", "for system:node:stranger, stranger, and that is no server of this lab"),
-        ("host/image-permission", "may not read /var/lib/rackless/lab/disks/disk.qcow2"),
+        ("host/image-permission", "may not read /var/lib/libvirt/servers/disks/node-0.qcow2"),
     ],
 )  # fmt: skip
 def test_the_sentence_names_what_a_person_must_look_for(rule: str, words: str) -> None:
@@ -530,6 +535,12 @@ def test_a_cure_is_tried_on_the_same_until_something_about_the_host_changes() ->
     assert first == remedy(boot(kernel=True, agent="heartbeat at 11:30:00"), generation=1), "another time is no change"
     assert first != remedy(boot(kernel=True, agent="heartbeat at 10:00:00"), generation=2), "another description is"
     assert first != remedy(boot(), generation=1), "another cause is"
+
+
+def test_what_qemu_itself_says_of_a_file_that_it_may_not_read_is_the_same_cause() -> None:
+    error = in_our_words(f"HTTP POST https://b/redfish/v1/Systems/1 returned code 500. {QEMU_PERMISSION}")
+    (found,) = explain(LAB_RULES, host_error(error))
+    assert found.rule == "host/image-permission" and "rackless/lab/disks/disk.qcow2" in found.cause.message
 
 
 def test_the_other_firmware_says_it_in_other_words_and_a_dnsmasq_that_serves_says_nothing() -> None:

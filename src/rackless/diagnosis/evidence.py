@@ -11,6 +11,7 @@ import json
 import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from itertools import islice
 from pathlib import Path
 
@@ -45,6 +46,13 @@ _MEMORY = re.compile(r"Initramfs unpacking failed: write error|Out of memory: Ki
 """That the end of an initramfs cannot be decoded is said of padding, and harmless: what counts is that there was no room for it."""
 _NOT_IRONIC = re.compile(r"Failed looking up node with addresses \S{1,300} at (?P<url>\S{1,300}): (?P<why>Error \d+)")
 """The agent's words where it cannot reach Ironic, and where somebody else answers."""
+_AT = r"(?P<at>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)\.\d+\+0000: "
+_ENDED = re.compile(_AT + r"shutting down, reason=failed$")
+_BEGUN = re.compile(r"(?m)^.*\+0000: (?:starting up|shutting down).*$")
+_LIBVIRT = re.compile(_AT + r"\d+: error : \w+:\d+ : (?P<said>.+)$")
+"""libvirt's lines, in its log of a server's QEMU and in its own; times are UTC."""
+_SAME_START_SECONDS = 5.0
+_LONGEST_REFUSAL = 400
 REFUSED = "and was refused with"
 _TAIL = 16384
 _LONG_TAIL = 4 << 20
@@ -74,6 +82,8 @@ class BootChain:
     calls to Ironic, when they go wrong; from the console."""
     locked: bool = False
     """Whether the server's BMC has locked the account that we use."""
+    refused: str = ""
+    """Why libvirt or QEMU could not start the server the last time; a BMC answers with no more than an error of its own then."""
 
     def describe(self) -> str:
         parts = [
@@ -85,6 +95,7 @@ class BootChain:
             f"the agent last called {self.agent}" if self.agent else "the agent never called",
             *([self.complaint] if self.complaint else []),
             *(["the BMC has locked the account"] if self.locked else []),
+            *([self.refused] if self.refused else []),
         ]
         seen = "; ".join(parts)
         if not self.console:
@@ -190,6 +201,28 @@ def _plain(why: str) -> str:
     return re.sub(
         r"""^.*?(?=certificate verify failed|\[Errno|Failed to resolve|Error \d)| *\(_ssl\.c.*$|[\"')]+$""", "", why
     )
+
+
+def read_refusal(qemu: Path, libvirtd: Path) -> str:
+    """Why a server's last start failed, by QEMU's log of the server, or by libvirtd's where no QEMU was begun; empty when none has
+    failed since the server ran."""
+    before, _, last = _tail(qemu, _TAIL).rstrip("\n").rpartition("\n")
+    ended = _ENDED.match(last)
+    if ended is None:
+        return ""
+    since = _BEGUN.split(before)[-1]
+    words = [line for line in since.splitlines() if line.startswith("qemu-system")]
+    if words:
+        return f"QEMU says: {words[-1][:_LONGEST_REFUSAL]}"
+    for line in reversed(_tail(libvirtd, _TAIL).splitlines()):
+        said = _LIBVIRT.match(line)
+        if said is not None and abs(_seconds(said["at"]) - _seconds(ended["at"])) <= _SAME_START_SECONDS:
+            return f"libvirt says: {said['said'][:_LONGEST_REFUSAL]}"
+    return ""
+
+
+def _seconds(at: str) -> float:
+    return datetime.fromisoformat(at).timestamp()
 
 
 def _tail(path: Path, size: int) -> str:

@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from rackless.diagnosis.evidence import BootChain, read_agent, read_complaint, read_console, read_kernel, read_lease
+from rackless.diagnosis.evidence import (
+    BootChain,
+    read_agent,
+    read_complaint,
+    read_console,
+    read_kernel,
+    read_lease,
+    read_refusal,
+)
 from rackless.labd.bmcs import LabBmcs
 from rackless.labd.hosts import LabHosts
 from rackless.plan.model import LabPlan
@@ -27,4 +35,5 @@ def describe_boot(name: str, plan: LabPlan, paths: LabPaths, bmcs: LabBmcs, host
         agent=read_agent(paths.logs / "ironic.log", addresses),
         complaint=read_complaint(paths.console(name)),
         locked=bmcs.is_locked(name),
+        refused=read_refusal(paths.logs / "libvirt/qemu" / f"{name}.log", paths.logs / "libvirtd.log"),
     ).describe()

@@ -118,9 +118,7 @@ def test_a_server_whose_agent_is_never_heard_of_is_restarted_once(by: str, host:
     assert (tried.remedy.cure, tried.remedy.name, tried.by) == ("restart-server", "node-0", by)
     assert tried.remedy.rule in ("host/no-kernel", "host/agent-silent")
     (applied,) = events(host, "remedy-applied")
-    assert (applied["data"]["by"], applied["data"]["rule"]) == (by, tried.remedy.rule)
-    audit = (host.folder / "state/lab/logs/events.jsonl").read_text()
-    assert '"restart-server"' in audit
+    assert (applied["values"]["by"], applied["values"]["rule"]) == (by, tried.remedy.rule)
     again = time.monotonic() + 600
     while not events(host, "remedy-in-vain") and time.monotonic() < again:  # it fails as before: nothing has changed
         if by == "person":
@@ -139,7 +137,7 @@ def test_a_disk_that_qemu_may_not_read_is_named_and_the_host_goes_on_when_it_may
     with ThreadPoolExecutor(1) as background:
         running = background.submit(host.rackless, "up", "--until", "hosts", check=False, timeout=UP)
         found = await_rule(host, "host/image-permission", within=600)
-        assert str(disks) in found["message"] and found["fix"] == "retry-host"
+        assert "disks/node-0.qcow2" in found["message"] and found["fix"] == "retry-host"
         running.result()
     disks.chmod(mode)
     deadline = time.monotonic() + 300
