@@ -154,6 +154,9 @@ def test_explain_knows_every_field_by_its_path_and_guesses_at_others() -> None:
     assert json.loads(run("explain", "networks.cluster.routes", "--json").output)[1]["path"].endswith("routes[].to")
     error = run("explain", "networks.cluster.dhpc").exception
     assert isinstance(error, RacklessError) and error.hint == "did you mean networks.cluster.dhcp?"
+    for asked, meant in (("lab.network.link", "networks.cluster.link"), ("bmc.allow", "networks.bmc.allow")):
+        error = run("explain", asked).exception
+        assert isinstance(error, RacklessError) and error.hint == f"did you mean {meant}?", asked
 
 
 HOST_VERBS = ("inspect", "clean", "retry", "deprovision", "adopt")

@@ -47,10 +47,15 @@ def _explain_lab(path: str, recursive: bool, as_json: bool) -> None:
     if path and not recursive and exact and len(known) > 1:
         known = [one for one in known if one in exact or _is_next(plain(one.path), plain(exact[0].path))]
     if not known:
+        last = path.rpartition(".")[2]
         ends = {one.path.rpartition(".")[2]: one.path for one in everything}
-        near = get_close_matches(path, [one.path for one in everything], n=1) or [
-            ends[end] for end in get_close_matches(path.rpartition(".")[2], ends, n=1)
-        ]
+        # people know the field, and not where it stands
+        same = [one.path for one in everything if one.path.rpartition(".")[2] == last]
+        near = (
+            get_close_matches(path, same, n=1, cutoff=0.0)
+            or get_close_matches(path, [one.path for one in everything], n=1)
+            or [ends[end] for end in get_close_matches(last, ends, n=1)]
+        )
         hint = f"did you mean {near[0]}?" if near else "`rackless explain lab` lists them; or say install-config.FIELD"
         raise InputError(f"a lab has no field {path}", hint=hint)
     if as_json:
