@@ -94,6 +94,10 @@ FOUND = {
             Mishap("work fails", "api.*", 251, "prepare worker-0", 7.0),
         ),
     ),
+    # nobody in a cluster whose only control plane is off can switch it on: a person does
+    "6280 the only control plane goes off before etcd has let the bootstrap go": Scenario(
+        6280, IPI, ("up",), (Mishap("the VIP's holder goes off", "etcd.remove", 1),)
+    ),
     "a person edits a host each time that anybody reads it": Scenario(
         0,
         MIXED,

@@ -70,7 +70,7 @@ SHOWN = {
         "every_error_names_a_planted_cause",
     ),
     "error_that_nobody_put_into_words": (Scenario(0, ONE, (), ()), "every_error_is_one_a_person_can_act_on"),
-    "device_that_is_not_given_back": (Scenario(0, RARER_PLOTS[-2].lab, (), ()), "nothing_is_left_after_destroy"),
+    "device_that_is_not_given_back": (Scenario(0, RARER_PLOTS[8].lab, (), ()), "nothing_is_left_after_destroy"),
     "leavings_that_stay": (
         Scenario(0, RARER_PLOTS[0].lab, ("up",), (Mishap("installer dies", "installer.api", 1),)),
         "every_wait_ends",

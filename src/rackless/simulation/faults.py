@@ -161,6 +161,8 @@ KINDS: Mapping[str, Kind] = {
     "work fails": Kind(lambda chance: (f"{chance.choice(('inspect', 'prepare', 'provision', 'register'))} "
                                        f"{_server(chance)[0]}", float(chance.choice((1, 2, 7)))), weight=3),
     "engine forgets": Kind(),
+    "agent is not heard of": Kind(lambda chance: (_server(chance)[0], float(chance.choice((1, 3, 20)))), weight=0,
+                                  only=PROVISIONING),
     "server goes off": Kind(_server, weight=2),
     "server is deaf": Kind(_server),
     "Ctrl-C": Kind(weight=2),
@@ -194,7 +196,7 @@ KINDS: Mapping[str, Kind] = {
 
 _AWAY = (
     r"went away|does not answer|daemon ended|is away|ends whenever|nobody looks after|gave up waiting|does not stay up"
-    r"|does not run any more"
+    r"|does not run any more|is not running"
 )
 _DISK = r"the disk|no room left"
 _MOVING = r"being worked on|is under way|is not ended"
@@ -217,6 +219,7 @@ BLAMED: Mapping[str, str] = {
     r"|gave up waiting for (its nodes|the workers) to join",
     "host hangs": r"were not enough|stayed off|gave up waiting",
     "work fails": r"planted",
+    "agent is not heard of": r"planted",
     "engine forgets": r"planted",
     "server goes off": r"stayed off|gave up waiting",
     "Ctrl-C": rf"was interrupted|{_AWAY}",

@@ -182,6 +182,7 @@ class UsersInstaller:
         if create:
             await self._create(process, folder)
         self._say(process, folder, "Waiting up to 40m0s for the cluster to initialize...")
+        await asyncio.sleep(10.0)  # operators take their time, whoever answers
         await self._wait("initialize", lambda: self._cluster() is not None, 6, "failed to initialize the cluster")
         await self._step("complete")
         self._say(process, folder, "Install complete!")
