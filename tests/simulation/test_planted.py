@@ -35,6 +35,7 @@ SPARES = (
 THREE_BY_IPI = "name: lab\nservers: {ctrl: {role: control-plane, count: 3}}\ncluster: {method: ipi}"
 SHOWN = {
     "ledger_line_after_the_thing": (Scenario(0, ONE, (), ()), "the_ledger_covers_all_that_exists"),
+    "ledger_line_struck_before_the_thing_is_gone": (Scenario(0, ONE, (), ()), "the_ledger_covers_all_that_exists"),
     "missing_fsync": (
         Scenario(0, ONE, ("up",), (Mishap("restart the computer", "disk.replace *", 30),)),
         "every_wait_ends",

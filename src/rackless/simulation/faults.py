@@ -240,7 +240,7 @@ BLAMED: Mapping[str, str] = {
     "installer dies": r"openshift-install was killed|exit code: -9",
     "installer fails": r"planted: the installer failed",
     "installer's machine goes off": r"exited with [156]|exit code: [156]|its bootstrap machine is off",
-    "stage dies": r"stage of the rehearsal|exited with 6|exit code: 6|failed to initialize|not all was reached",
+    "stage dies": r"stage of the rehearsal|exited with 6|exit code: 6|failed to initialize|not all was reached|kubeconfig: ",
     "asked to move away": rf"were moved to|{_MOVING}|gave up waiting|were not enough|there is no host",
     "asked to scale down": r"is not to be provisioned any more",
     "asked to pause": r"gave up waiting|were not enough",
