@@ -137,7 +137,7 @@ RARER_PLOTS: tuple[Plot, ...] = (
     Plot(_WITHOUT_DHCP, ("up", "up"), INSTALLS),
 )
 """A user's own installer is run, a lab is attached to a device of the computer, helps itself, or nobody answers DHCP there. Every
-twentieth seed lives through one of them."""
+twelfth seed lives through one of them."""
 
 
 def draw_plot(chance: random.Random, plots: Sequence[Plot] = PLOTS) -> Plot:

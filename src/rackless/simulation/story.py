@@ -49,7 +49,7 @@ MANY = (0, 1, 1, 2, 2, 3, 4, 6)
 """How many faults a story has."""
 PLOTTED = 1 / 8
 """The share of stories that have one of the plots."""
-RARER = 1 / 20
+RARER = 1 / 12
 """The share of stories that have one of the rarer ones."""
 _MIXED = "servers: {ctrl: {role: control-plane, count: 1}, spare: {role: spare, count: 1}, worker: {count: 1}}"
 LABS: Mapping[str, int] = {
