@@ -343,6 +343,18 @@ def test_one_that_is_killed_at_any_moment_is_run_again_or_taken_away_and_nothing
     site.person.live(story)
 
 
+def test_a_ledger_with_nothing_in_it_is_nobodys_lab(site: Site) -> None:
+    """The twin's removal was cut off at its very end: the next rehearsal has a twin of its own, which it takes away."""
+    site.person.roots.state.mkdir()
+    (site.person.roots.state / "site.ledger").touch()
+
+    async def story() -> None:
+        assert (await site.rehearse()).good
+        assert site.leaves_nothing()
+
+    site.person.live(story)
+
+
 def test_somebody_who_stops_a_rehearsal_gets_the_installer_stopped_and_the_twin_removed(site: Site) -> None:
     site.stays, site.told = True, ()
 

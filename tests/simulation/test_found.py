@@ -11,6 +11,7 @@ import pytest
 from rackless.simulation.__main__ import load_everything
 from rackless.simulation.campaign import side_by_side
 from rackless.simulation.faults import Mishap
+from rackless.simulation.plots import RARER_PLOTS
 from rackless.simulation.story import Scenario, live_through
 
 MIXED = (
@@ -93,6 +94,18 @@ FOUND = {
             Mishap("work fails", "api.patch*", 31, "prepare worker-0", 7.0),
             Mishap("work fails", "api.*", 251, "prepare worker-0", 7.0),
         ),
+    ),
+    # nobody in a cluster whose only control plane is off can switch it on: a person does
+    "6280 the only control plane goes off before etcd has let the bootstrap go": Scenario(
+        6280, IPI, ("up",), (Mishap("the VIP's holder goes off", "etcd.remove", 1),)
+    ),
+    # a ledger with nothing in it was taken for a person's own lab: no rehearsal took its twin away any more
+    "2528 the power fails when a twin is as good as gone": Scenario(
+        2528,
+        RARER_PLOTS[6].lab,
+        RARER_PLOTS[6].verbs,
+        (Mishap("restart the computer", "installer.*", 2, amount=21),),
+        again="rehearse",
     ),
     "a person edits a host each time that anybody reads it": Scenario(
         0,

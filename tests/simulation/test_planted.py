@@ -35,6 +35,7 @@ SPARES = (
 THREE_BY_IPI = "name: lab\nservers: {ctrl: {role: control-plane, count: 3}}\ncluster: {method: ipi}"
 SHOWN = {
     "ledger_line_after_the_thing": (Scenario(0, ONE, (), ()), "the_ledger_covers_all_that_exists"),
+    "ledger_line_struck_before_the_thing_is_gone": (Scenario(0, ONE, (), ()), "the_ledger_covers_all_that_exists"),
     "missing_fsync": (
         Scenario(0, ONE, ("up",), (Mishap("restart the computer", "disk.replace *", 30),)),
         "every_wait_ends",
@@ -70,7 +71,7 @@ SHOWN = {
         "every_error_names_a_planted_cause",
     ),
     "error_that_nobody_put_into_words": (Scenario(0, ONE, (), ()), "every_error_is_one_a_person_can_act_on"),
-    "device_that_is_not_given_back": (Scenario(0, RARER_PLOTS[-2].lab, (), ()), "nothing_is_left_after_destroy"),
+    "device_that_is_not_given_back": (Scenario(0, RARER_PLOTS[8].lab, (), ()), "nothing_is_left_after_destroy"),
     "leavings_that_stay": (
         Scenario(0, RARER_PLOTS[0].lab, ("up",), (Mishap("installer dies", "installer.api", 1),)),
         "every_wait_ends",

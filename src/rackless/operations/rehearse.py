@@ -133,7 +133,8 @@ class _TwinRun:
     async def all(self, text: str) -> None:
         findings = RunFindings(self.report, self.drivers.clock, self.twin.bootstrap_mac, self._control_planes)
         ledger = Ledger(self.paths.ledger)
-        there = ledger.exists and not any(entry.detail == _OURS for entry in ledger.entries())
+        entries = ledger.entries()  # without any it is what a removal has left that was cut off at its end
+        there = bool(entries) and not any(entry.detail == _OURS for entry in entries)
         spec = self._spec(there)
         try:
             findings.phase("lab")

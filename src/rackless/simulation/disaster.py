@@ -182,6 +182,10 @@ class Disaster:
         work, host = fault.subject.split()
         self.person.lab.provisioner.faults.append(fake.Fault(work, host, f"planted: {work} failed", int(fault.amount)))
 
+    def _agent_is_not_heard_of(self, fault: Mishap, _: Rule) -> None:
+        told = "planted: timeout reached while inspecting the node: the agent on the server was not heard of in time"
+        self.person.lab.provisioner.faults.append(fake.Fault("inspect", fault.subject, told, int(fault.amount)))
+
     def _engine_forgets(self, _: Mishap, __: Rule) -> None:
         self.person.lab.provisioner.forget()
 

@@ -290,6 +290,13 @@ class Errands:
             bad = [f"{one.subject}: {one.saw}" for one in report.findings if one.verdict is LineVerdict.FAILED]
             raise LabError(f"the rehearsal has shown: {'; '.join(bad) or 'not all was reached'}")
 
+    async def switch_on(self) -> None:
+        """Control planes with a system that are off, as `why` says it where etcd has no quorum."""
+        lab = self.person.lab
+        for server in self.person.described.control_planes:
+            if server.name in lab.provisioner.disks and server.name not in lab.running():
+                await self.person.power("on", server.name)
+
     # another API
 
     async def move(self, *, back: bool = False, undo: bool = False) -> None:

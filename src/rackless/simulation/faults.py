@@ -161,6 +161,8 @@ KINDS: Mapping[str, Kind] = {
     "work fails": Kind(lambda chance: (f"{chance.choice(('inspect', 'prepare', 'provision', 'register'))} "
                                        f"{_server(chance)[0]}", float(chance.choice((1, 2, 7)))), weight=3),
     "engine forgets": Kind(),
+    "agent is not heard of": Kind(lambda chance: (_server(chance)[0], float(chance.choice((1, 3, 20)))), weight=0,
+                                  only=PROVISIONING),
     "server goes off": Kind(_server, weight=2),
     "server is deaf": Kind(_server),
     "Ctrl-C": Kind(weight=2),
@@ -194,7 +196,7 @@ KINDS: Mapping[str, Kind] = {
 
 _AWAY = (
     r"went away|does not answer|daemon ended|is away|ends whenever|nobody looks after|gave up waiting|does not stay up"
-    r"|does not run any more"
+    r"|does not run any more|is not running"
 )
 _DISK = r"the disk|no room left"
 _MOVING = r"being worked on|is under way|is not ended"
@@ -217,6 +219,7 @@ BLAMED: Mapping[str, str] = {
     r"|gave up waiting for (its nodes|the workers) to join",
     "host hangs": r"were not enough|stayed off|gave up waiting",
     "work fails": r"planted",
+    "agent is not heard of": r"planted",
     "engine forgets": r"planted",
     "server goes off": r"stayed off|gave up waiting",
     "Ctrl-C": rf"was interrupted|{_AWAY}",
@@ -237,7 +240,7 @@ BLAMED: Mapping[str, str] = {
     "installer dies": r"openshift-install was killed|exit code: -9",
     "installer fails": r"planted: the installer failed",
     "installer's machine goes off": r"exited with [156]|exit code: [156]|its bootstrap machine is off",
-    "stage dies": r"stage of the rehearsal|exited with 6|exit code: 6|failed to initialize|not all was reached",
+    "stage dies": r"stage of the rehearsal|exited with 6|exit code: 6|failed to initialize|not all was reached|kubeconfig: ",
     "asked to move away": rf"were moved to|{_MOVING}|gave up waiting|were not enough|there is no host",
     "asked to scale down": r"is not to be provisioned any more",
     "asked to pause": r"gave up waiting|were not enough",

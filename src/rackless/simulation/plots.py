@@ -119,6 +119,9 @@ _ATTACHED = (
     "  cluster: {{attach: {}, dhcp: open, cidr: 10.9.0.0/24, gateway: 10.9.0.1, api_vip: 10.9.0.5, ingress_vip: 10.9.0.4}}\n"
     "servers: {{ctrl: {{role: control-plane, count: 1}}, worker: {{count: 1}}}}"
 )
+_REPAIRED = "name: lab\nremediation: auto\nservers: {ctrl: {role: control-plane, count: 1}, worker: {count: 2}}"
+_IN_NEED = {kind: each.weight for kind, each in KINDS.items()} | {"agent is not heard of": 30, "object edited": 0}
+_WITHOUT_DHCP = _IPI.format(1, 1) + "\nnetworks: {cluster: {dhcp: none}}"
 RARER_PLOTS: tuple[Plot, ...] = (
     _by(_OPENSHIFT.format("quick"), "up", "status", "ways in", "down", "up"),
     _by(_OPENSHIFT.format("full"), "up", "why", "down", "up", "status", weight=2),
@@ -130,8 +133,11 @@ RARER_PLOTS: tuple[Plot, ...] = (
     Plot(_ATTACHED.format("eth1"), ("up", "down", "up"), when=BESIDE_DEVICES),
     Plot(_ATTACHED.format("{device: eth2, in_use: true}"), ("up until lab", "up", "destroy"), when=BESIDE_DEVICES),
     Plot(_ATTACHED.format("br0"), ("up", "plan", "down"), when=BESIDE_DEVICES),
+    Plot(_REPAIRED, ("up", "wait", "why"), _IN_NEED, weight=2),
+    Plot(_WITHOUT_DHCP, ("up", "up"), INSTALLS),
 )
-"""A user's own installer is run, or a lab is attached to a device of the computer. Every twentieth seed lives through one."""
+"""A user's own installer is run, a lab is attached to a device of the computer, helps itself, or nobody answers DHCP there. Every
+twelfth seed lives through one of them."""
 
 
 def draw_plot(chance: random.Random, plots: Sequence[Plot] = PLOTS) -> Plot:

@@ -49,7 +49,7 @@ MANY = (0, 1, 1, 2, 2, 3, 4, 6)
 """How many faults a story has."""
 PLOTTED = 1 / 8
 """The share of stories that have one of the plots."""
-RARER = 1 / 20
+RARER = 1 / 12
 """The share of stories that have one of the rarer ones."""
 _MIXED = "servers: {ctrl: {role: control-plane, count: 1}, spare: {role: spare, count: 1}, worker: {count: 1}}"
 LABS: Mapping[str, int] = {
@@ -77,6 +77,8 @@ TOURS: tuple[tuple[str, ...], ...] = (
 """What people do one after the other."""
 
 
+OFF = {"the VIP's holder goes off", "server goes off"}
+"""Faults after which a cluster may have no quorum, and nobody in it who could switch a server on."""
 DEVICES = {
     one.name: one
     for one in (
@@ -246,6 +248,9 @@ class _Story:
             if await self._attempt(verb, calm=True):
                 return
             await asyncio.sleep(60)
+            if OFF & {fault.kind for fault in self.disaster.fired} and self.person.installed is not None:
+                with suppress(RacklessError):
+                    await self.errands.switch_on()
             if self.errands.other is not None:
                 with suppress(RacklessError, Conflict):
                     await self.errands.tidy()
