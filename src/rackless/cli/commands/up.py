@@ -32,7 +32,7 @@ from rackless.spec.lab import LabSpec
     "goal",
     type=click.Choice([*GOALS, *INSTALL_GOALS]),
     default=GOALS[-1],
-    help="Stop after this stage; the last three are those of an install by a bootstrap.",
+    help="Go as far as this goal, and no further; the last three are those of an install by a bootstrap.",
 )
 @click.option("--replace", is_flag=True, help="Make anew what cannot be changed in place; its disks are lost.")
 @click.option("--no-install", is_flag=True, help="Refuse, instead of installing, when packages are missing.")

@@ -43,7 +43,7 @@ class IronicService:
         self._log = log or config.state / "ironic.log"
         self._env = {
             "PATH": f"{venv / 'bin'}:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
-            # Proxies of the host have no meaning inside the lab.
+            # Proxies of the hypervisor have no meaning inside the lab.
             **dict.fromkeys(("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"), ""),
             "PYTHONWARNINGS": "ignore",
             **({"PYTHONPATH": str(SHIM)} if shim else {}),
