@@ -66,6 +66,13 @@ def test_an_install_survives_the_end_of_a_part_of_it(tmp_path: Path) -> None:
     assert wrong(cases, tmp_path) == {}
 
 
+@pytest.mark.slow
+def test_a_control_plane_that_goes_off_while_nobody_looks_after_the_hosts_is_switched_on_by_up(tmp_path: Path) -> None:
+    """The bootstrap has ended its Ironic and waits for etcd, which has lost its majority: no controller is left to do it."""
+    moment = PHASES["while the bootstrap leaves etcd"]
+    assert wrong([(IPI, Mishap("the VIP's holder goes off", *moment, "", 0.0))], tmp_path) == {}
+
+
 @pytest.mark.long("simulate")
 @pytest.mark.parametrize("phase", PHASES)
 @pytest.mark.parametrize("lab", [IPI, THREE], ids=["one control plane", "three"])

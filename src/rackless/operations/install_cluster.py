@@ -134,6 +134,8 @@ async def _create(folder: Path, paths: LabPaths, shown: Bus, own: OwnEvents, dri
                 console = open_console(found, plan, paths)
                 pid_file = paths.inner_run / "libvirt/qemu" / f"{name}.pid"
                 following = Following(console, api, drivers.clock, bus, pid_file.exists, require_running)
+                if following.has_let_go:
+                    await _ensure_control_plane_on(plan, paths, bus)
                 with following.phases:
                     await following.await_api()
                     await following.await_manifests()
@@ -190,6 +192,15 @@ def open_console(found: InstallFolder, plan: LabPlan, paths: LabPaths) -> Bootst
     log, begun = paths.console(machine_name(found, plan)), _disc(found, paths).with_suffix(_CONSOLE)
     begin = int(begun.read_text()) if plan.bootstrap_on and begun.exists() else 0
     return BootstrapConsole(log, begin if log.exists() and log.stat().st_size >= begin else 0)
+
+
+async def _ensure_control_plane_on(plan: LabPlan, paths: LabPaths, bus: Bus) -> None:
+    """One that went off during the hand-over may have taken etcd's majority along; then no controller can switch it on."""
+    control = ControlClient(paths.socket)
+    for server in plan.control_planes:
+        if (await control.work(say.POWER, say.PressPower(server.name, "status"), bus)).power == "off":
+            with bus.step("switched on again", subject=f"server/{server.name}"):
+                await control.work(say.POWER, say.PressPower(server.name, "on"), bus)
 
 
 async def retire_machine(found: InstallFolder, plan: LabPlan, paths: LabPaths, bus: Bus, drivers: Drivers) -> None:

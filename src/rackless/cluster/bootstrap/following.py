@@ -83,6 +83,11 @@ class Following:
         self.phases = SeenPhases(self.bus, "bootstrap")
         self.console.look()  # what it told before is not told again, and a failure of before may have been mended
 
+    @property
+    def has_let_go(self) -> bool:
+        """Whether the bootstrap has ended its Ironic for good: until metal3 runs in the cluster, nobody looks after hosts."""
+        return _phase(self.console.told, "hands over") is not None
+
     async def await_api(self) -> None:
         async def answers() -> tuple[bool, str]:
             self._hear()
