@@ -30,6 +30,10 @@ _DOMAIN = """\
 <qemu:commandline><qemu:arg value="-fw_cfg"></qemu:arg>
 <qemu:arg value="name=opt/com.coreos/config,file={folder}/{name}.ign"></qemu:arg></qemu:commandline></domain>
 """
+_VOLUME = """\
+<volume><name>{name}</name><capacity unit="B">{size}</capacity>
+<target><format type="{kind}"/><permissions><mode>644</mode></permissions></target></volume>
+"""
 _NIC = '<interface type="bridge"><mac address="{mac}"/><source bridge="{bridge}"/><model type="virtio"/></interface>\n'
 
 
@@ -39,8 +43,8 @@ def write(place: Path, real: Path) -> Path:
     return place
 
 
-def say(message: str) -> None:
-    sys.stderr.write(f'time="2026-01-01T00:00:00Z" level=info msg="{message}"\n')
+def say(message: str, level: str = "info") -> None:
+    sys.stderr.write(f'time="2026-01-01T00:00:00Z" level={level} msg="{message}"\n')
     sys.stderr.flush()
 
 
@@ -55,9 +59,11 @@ class Older:
             sys.exit(done.returncode)
 
     def virsh(self, *words: str) -> None:
-        subprocess.run(
-            ["virsh", "--quiet", "--connect", self.metal["libvirtURI"], *words], check=True, stdout=subprocess.DEVNULL
-        )
+        argv = ["virsh", "--quiet", "--connect", self.metal["libvirtURI"], *words]
+        done = subprocess.run(argv, check=False, capture_output=True, text=True)
+        if done.returncode:
+            say(f"virsh {words[0]}: {' '.join(done.stderr.split())}", "fatal")
+            sys.exit(4)
 
     def create(self) -> None:
         self.call("create", "ignition-configs")
@@ -102,7 +108,9 @@ class Older:
         return image
 
     def upload(self, pool: str, name: str, file: Path, kind: str) -> None:
-        self.virsh("vol-create-as", pool, name, str(file.stat().st_size), "--format", kind)
+        volume = self.folder / "volume.xml"
+        volume.write_text(_VOLUME.format(name=name, size=file.stat().st_size, kind=kind))
+        self.virsh("vol-create", pool, str(volume))
         self.virsh("vol-upload", name, str(file), "--pool", pool)
 
 

@@ -171,7 +171,7 @@ def test_an_installer_whose_bootstrap_boots_a_disk_is_rehearsed(host: PretendHos
     older = older_installer.write(host.folder / "openshift-install", openshift.installer())
     (host.folder / "site.yaml").write_text(good_config("disabled-vmedia"))
     report = rehearse(host, host.folder / "site.yaml", older)
-    assert report["good"] and older_installer.RELEASE in report["installer"], report
+    assert report["good"] and older_installer.RELEASE in report["installer"], json.dumps(report, indent=1)
     leaves_nothing(host, "ostest")
 
 
