@@ -37,6 +37,8 @@ def test_what_follows_a_string_is() -> None:
 
 def test_strings_are_not_taken_out_without_end() -> None:
     assert not refused(b'""' * 10) and refused(b'""' * 11)
+    assert not refused(b'"' + rb"\"" * 100 + b'"'), "a quote in a string begins none"
+    assert not refused(b'",,,"' + b"," * 10) and refused(b'",,,"' + b"," * 11)
 
 
 def test_names_are_few_and_short() -> None:
