@@ -189,6 +189,7 @@ async def test_a_receivers_password_is_shown_to_nobody(rack: Rack) -> None:
     [one] = rack.fleet.service(rack.addresses[0]).subscriptions.by_id.values()
     assert one.wish.destination == wish["Destination"], "events are sent with it"
     assert one.wish.logged == "https://events.invalid:8443/hook"
+    assert Wish("http://t0ken@events.invalid/a#b").logged == "http://events.invalid/a"
     assert Wish("http://events.invalid").shown == "http://events.invalid" and Wish(None).shown is None
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import os
+import secrets
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,7 +32,7 @@ class LabShowing:
 
     async def screen(self, server: str) -> Screen:
         """`server` is one that the lab has."""
-        scratch = self.paths.run / f"{server}.shown"
+        scratch = self.paths.run / f"{server}.{secrets.token_hex(4)}.shown"  # two may ask at the same time
         try:
             command = ["virsh", "--quiet", "screenshot", server, str(scratch)]
             done = await self.processes.run(command, check=False, within=_PICTURE_WITHIN)
