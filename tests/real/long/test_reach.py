@@ -64,6 +64,12 @@ CLUSTER = LAB.replace("attach: br0\n", "attach: br0\n    dhcp: static-only\n").r
     "servers: {}", "servers: {ctrl: {role: control-plane, count: 1, first: 20}}"
 )
 """Two answer DHCP on the wire then, each its own servers."""
+GUESTS = f"""\
+networks:
+  cluster: {{attach: br0, cidr: 10.9.0.0/24, gateway: {OURS}, api_vip: 10.9.0.5, ingress_vip: 10.9.0.4}}
+servers: {{node: {{role: worker, count: 1, first: 200}}}}
+"""
+"""A lab that answers DHCP for nobody, because the site does."""
 PORT = 8099
 
 
@@ -162,6 +168,32 @@ def test_metal_is_claimed_by_a_machine_once_it_was_taken_and_is_given_back_with_
     )
     host.rackless("destroy", "--yes")
     host.rackless("destroy", "-f", "rack.yaml", "--yes")
+
+
+def test_a_server_on_a_network_of_others_is_installed_with_addresses_of_their_dhcp_server(host: PretendHost) -> None:
+    for line in SITE.strip().splitlines():
+        host.run(*line.split())
+    (host.folder / "lab.yaml").write_text(GUESTS)
+    host.rackless("up", "--until", "bmc")
+    (host.folder / "site.conf").write_text(host.rackless("export", "dhcp").stdout)
+    command = [
+        "dnsmasq", "--keep-in-foreground", "--port=0", "--user=root", "--interface=br0", "--bind-interfaces", "--pid-file",
+        "--dhcp-range=10.9.0.0,static", f"--dhcp-option=option:dns-server,{OURS}", f"--conf-file={host.folder}/site.conf",
+        f"--dhcp-leasefile={host.folder}/leases",
+    ]  # fmt: skip
+    site = subprocess.Popen(host.enter(*command), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        host.rackless("up", timeout=1800)
+        told = host.rackless("ssh", "node-0", "--", "cat /etc/hostname; ip -4 -brief address show scope global").stdout
+        assert "node-0" in told and "10.9.0.200/24" in told
+        assert "10.9.0.200 node-0" in (host.folder / "leases").read_text()
+        planned = json.loads(host.rackless("plan", "--json").stdout)["actions"]
+        assert {action["verb"] for action in planned} == {"keep"}, planned
+        host.rackless("destroy", "--yes")
+        assert site.poll() is None, "what the site runs goes on"
+    finally:
+        site.terminate()
+        site.wait(timeout=60)
 
 
 def _offer(host: PretendHost, disk: Path) -> None:
