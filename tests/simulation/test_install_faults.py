@@ -73,6 +73,13 @@ def test_a_control_plane_that_goes_off_while_nobody_looks_after_the_hosts_is_swi
     assert wrong([(IPI, Mishap("the VIP's holder goes off", *moment, "", 0.0))], tmp_path) == {}
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("host", ["ctrl-0", "worker-0"])
+def test_a_host_that_failed_until_it_was_not_tried_any_more_is_tried_again_by_up(tmp_path: Path, host: str) -> None:
+    """Five times is as often as a controller writes a system by itself."""
+    assert wrong([(IPI, Mishap("work fails", "disk.*", 99, f"provision {host}", 7.0))], tmp_path) == {}
+
+
 @pytest.mark.long("simulate")
 @pytest.mark.parametrize("phase", PHASES)
 @pytest.mark.parametrize("lab", [IPI, THREE], ids=["one control plane", "three"])

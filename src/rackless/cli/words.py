@@ -41,6 +41,7 @@ NOTES = {
     "stranger-refused": "a server that nobody has described booted here, {mac}, and what it tells of itself cannot be read ({why})",
     "host-failed": "{host}: {kind}: {why}",
     "host-let-go": "{host} is let go as it is: {why}",
+    "host-tried-again": "{host} has failed, and is tried again",
     "install-doubt": "{why}",
     "ipmi-failed": "IPMI at {server}: {request}: {why}",
     "lab-files-deleted": "{what}",

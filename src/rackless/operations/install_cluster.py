@@ -123,7 +123,7 @@ async def _create(folder: Path, paths: LabPaths, shown: Bus, own: OwnEvents, dri
     await _offer_release(supplies, paths, shown, own)
     async with open_api(found, paths, drivers) as api:
         require_running = partial(_require_running, paths, drivers)
-        cluster = ClusterFollowing(api, drivers.clock, bus, require_running)
+        cluster = ClusterFollowing(api, drivers.clock, bus, require_running, retries=True)
         if not install.has_handed_over(folder) and not await cluster.has_bootstrapped():
             with bus.step("bootstrap machine"):
                 name = machine_name(found, plan)
@@ -133,7 +133,7 @@ async def _create(folder: Path, paths: LabPaths, shown: Bus, own: OwnEvents, dri
                     await _ensure_vm(found, supplies, plan, paths, bus, drivers)
                 console = open_console(found, plan, paths)
                 pid_file = paths.inner_run / "libvirt/qemu" / f"{name}.pid"
-                following = Following(console, api, drivers.clock, bus, pid_file.exists, require_running)
+                following = Following(console, api, drivers.clock, bus, pid_file.exists, require_running, retries=True)
                 if following.has_let_go:
                     await _ensure_control_plane_on(plan, paths, bus)
                 with following.phases:

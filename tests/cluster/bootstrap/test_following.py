@@ -9,13 +9,22 @@ from typing import Any
 import pytest
 
 from rackless.cli.words import message, title
-from rackless.cluster.bootstrap.following import BootstrapConsole, BootstrapFailed, Following, describe_lacking
+from rackless.cluster.bootstrap.following import (
+    BootstrapConsole,
+    BootstrapFailed,
+    Following,
+    ProvisioningGivenUp,
+    describe_lacking,
+    require_tried,
+    retry_failed,
+)
 from rackless.cluster.bootstrap.telling import render_line
 from rackless.drivers.fake.clock import VirtualClock
 from rackless.drivers.fake.resources import MemoryResources
 from rackless.errors import GaveUp
 from rackless.events import Bus, Event, Note, StepStarted
 from rackless.ports.api import ApiUnreachable
+from rackless.provisioning.baremetalhost import RETRY
 
 
 class ComingUp(MemoryResources):
@@ -153,6 +162,29 @@ async def test_the_control_plane_is_there_when_its_hosts_are_provisioned_and_its
     assert steps == ["control plane", "ctrl-0: inspecting", "ctrl-0: joining the cluster"]
     assert told == []
     assert 40 <= clock.now() <= 50
+
+
+async def test_a_host_that_is_not_tried_any_more_ends_the_wait_in_one_sentence_and_the_next_run_tries_it_again(
+    tmp_path: Path,
+) -> None:
+    followed, clock, told = following(tmp_path, at=0)
+    failed = host("provisioning", "no disk is large enough")
+    failed["status"] |= {"errorType": "provisioning error", "provisioningFailCount": 4}
+    place = failed["metadata"]["namespace"]
+    await followed.api.apply(failed)
+    await followed.api.patch_status("BareMetalHost", "ctrl-0", failed["status"], namespace=place)
+    with pytest.raises(ProvisioningGivenUp, match="ctrl-0 cannot be provisioned: it was tried 5 times") as raised:
+        await clock.run(followed.await_control_plane())
+    assert raised.value.why == "no disk is large enough" and clock.now() < 10
+    hosts = await followed.api.list("BareMetalHost", namespace=place)
+    require_tried([{**each, "status": {**each["status"], "provisioningFailCount": 3}} for each in hosts])
+
+    await retry_failed(hosts, followed.api, followed.bus)
+    (asked,) = await followed.api.list("BareMetalHost", namespace=place)
+    assert asked["metadata"]["annotations"] == {RETRY: ""} and told == ["ctrl-0 has failed, and is tried again"]
+    require_tried([asked])  # its controller has not looked yet
+    await retry_failed([asked], followed.api, followed.bus)
+    assert len(told) == 1
 
 
 async def test_the_bootstrap_may_go_when_the_api_says_that_it_is_complete(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from rackless.cluster.bootstrap.following import MACHINE_API, describe_state
+from rackless.cluster.bootstrap.following import MACHINE_API, describe_state, require_tried, retry_failed
 from rackless.cluster.bootstrap.phases import SeenPhases, is_ready
 from rackless.events import Bus
 from rackless.ports.api import ApiUnreachable
@@ -29,6 +29,8 @@ class ClusterFollowing:
     bus: Bus
     require_lab: Callable[[], None] = lambda: None
     """Raises LabError when the lab ended, through which the API is reached."""
+    retries: bool = False
+    """Whether hosts that have failed are tried again at once, when they are first seen."""
 
     async def has_bootstrapped(self) -> bool:
         """Whether an earlier run came as far as the hand-over."""
@@ -78,14 +80,22 @@ class ClusterFollowing:
             step.detail = f"on {holder[0]}"
 
     async def _await_workers(self) -> None:
+        anew = self.retries
+
         async def joined() -> tuple[bool, str]:
+            nonlocal anew
             self.require_lab()
             try:
                 sets = await self.api.list("MachineSet", namespace=MACHINE_API)
                 machines = await self.api.list("Machine", namespace=MACHINE_API)
                 hosts = await self.api.list("BareMetalHost", namespace=MACHINE_API)
                 nodes = await self.api.list("Node")
-            except ApiUnreachable as error:
+                if anew:
+                    await retry_failed(hosts, self.api, self.bus)
+                    anew = False
+                else:
+                    require_tried(hosts)
+            except (ApiUnreachable, Refused) as error:
                 return False, error.why or error.what
             phases.see_hosts(hosts, nodes)
             lacking = describe_lacking_workers(sets, machines, hosts, nodes)

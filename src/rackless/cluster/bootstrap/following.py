@@ -16,7 +16,8 @@ from rackless.errors import RacklessError
 from rackless.events import Bus
 from rackless.ports.api import ApiUnreachable
 from rackless.ports.clock import Clock
-from rackless.ports.resources import Record, Resources
+from rackless.ports.resources import Record, Refused, Resources
+from rackless.provisioning.baremetalhost import RETRY
 from rackless.run.waiting import until
 
 API_WITHIN = 1200.0
@@ -34,6 +35,12 @@ class InfrastructureFailed(RacklessError):
     """The VM of a bootstrap machine could not be made or taken away."""
 
     exit_code = 4
+
+
+class ProvisioningGivenUp(RacklessError):
+    """A host of the install is not tried any more."""
+
+    exit_code = 5
 
 
 class BootstrapFailed(RacklessError):
@@ -78,6 +85,8 @@ class Following:
     """Whether the machine is on."""
     require_lab: Callable[[], None] = lambda: None
     """Raises LabError when the lab ended, through which the API is reached."""
+    retries: bool = False
+    """Whether hosts that have failed are tried again at once, when they are first seen."""
 
     def __post_init__(self) -> None:
         self.phases = SeenPhases(self.bus, "bootstrap")
@@ -123,12 +132,19 @@ class Following:
     async def await_control_plane(self) -> None:
         """The hosts of the control plane are provisioned by the bootstrap, and their nodes have joined its API."""
         states: dict[str, str] = {}
+        anew = self.retries
 
         async def provisioned() -> tuple[bool, str]:
+            nonlocal anew
             self._hear()
             try:
                 hosts = await self.api.list("BareMetalHost", namespace=MACHINE_API, labels={ROLE_LABEL: CONTROL_PLANE})
-            except ApiUnreachable as error:
+                if anew:
+                    await retry_failed(hosts, self.api, self.bus)
+                    anew = False
+                else:
+                    require_tried(hosts)
+            except (ApiUnreachable, Refused) as error:
                 return False, error.why or error.what
             self.phases.see_hosts(hosts)
             states.update({each["metadata"]["name"]: describe_state(each) for each in hosts})
@@ -204,6 +220,34 @@ class Following:
                     why=str(each["failed"]),
                     hint=_HINT.format(log=self.console.log),
                 )
+
+
+async def retry_failed(hosts: Sequence[Record], api: Resources, bus: Bus) -> None:
+    """Somebody runs the install again, and may have mended what was wrong: a host that failed often is not tried any more, and one
+    that failed lately waits for minutes."""
+    for each in hosts:
+        name, annotations = str(each["metadata"]["name"]), each["metadata"].get("annotations") or {}
+        if (each.get("status") or {}).get("errorType") and RETRY not in annotations:
+            await api.patch("BareMetalHost", name, {"metadata": {"annotations": {RETRY: ""}}}, namespace=MACHINE_API)
+            bus.tell("host-tried-again", level="info", subject=f"host/{name}", host=name)
+
+
+def require_tried(hosts: Sequence[Record]) -> None:
+    """Raises ProvisioningGivenUp when a host's system was written in vain so often that its controller does not try it any more."""
+    from rackless.provisioning.states import (
+        MAX_PROVISIONING_FAILURES,
+    )  # not for the bootstrap's units, which import this module
+
+    for each in hosts:
+        status, annotations = each.get("status") or {}, each["metadata"].get("annotations") or {}
+        failures = int(status.get("provisioningFailCount") or 0) + 1
+        if status.get("errorType") and failures >= MAX_PROVISIONING_FAILURES and RETRY not in annotations:
+            name = each["metadata"]["name"]
+            raise ProvisioningGivenUp(
+                f"{name} cannot be provisioned: it was tried {failures} times",
+                why=str(status.get("errorMessage") or status["errorType"]),
+                hint="mend that and run the same command again: it goes on, and tries this host again",
+            )
 
 
 def describe_lacking(hosts: Sequence[Record], nodes: Sequence[Record]) -> str:
