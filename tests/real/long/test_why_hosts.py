@@ -86,10 +86,10 @@ def test_a_server_that_is_switched_off_while_it_is_inspected_and_one_that_hangs_
     host: PretendHost,
 ) -> None:
     begin(host, LATE)
-    log = host.folder / "state/lab/logs/ironic.log"
+    log, console = host.folder / "state/lab/logs/ironic.log", host.folder / "state/lab/logs/console/node-0.log"
     with ThreadPoolExecutor(1) as background:
         running = background.submit(host.rackless, "up", "--until", "hosts", check=False, timeout=UP)
-        wait_for(lambda: qemus(host) != [], within=300)
+        wait_for(lambda: console.exists() and b"Linux version" in console.read_bytes(), within=600)
         host.rackless("power", "node-0", "off")
         found = await_rule(host, "host/server-off", within=120)
         assert found["subject"] == "host/node-0" and found["fix"] is None
