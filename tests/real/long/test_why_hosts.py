@@ -107,6 +107,9 @@ def test_a_server_that_is_switched_off_while_it_is_inspected_and_one_that_hangs_
 @pytest.mark.parametrize("by", ["person", "lab"])
 def test_a_server_whose_agent_is_never_heard_of_is_restarted_once(by: str, host: PretendHost) -> None:
     begin(host, NEVER, "remediation: auto\n" if by == "lab" else "")
+    chain = "chain inet obstacle arriving { type filter hook input priority -10; }"
+    host.rackless("exec", "--", "nft", f"add table inet obstacle; add {chain}")
+    host.rackless("exec", "--", "nft", "add rule inet obstacle arriving iifname != lo tcp dport 6385 drop")
     assert host.rackless("up", "--until", "hosts", check=False, timeout=UP).returncode == 6
     log = host.folder / "state/lab/remedies.jsonl"
     deadline = time.monotonic() + 900
