@@ -45,7 +45,7 @@ PATTERNS: tuple[ErrorPattern, ...] = (
         r"(Could not open|Cannot access storage file) '(?P<file>[^'\n]+)'[^:\n]{0,9}(as uid[^)\n]{0,40}\))?: Permission denied",
         "{host} does not start: QEMU may not read {file}",
         "the servers run as a user of their own, who must be able to read the file and to enter every folder above it "
-        "(`rackless exec -- namei -l {file}`), " + _RETRY, Cure.RETRY_HOST, "QEMU's own words; not seen through libvirt and a BMC"),
+        "(`rackless exec -- namei -l {file}`), " + _RETRY, Cure.RETRY_HOST),
     ErrorPattern("host/image-confined", Depth.HYPERVISOR,
         r"(apparmor=\"DENIED\"|avc:  denied)(?=[^\n]*(qemu|libvirt))",
         "{host} does not start: this computer's security module (AppArmor or SELinux) denies QEMU a file",
