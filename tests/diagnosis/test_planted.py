@@ -103,7 +103,7 @@ LAB_TESTS = {
         "host/bmc-refused", "host/bmc-no-route", "lab/no-room", "lab/fault-asked-for", "lab/daemon-restarts", "lab/stopped",
         "lab/not-begun", "lab/up-cut-off", "lab/other-version", "installer/bootstrap-not-made",
     ),
-    "long/test_why_hosts.py": ("host/image-permission", "host/agent-silent", "bootstrap/silent"),
+    "long/test_why_hosts.py": ("host/image-permission", "host/server-off", "host/agent-silent", "bootstrap/silent"),
     "long/test_provisioning_faults.py": ("host/no-room", "host/agent-silent"),
 }  # fmt: skip
 """Planted in a whole real lab; the second file judges the words that the rules know, and not by the rules."""
