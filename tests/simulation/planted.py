@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
+from unittest.mock import AsyncMock, patch
 
 from rackless.controllers.leader import Leader
 from rackless.controllers.machines.controller import MachineController
@@ -23,7 +23,8 @@ from rackless.controllers.runtime import loop as controllers
 from rackless.controllers.runtime.queue import Queue
 from rackless.errors import LabError, RacklessError
 from rackless.node.vip.holding import VipHolder
-from rackless.operations import daemon_life, teardown
+from rackless.operations import attachment, daemon_life, teardown
+from rackless.operations.rehearsal_leavings import Leavings
 from rackless.ports.provisioner import Failed
 from rackless.ports.resources import Key, Record
 from rackless.provisioning import states
@@ -225,6 +226,16 @@ def error_that_nobody_put_into_words() -> Any:
     return patch.object(teardown, "_retire_folder", bare)
 
 
+def device_that_is_not_given_back() -> Any:
+    """A NIC of the computer comes out of the lab's namespace as it was in there: without addresses, and nobody looks after it."""
+    return patch.object(attachment, "retire_attachment", AsyncMock())
+
+
+def leavings_that_stay() -> Any:
+    """What an installer has left in the lab's libvirt is not looked for before it is run anew."""
+    return patch.object(Leavings, "_virsh", AsyncMock(return_value=[]))
+
+
 def daemon_that_is_never_the_right_one() -> Any:
     """Every `up` starts labd anew."""
     return patch.object(daemon_life, "outdated", lambda _: "another version runs")
@@ -250,6 +261,8 @@ PLANTED: Mapping[str, Callable[[], Any]] = {
         folder_that_is_struck_and_stays,
         error_that_loses_its_cause,
         error_that_nobody_put_into_words,
+        device_that_is_not_given_back,
+        leavings_that_stay,
         daemon_that_is_never_the_right_one,
     )
 }

@@ -83,6 +83,17 @@ FOUND = {
     "302 a BMC says of a control plane that it is on": Scenario(
         302, ON_SERVER, ("up",), (Mishap("BMC lies about power", "*", 189, "ctrl-0"),)
     ),
+    # `up` waited an hour for a worker, and did not say that the only host for it could not be prepared
+    "6232 the last worker of an install cannot be prepared": Scenario(
+        6232,
+        "name: lab\nservers: {ctrl: {role: control-plane, count: 1}, worker: {count: 1, memory: 3GiB}}\n"
+        "cluster: {method: ipi, bootstrap: {on: worker-0}}",
+        ("up",),
+        (
+            Mishap("work fails", "api.patch*", 31, "prepare worker-0", 7.0),
+            Mishap("work fails", "api.*", 251, "prepare worker-0", 7.0),
+        ),
+    ),
     "a person edits a host each time that anybody reads it": Scenario(
         0,
         MIXED,

@@ -19,6 +19,7 @@ from rackless.simulation.__main__ import load_everything
 from rackless.simulation.campaign import side_by_side
 from rackless.simulation.faults import Mishap
 from rackless.simulation.invariants import a_lab_at_rest_is_whole, what_up_says_is_so
+from rackless.simulation.plots import RARER_PLOTS
 from rackless.simulation.story import Scenario, live_through
 from tests.simulation.planted import PLANTED
 from tests.simulation.test_found import MIXED
@@ -69,6 +70,11 @@ SHOWN = {
         "every_error_names_a_planted_cause",
     ),
     "error_that_nobody_put_into_words": (Scenario(0, ONE, (), ()), "every_error_is_one_a_person_can_act_on"),
+    "device_that_is_not_given_back": (Scenario(0, RARER_PLOTS[-2].lab, (), ()), "nothing_is_left_after_destroy"),
+    "leavings_that_stay": (
+        Scenario(0, RARER_PLOTS[0].lab, ("up",), (Mishap("installer dies", "installer.api", 1),)),
+        "every_wait_ends",
+    ),
     "daemon_that_is_never_the_right_one": (Scenario(0, ONE, (), ()), "a_second_up_changes_nothing"),
     "claim_that_is_made_again": (Scenario(0, SPARES, ("up", "scale up", "wait"), ()), "no_host_is_claimed_twice"),
 }
@@ -109,8 +115,9 @@ def test_the_demands_of_a_lab_that_is_up_are_not_met_by_one_that_is_not() -> Non
     person = SimpleNamespace(servers=lambda: [("worker-0", False), ("spare-0", True)], lab=lab)
     states = {"worker-0": State.PREPARING}
     scene: Any = SimpleNamespace(
-        person=person, disaster=SimpleNamespace(fired=[]), by_hand=lambda: {"worker-1"}, state_of=states.get
-    )
+        person=person, disaster=SimpleNamespace(fired=[]), installer=SimpleNamespace(payload=None),
+        by_hand=lambda: {"worker-1"}, state_of=states.get,
+    )  # fmt: skip
     assert list(what_up_says_is_so(scene)) == ["up is done, and worker-0 is preparing"]
     assert list(a_lab_at_rest_is_whole(scene)) == [
         "worker-0 should be on",

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 from fnmatch import fnmatchcase
+from functools import partial
 from pathlib import Path
 from unittest.mock import patch
 
@@ -26,9 +27,9 @@ from rackless.simulation import invariants, story
 from rackless.simulation.__main__ import describe, load_everything
 from rackless.simulation.campaign import StoryTold, run_seeds, side_by_side, warm_up
 from rackless.simulation.disk import FaultyDisk
-from rackless.simulation.faults import KINDS, WHEN
+from rackless.simulation.faults import BESIDE_AN_INSTALLER, BESIDE_DEVICES, KINDS, WHEN
 from rackless.simulation.person import Person
-from rackless.simulation.plots import PLOTS
+from rackless.simulation.plots import PLOTS, RARER_PLOTS
 from rackless.simulation.shrink import shrink
 from rackless.simulation.story import Scenario, compose, live_through
 from rackless.simulation.trace import StoryTrace
@@ -66,10 +67,12 @@ def test_more_seeds_of_disasters_end_well() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["", "method: ipi", "role: spare", "hosts:", "discover:"])
+@pytest.mark.parametrize(
+    "kind", ["", "method: ipi", "role: spare", "hosts:", "discover:", "method: openshift", "attach:"]
+)
 def test_a_seed_is_the_same_story_in_another_process_with_other_hashes(kind: str, tmp_path: Path) -> None:
     """One of everyday labs, and one of each kind of plot."""
-    plotted = [plot.lab for plot in PLOTS if kind and kind in plot.lab]
+    plotted = [plot.lab for plot in (*PLOTS, *RARER_PLOTS) if kind and kind in plot.lab]
     seed = next(seed for seed in range(2000) if compose(seed).lab in plotted) if plotted else 14
     for run, hashes in enumerate(("0", "7")):
         assert simulate("--seed", str(seed), "--trace", str(tmp_path / f"{run}"), hash_seed=hashes).returncode == 0
@@ -98,6 +101,7 @@ def test_every_call_that_a_fault_waits_for_is_one_that_stories_make(tmp_path: Pa
     lab = "name: lab\nservers: {ctrl: {role: control-plane, count: 1}, spare: {role: spare, count: 1}, worker: {count: 1}}"
     calm = Scenario(0, lab, ("up", "scale up", "wait", "scale down", "controllers", "wait"), ())
     install = Scenario(0, next(plot.lab for plot in PLOTS if "method: ipi" in plot.lab), ("up",), ())
+    by_installer, attached = (Scenario(0, RARER_PLOTS[number].lab, ("up",), ()) for number in (0, -1))
 
     load_everything()
 
@@ -114,10 +118,13 @@ def test_every_call_that_a_fault_waits_for_is_one_that_stories_make(tmp_path: Pa
             return live_through(scenario, Path(tempfile.mkdtemp(dir=tmp_path))).wrong, seen
 
     seen: set[str] = set()
-    for wrong, calls in side_by_side([lambda: live(calm), lambda: live(install)], 2):
+    stories = [partial(live, one) for one in (calm, install, by_installer, attached)]
+    for wrong, calls in side_by_side(stories, 2):
         assert wrong == []
         seen |= calls
-    patterns = {pattern for pattern, _ in WHEN} | {pattern for kind in KINDS.values() for pattern in kind.only}
+    patterns = {pattern for pattern, _ in (*WHEN, *BESIDE_AN_INSTALLER, *BESIDE_DEVICES)} | {
+        pattern for kind in KINDS.values() for pattern in kind.only
+    }
     assert {pattern for pattern in patterns if not any(fnmatchcase(call, pattern) for call in seen)} == set()
 
 

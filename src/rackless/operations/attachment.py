@@ -50,7 +50,9 @@ async def ensure_attachment(spec: LabSpec, paths: LabPaths, bus: Bus, drivers: D
                 step.unchanged(_told(present))
                 return
             now, boot = await devices.look(wanted.device), drivers.computer.boot_id().strip()
-            if present is None or present.detail["boot"] != boot:  # else what was found first is what counts
+            if (
+                present is None or present.detail["boot"] != boot
+            ):  # else the state that was found first is the one to restore
                 device = _usable(now, wanted)
                 state = json.dumps(asdict(device))
                 way = "bridge" if device.bridge else "nic"
@@ -104,8 +106,12 @@ def _state(entry: LedgerEntry) -> Device:
 
 def _cable(entry: LedgerEntry) -> SiteCable:
     namespace = entry.detail["namespace"]
-    link = PREFIX + hashlib.sha256(namespace.encode()).hexdigest()[:8]
-    return SiteCable(link, entry.id, ATTACHED, Path(namespace), "fe" + local_mac(namespace)[2:])
+    return SiteCable(link_name(namespace), entry.id, ATTACHED, Path(namespace), "fe" + local_mac(namespace)[2:])
+
+
+def link_name(namespace: str) -> str:
+    """The end of a lab's cable that is in the hypervisor's bridge."""
+    return PREFIX + hashlib.sha256(namespace.encode()).hexdigest()[:8]
 
 
 def _usable(device: Device | None, wanted: AttachSpec) -> Device:

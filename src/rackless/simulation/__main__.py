@@ -110,6 +110,7 @@ def _ranges(numbers: Sequence[int]) -> str:
 def describe(told: StoryTold) -> str:
     """A failing story for a person: what was expected, what was planted, who did what and when, and how to see it again."""
     scenario = compose(told.seed)
+    ending = "up, up" if scenario.again == "up" else scenario.again
     demand, _, seen = (told.wrong[0] if told.wrong else ": nothing wrong").partition(": ")
     planted = [f"  {index}: {scenario.faults[index]}" for index in told.kept] or ["  nothing"]
     return "\n".join(
@@ -119,7 +120,7 @@ def describe(told: StoryTold) -> str:
             f"seen: {seen}",
             *(f"and: {more}" for more in told.wrong[1:]),
             f"the lab: {', '.join(scenario.lab.splitlines()[1:])}",
-            f"the person runs: {', '.join(scenario.verbs)}; and when all faults are over: up, up, destroy",
+            f"the person runs: {', '.join(scenario.verbs)}; and when all faults are over: {ending}, destroy",
             f"planted, {len(told.kept)} of the seed's {len(scenario.faults)} faults:",
             *planted,
             "what happened (seconds of the story, who, what they called or `changed:`):",

@@ -122,7 +122,7 @@ class ClusterStory:
         found = await api.get("CertificateSigningRequest", request)
         if found is None:
             hosts = [name] if signer == SERVING else []
-            spec = {"request": make_request(_key(), f"{NODE}{name}", [NODES], hosts), "signerName": signer,
+            spec = {"request": make_request(a_key(), f"{NODE}{name}", [NODES], hosts), "signerName": signer,
                     "usages": ["digital signature", _USAGES[signer]]}  # fmt: skip
             kind = {"apiVersion": "certificates.k8s.io/v1", "kind": "CertificateSigningRequest"}
             await api.create({**kind, "metadata": {"name": request}, "spec": spec})
@@ -132,7 +132,8 @@ class ClusterStory:
 
 
 @cache
-def _key() -> PrivateKey:
+def a_key() -> PrivateKey:
+    """Whoever asks for a certificate in a story has the same."""
     return make_key()
 
 

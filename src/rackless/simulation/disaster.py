@@ -28,10 +28,13 @@ from rackless.simulation.api import Strayed
 from rackless.simulation.disk import NO_ROOM, READ_ONLY, FaultyDisk
 from rackless.simulation.faults import PROGRAMS, Mishap
 from rackless.simulation.installed_servers import BOOTSTRAP, InstalledServers
+from rackless.simulation.installer import INSTALLER, STAGE, UsersInstaller
 from rackless.simulation.person import Person
 from rackless.simulation.seeded import WallClock
 from rackless.simulation.trace import FAULT, StoryTrace
 
+COMMANDS = ("up", "rehearse")
+"""What a person runs that takes long, as processes."""
 ERRORS: Mapping[str, Callable[[], BaseException]] = {
     "hypervisor": lambda: Unreachable("planted: libvirt's connection broke"),
     "networks": lambda: Unreachable("planted: libvirt's connection broke"),
@@ -56,6 +59,7 @@ class Disaster:
     """Has the person run another command at the same time."""
     machines: InstalledServers | None = None
     """Of a cluster that installs itself."""
+    installer: UsersInstaller | None = None
     fired: list[Mishap] = field(default_factory=list)
     restarted: int = 0
     labelled: dict[str, tuple[str, set[str]]] = field(default_factory=dict)
@@ -103,13 +107,19 @@ class Disaster:
         self.silent.clear()
         if self.machines is not None:
             self.machines.release_away = False
+        if self.installer is not None:
+            self.installer.fails = 0
         self.trace.note("STORY", "all faults are over", notable=True)
 
     # who dies
 
     def _kill(self, fault: Mishap, _: Rule) -> None:
-        for process in self.person.world.processes.named(PROGRAMS[fault.subject]):
-            self.person.world.processes.kill(process)
+        self._end(*COMMANDS if fault.subject == "up" else (PROGRAMS[fault.subject],))
+
+    def _end(self, *programs: str) -> None:
+        for name in programs:
+            for process in self.person.world.processes.named(name):
+                self.person.world.processes.kill(process)
 
     def _kill_dnsmasq(self, _: Mishap, __: Rule) -> None:
         self.person.lab.networks.serving.clear()
@@ -211,11 +221,28 @@ class Disaster:
                 told = "planted: the release server does not answer"
                 self.person.lab.provisioner.faults.append(fake.Fault("provision", host, told))
 
+    # a user's installer
+
+    def _installer_dies(self, _: Mishap, __: Rule) -> None:
+        self._end(INSTALLER)
+
+    def _stage_dies(self, _: Mishap, __: Rule) -> None:
+        self._end(STAGE)
+
+    def _installer_fails(self, fault: Mishap, _: Rule) -> None:
+        if self.installer is not None:
+            self.installer.fails = int(fault.amount)
+
+    def _installer_s_machine_goes_off(self, _: Mishap, __: Rule) -> None:
+        if self.installer is not None:
+            self.installer.switch_off()
+
     # people
 
     def _ctrl_c(self, _: Mishap, __: Rule) -> None:
-        for process in self.person.world.processes.named("up"):
-            self.person.world.processes.signal(process, 2)
+        for command in COMMANDS:
+            for process in self.person.world.processes.named(command):
+                self.person.world.processes.signal(process, 2)
 
     def _another_up(self, _: Mishap, __: Rule) -> None:
         self.besides("up")

@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from rackless.cluster.openshift.faults import InstallFault
+from rackless.cluster.openshift.report import LineVerdict
 from rackless.cluster.reference.kubeconfigs import inner_kubeconfig
 from rackless.controllers.event_subscriptions import KIND as SUBSCRIPTION
 from rackless.controllers.health.controller import KIND as CHECK
@@ -25,6 +27,7 @@ from rackless.controllers.pivot.journal import MovePhase
 from rackless.drivers.fake.provisioner import INVENTORY
 from rackless.errors import LabError
 from rackless.events import Bus
+from rackless.installer.twin.site import Wishes
 from rackless.operations import (
     access,
     bmcs,
@@ -39,6 +42,7 @@ from rackless.operations import (
     install_gather,
     lab_events,
     pivot,
+    rehearse,
     remedies,
     runs,
     servers,
@@ -57,6 +61,7 @@ from rackless.provisioning.data_image import KIND as DISC
 from rackless.provisioning.firmware import SETTINGS as FIRMWARE
 from rackless.simulation.api import Durable, open_objects
 from rackless.simulation.cluster import ClusterStory
+from rackless.simulation.installer import INSTALLER
 from rackless.simulation.person import Person, described
 from rackless.spec.images import ImageSpec
 from rackless.spec.lab import Role
@@ -271,6 +276,19 @@ class Errands:
     async def destroy_install(self, *, bootstrap: bool = False) -> None:
         work = install_destroy.destroy_bootstrap if bootstrap else install_destroy.destroy_cluster
         await self.look("destroy", work(self.person.paths.install, None, self.person.roots, Bus(), self.drivers))
+
+    async def rehearse(self, fault: InstallFault | None = None, *, full: bool = False, keep: bool = False) -> None:
+        """A site whose twin has the lab's name."""
+        folder = self.person.folder
+        wanted = rehearse.Wanted(
+            folder / "install-config.yaml", folder / INSTALLER, Wishes(self.name), fault, keep=keep, full=full
+        )
+        work = rehearse.rehearse(wanted, self.person.roots, self.person.bus, self.drivers)
+        report = await self.person.run("rehearse", work)
+        rehearse.write_report(report, folder / "report")
+        if not report.good:
+            bad = [f"{one.subject}: {one.saw}" for one in report.findings if one.verdict is LineVerdict.FAILED]
+            raise LabError(f"the rehearsal has shown: {'; '.join(bad) or 'not all was reached'}")
 
     # another API
 
@@ -549,12 +567,31 @@ ERRANDS: Mapping[str, Errand] = {
     "gather install": Errand(lambda on: on.gather_install(), _INSTALL, weight=0),
     "destroy install": Errand(lambda on: on.destroy_install(), _INSTALL, _ALL, weight=0),
     "destroy bootstrap": Errand(lambda on: on.destroy_install(bootstrap=True), _INSTALL, _unless_complete, weight=0),
+    "another site's config": Errand(lambda on: _another_site(on), rf"is not for the lab|{_YET}|cannot become|would lose something",
+                                    _ALL, weight=0),
+    "rehearse": Errand(lambda on: on.rehearse(), weight=0),
+    "rehearse and keep": Errand(lambda on: on.rehearse(keep=True), weight=0),
+    "rehearse in full": Errand(lambda on: on.rehearse(full=True), weight=0),
+    "rehearse a silent bootstrap": Errand(lambda on: on.rehearse(InstallFault.API_NEVER_UP), weight=0),
+    "rehearse an interruption": Errand(lambda on: on.rehearse(InstallFault.INTERRUPTED), weight=0),
+    "rehearse a bootstrap that goes off": Errand(lambda on: on.rehearse(InstallFault.BOOTSTRAP_OFF, full=True), weight=0),
 }  # fmt: skip
 
 
 def _count(text: str) -> int:
     found = re.search(r"worker: {[^}]*count: (\d)", text)
     return int(found[1]) if found else 1
+
+
+async def _another_site(on: Errands) -> None:
+    """The install-config of a site that the lab is not: the next `up` is without it again."""
+    spec = on.person.spec
+    config = on.person.folder / "install-config.yaml"
+    try:
+        on.person.spec = described(on.text.replace("payload:", f"install_config: {config}, payload:"))
+        await on.person.up()
+    finally:
+        on.person.spec = spec
 
 
 async def _another_domain(on: Errands) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 Draw = Callable[[random.Random], tuple[str, float]]
@@ -110,6 +110,35 @@ PHASES: tuple[tuple[str, int], ...] = (
 hands over, and goes."""
 INSTALLING = tuple(pattern for pattern, _ in PHASES)
 
+BESIDE_AN_INSTALLER: tuple[tuple[str, int], ...] = (
+    ("*", 700),
+    ("disk.*", 600),
+    ("disk.replace *", 60),
+    ("hypervisor.*", 80),
+    ("networks.*", 30),
+    ("links.*", 60),
+    ("processes.*", 60),
+    ("processes.run *", 40),
+    ("installer.*", 7),
+    ("installer.*", 7),
+    ("installer.*", 14),
+)
+"""Calls of an `up` to the BMCs and of the installer that is run then, and how many of each there are."""
+BESIDE_DEVICES = (*WHEN, ("devices.*", 8), ("devices.*", 16), ("devices.*", 8), ("networks.*", 30))
+"""The same in a lab on a bridge or a NIC of the computer's."""
+STEPS: tuple[tuple[str, int], ...] = (
+    ("installer.*", 14),
+    ("installer.config", 2),
+    ("installer.infrastructure", 2),
+    ("installer.api", 2),
+    ("installer.bootstrapping", 2),
+    ("installer.destroying", 2),
+    ("installer.initialize", 2),
+    ("installer.complete", 2),
+)
+"""What the user's installer goes through, and how often in two runs."""
+INSTALLERS_OWN = tuple(dict(STEPS))
+
 KINDS: Mapping[str, Kind] = {
     "kill": Kind(_one_of(*PROGRAMS, "labd", "labd", "holder"), weight=6),
     "kill dnsmasq": Kind(),
@@ -155,6 +184,11 @@ KINDS: Mapping[str, Kind] = {
     "the VIP's holder goes off": Kind(weight=0, only=INSTALLING),
     "release server is away": Kind(_amount(5.0, 60.0, 600.0, 4000.0), weight=0, only=(
         "api.create *", "provisioner.inspect *", "provisioner.provision *")),
+    # only where a user's installer runs
+    "installer dies": Kind(weight=0, only=INSTALLERS_OWN),
+    "installer fails": Kind(_amount(1, 4, 5, 6), weight=0, only=INSTALLERS_OWN),
+    "installer's machine goes off": Kind(weight=0, only=INSTALLERS_OWN),
+    "stage dies": Kind(weight=0, only=INSTALLERS_OWN),
 }  # fmt: skip
 
 
@@ -200,6 +234,10 @@ BLAMED: Mapping[str, str] = {
     "bootstrap's program dies": rf"bootstrap machine cannot go on|{_AWAY}|were not enough",
     "the VIP's holder goes off": rf"bootstrap machine|stayed off|{_AWAY}|were not enough",
     "release server is away": rf"planted|{_AWAY}",
+    "installer dies": r"openshift-install was killed|exit code: -9",
+    "installer fails": r"planted: the installer failed",
+    "installer's machine goes off": r"exited with [156]|exit code: [156]|its bootstrap machine is off",
+    "stage dies": r"stage of the rehearsal|exited with 6|exit code: 6|failed to initialize|not all was reached",
     "asked to move away": rf"were moved to|{_MOVING}|gave up waiting|were not enough|there is no host",
     "asked to scale down": r"is not to be provisioned any more",
     "asked to pause": r"gave up waiting|were not enough",
@@ -215,18 +253,24 @@ def explained(error: str, kinds: Collection[str]) -> bool:
     return any((words := BLAMED.get(kind, "")) and re.search(words, error) for kind in kinds)
 
 
-def draw(chance: random.Random, many: int, among: Mapping[str, int] | None = None) -> list[Mishap]:
-    """So many, of these kinds, each as often as its weight says; else of all."""
+def draw(
+    chance: random.Random,
+    many: int,
+    among: Mapping[str, int] | None = None,
+    when: Sequence[tuple[str, int]] = WHEN,
+) -> list[Mishap]:
+    """So many, of these kinds, each as often as its weight says; else of all. `when` has the calls at which they happen, but for
+    kinds that have calls of their own."""
     found = among or {kind: each.weight for kind, each in KINDS.items()}
     kinds, weights = list(found), list(found.values())
-    return [_draw_one(chance, kind) for kind in chance.choices(kinds, weights, k=many)]
+    return [_draw_one(chance, kind, when) for kind in chance.choices(kinds, weights, k=many)]
 
 
-def _draw_one(chance: random.Random, kind: str) -> Mishap:
+def _draw_one(chance: random.Random, kind: str, when: Sequence[tuple[str, int]]) -> Mishap:
     subject, amount = KINDS[kind].draw(chance)
     if only := KINDS[kind].only:
         pattern = chance.choice(only)
-        most = (dict(PHASES) if only is INSTALLING else dict(WHEN)).get(pattern, 40)
+        most = {INSTALLING: dict(PHASES), INSTALLERS_OWN: dict(STEPS)}.get(only, dict(WHEN)).get(pattern, 40)
     else:
-        pattern, most = chance.choice(WHEN)
+        pattern, most = chance.choice(when)
     return Mishap(kind, pattern, chance.randint(1, most), subject, amount)

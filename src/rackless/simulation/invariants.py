@@ -14,6 +14,7 @@ from rackless.ports.resources import Record
 from rackless.provisioning.baremetalhost import BY_HAND, State, read
 from rackless.run.ledger import Ledger
 from rackless.simulation.disaster import Disaster
+from rackless.simulation.installer import UsersInstaller
 from rackless.simulation.person import Person
 from rackless.simulation.vip import Wire
 
@@ -26,6 +27,7 @@ class Situation:
     disaster: Disaster
     wire: Wire
     """On which a cluster that installs itself has its VIP."""
+    installer: UsersInstaller
     call: Call | None = None
     """The one that was made just now."""
     installed: set[str] = field(default_factory=set)
@@ -173,6 +175,11 @@ def nothing_is_left_after_destroy(scene: Situation) -> Wrong:
         yield f"the namespace {pin} is still there"
     for name in scene.person.lab.running():
         yield f"the server {name} is still on"
+    for name, device in world.devices.configured.items():
+        if (now := world.devices.here.get(name)) != device:
+            yield f"{name} was {device}, and is {now or 'gone'}"
+    for link in world.devices.cables:
+        yield f"the cable {link} is still there"
     for folder in (roots.state, roots.run):
         if folder.exists():
             left = ", ".join(sorted(str(path.relative_to(folder)) for path in folder.rglob("*"))[:5])
@@ -180,6 +187,9 @@ def nothing_is_left_after_destroy(scene: Situation) -> Wrong:
 
 
 def a_lab_at_rest_is_whole(scene: Situation) -> Wrong:
+    if scene.installer.payload is not None:
+        yield from scene.installer.lacking(at_rest=True)
+        return
     wanted = {name for name, spare in scene.person.servers() if not spare} - scene.by_hand()
     lab = scene.person.lab
     if missing := sorted(wanted - set(lab.running())):
@@ -197,6 +207,9 @@ MEDDLING = frozenset({"object edited", "object deleted", "engine forgets", "anot
 
 def what_up_says_is_so(scene: Situation) -> Wrong:
     if MEDDLING & {fault.kind for fault in scene.disaster.fired}:
+        return
+    if scene.installer.payload is not None:
+        yield from scene.installer.lacking()
         return
     for host, spare in scene.person.servers():
         state = scene.state_of(host)
@@ -242,7 +255,7 @@ EXPECTED: Mapping[str, str] = {
     "at_most_one_leads": "of the controllers that stand for election one leads at any time",
     "at_most_one_holds_the_vip": "the API VIP is on one machine at any time",
     "at_most_one_of_each_program_runs": "of labd, libvirtd, Ironic and the API one runs in a lab",
-    "nothing_is_left_after_destroy": "after `destroy` no process, namespace, server or folder of the lab is left",
+    "nothing_is_left_after_destroy": "after `destroy` nothing of the lab is left, and the computer's own devices are as they were",
     "a_lab_at_rest_is_whole": "five minutes after the last `up` every server that is described is on, installed and provisioned",
     "what_up_says_is_so": "when `up` is done, every host that it is about is provisioned",
     "nothing_acknowledged_is_lost": "what a person was told that they have written into an object stays there",

@@ -17,6 +17,7 @@ from rackless.events import Bus, Event
 from rackless.operations import hosts, servers
 from rackless.operations import lab as operations
 from rackless.operations.install_lab import install_lab
+from rackless.operations.openshift_lab import install_openshift
 from rackless.plan.actions import Action
 from rackless.plan.addressing import plan_lab
 from rackless.plan.model import LabPlan
@@ -106,6 +107,8 @@ class Person:
             await operations.up(spec, self.roots, self.bus, goal=goal, replace=replace, drivers=drivers)
             if spec.cluster.method is Method.IPI and goal == "cluster":
                 await install_lab(spec, self.roots, self.bus, drivers=drivers)
+            elif spec.cluster.method is Method.OPENSHIFT and goal == "cluster":
+                await install_openshift(spec, self.roots, self.bus, drivers=drivers)
 
         await self.run("up", whole())
 

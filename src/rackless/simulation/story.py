@@ -19,6 +19,7 @@ from rackless.drivers.fake.loop import PROCESS, Dead
 from rackless.drivers.fake.processes import WasKilled
 from rackless.drivers.fake.script import Call
 from rackless.errors import RacklessError, known
+from rackless.ports.computer_devices import Device
 from rackless.ports.resources import Conflict
 from rackless.simulation import invariants
 from rackless.simulation.api import prepare_stores
@@ -28,16 +29,18 @@ from rackless.simulation.disk import FaultyDisk
 from rackless.simulation.errands import ERRANDS, Errands
 from rackless.simulation.faults import Mishap, draw, explained
 from rackless.simulation.installed_servers import InstalledServers
+from rackless.simulation.installer import INSTALLER, UsersInstaller
 from rackless.simulation.invariants import Situation, Wrong
 from rackless.simulation.person import Person, described
-from rackless.simulation.plots import PLOTS, draw_plot
+from rackless.simulation.plots import PLOTS, RARER_PLOTS, draw_plot
 from rackless.simulation.seeded import WallClock, seeded
 from rackless.simulation.trace import WRONG, StoryTrace
 from rackless.simulation.world import at_this_computer, make_world
 from rackless.spec.cluster import Method
 
+PLACES = {"PULL_SECRET": "pull-secret", "SECRET": "secret", "DISKS": "disks", "INSTALLER": INSTALLER, "OC": "oc"}
+"""Files in the folder of a story, by what descriptions call them."""
 SECRET, DISKS = "SECRET", "DISKS"
-"""Places in the folder of a story, as descriptions name them."""
 TRIES = 6
 """How often a person runs a verb again, when nothing goes wrong any more, before they call it broken."""
 PATIENCE = 6 * 3600.0
@@ -46,6 +49,8 @@ MANY = (0, 1, 1, 2, 2, 3, 4, 6)
 """How many faults a story has."""
 PLOTTED = 1 / 8
 """The share of stories that have one of the plots."""
+RARER = 1 / 20
+"""The share of stories that have one of the rarer ones."""
 _MIXED = "servers: {ctrl: {role: control-plane, count: 1}, spare: {role: spare, count: 1}, worker: {count: 1}}"
 LABS: Mapping[str, int] = {
     "name: lab\nservers: {ctrl: {role: control-plane, count: 3}, worker: {count: 1}}": 3,
@@ -72,6 +77,17 @@ TOURS: tuple[tuple[str, ...], ...] = (
 """What people do one after the other."""
 
 
+DEVICES = {
+    one.name: one
+    for one in (
+        Device("eth1", mtu=9000),
+        Device("eth2", up=True, addresses=("192.0.2.5/24",), routes=("default via 192.0.2.1",), managed=True),
+        Device("br0", bridge=True, up=True, addresses=("192.0.2.9/24",)),
+    )
+}
+"""Of the computer, where a lab is attached to one."""
+
+
 @dataclass(frozen=True, slots=True)
 class Scenario:
     seed: int
@@ -80,6 +96,8 @@ class Scenario:
     faults: tuple[Mishap, ...]
     nodes: bool = False
     """Whether the nodes of the cluster have an API of their own, and live in it."""
+    again: str = "up"
+    """What the person runs again when all faults are over."""
 
 
 @dataclass
@@ -93,9 +111,11 @@ class Outcome:
 
 def compose(seed: int) -> Scenario:
     chance = random.Random(f"scenario {seed}")
-    if random.Random(f"plot {seed}").random() < PLOTTED:
-        plot = draw_plot(chance)
-        return Scenario(seed, plot.lab, plot.verbs, tuple(draw(chance, chance.choice(MANY), plot.kinds)))
+    for share, plots in ((RARER, RARER_PLOTS), (PLOTTED, PLOTS)):
+        if random.Random(f"{'rarer ' if plots is RARER_PLOTS else ''}plot {seed}").random() < share:
+            plot = draw_plot(chance, plots)
+            planted = draw(chance, chance.choice(MANY), plot.kinds, plot.when)
+            return Scenario(seed, plot.lab, plot.verbs, tuple(planted), again=plot.again)
     if chance.random() < 0.5:
         middle = chance.choice(TOURS)
     else:
@@ -110,8 +130,8 @@ def compose(seed: int) -> Scenario:
 
 def describe_labs() -> None:
     """Read the descriptions that name no folder, which every story has in another place."""
-    for text in (*LABS, *(plot.lab for plot in PLOTS)):
-        if SECRET not in text and DISKS not in text:
+    for text in (*LABS, *(plot.lab for plot in (*PLOTS, *RARER_PLOTS))):
+        if not any(place in text for place in PLACES):
             described(text)
 
 
@@ -135,7 +155,9 @@ class _Story:
         chance = random.Random(f"story {scenario.seed}")
         self.outcome = Outcome(scenario, tuple(kept))
         (folder / "secret").write_text("a password\n")
-        text = scenario.lab.replace(SECRET, str(folder / "secret")).replace(DISKS, str(folder / "disks"))
+        text = scenario.lab
+        for place, file in PLACES.items():
+            text = text.replace(place, str(folder / file))
         self.person = Person(folder, make_world(seed=scenario.seed, own_api=True), spec=described(text))
         self.trace = self.outcome.trace = StoryTrace(folder)
         self.wall = WallClock()
@@ -147,7 +169,13 @@ class _Story:
         if self.person.spec.cluster.method is Method.IPI:
             self.person.installed = lambda: self.cluster.file
         self.errands = Errands(self.person, self.cluster, text, self.disaster.may_lose)
-        self.scene = Situation(self.person, self.disaster, self.machines.wire)
+        self.installer = self.disaster.installer = UsersInstaller(self.person, self.disk.unheard)
+        if self._has_installer():
+            self.installer.put_files()
+        if "attach: " in text:
+            devices = self.person.world.devices
+            devices.configured, devices.here = dict(DEVICES), dict(DEVICES)
+        self.scene = Situation(self.person, self.disaster, self.machines.wire, self.installer)
         self.machines.wire.changed = self._vip_moved
         self.others: list[asyncio.Task[None]] = []
         self.asked: list[str] = []
@@ -160,7 +188,8 @@ class _Story:
     def live(self) -> Outcome:
         chance = random.Random(f"chance {self.outcome.scenario.seed}")
         computer = at_this_computer(self.person.world, self.person.paths)
-        with seeded(chance, self.wall), computer, self.machines.switched_on(), self.disk.mounted():
+        machines = self.machines.switched_on() if not self._has_installer() else self.installer.there()
+        with seeded(chance, self.wall), computer, machines, self.disk.mounted():
             try:
                 self.person.live(self._story, chance=self.order)
             except _Broken:
@@ -170,6 +199,9 @@ class _Story:
         assert self.trace is not None
         self.outcome.digest = self.trace.digest()
         return self.outcome
+
+    def _has_installer(self) -> bool:
+        return self.installer.payload is not None or self.outcome.scenario.again != "up"
 
     # the story
 
@@ -192,16 +224,22 @@ class _Story:
         await asyncio.sleep(30)
         with suppress(RacklessError, Conflict):  # the API may be away, and then the next `up` finds it so
             await self.errands.tidy()
-        await self._until_quiet("up")
+        await self._until_quiet(scenario.again)
+        if scenario.again == "up":
+            await self._rest()
+        else:  # a rehearsal takes its lab away by itself
+            self._demand(invariants.AFTER_DESTROY)
+        self.disaster.may_lose.add("*")
+        await self._until_quiet("destroy")
+        self._demand(invariants.AFTER_DESTROY)
+
+    async def _rest(self) -> None:
         await asyncio.sleep(300)
         self._demand(invariants.AT_REST)
         with self.person.world.script.recorded() as calls:
             await self._attempt("up", calm=True)
         if changes := [str(call) for call in calls if call.changed]:
             self._wrong("a_second_up_changes_nothing", f"it did {', '.join(changes[:5])}")
-        self.disaster.may_lose.add("*")
-        await self._until_quiet("destroy")
-        self._demand(invariants.AFTER_DESTROY)
 
     async def _until_quiet(self, verb: str) -> None:
         for _ in range(TRIES):

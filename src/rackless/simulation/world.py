@@ -108,13 +108,15 @@ def at_this_computer(world: SimulatedWorld, paths: LabPaths) -> Iterator[None]:
         swapped.enter_context(patch("rackless.operations.controllers.KubernetesResources", open_api))
         swapped.enter_context(patch("rackless.operations.controllers.Leader", world.leader))
         swapped.enter_context(patch("rackless.operations.pivot.KubernetesResources", open_end))
-        swapped.enter_context(patch("rackless.operations.install_cluster.ensure_payload", _payload))
+        for module in ("install_cluster", "rehearsal_release"):
+            swapped.enter_context(patch(f"rackless.operations.{module}.ensure_payload", _payload))
         swapped.enter_context(patch("rackless.operations.install_cluster.live.build", _disc))
         swapped.enter_context(patch("os.geteuid", return_value=0))  # whoever runs the simulator
         swapped.enter_context(patch("tempfile.tempdir", str(scratch)))
         swapped.enter_context(patch("rackless.operations.access.Path.cwd", return_value=Path("/")))
         # it is made of the lab's folder, which every computer has elsewhere: a trace would not be the same there
         swapped.enter_context(patch("rackless.operations.uplink.link_name", lambda _: f"{PREFIX}51b51b51"))
+        swapped.enter_context(patch("rackless.operations.attachment.link_name", lambda _: "rs-51b51b51"))
         swapped.enter_context(looked_at_once())
         scratch.mkdir(parents=True)
         yield

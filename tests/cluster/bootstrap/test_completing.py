@@ -22,7 +22,7 @@ def machine(name: str, node: str = "", owner: str = "") -> dict[str, Any]:
 
 def host(name: str, consumer: str, state: str, error: str = "") -> dict[str, Any]:
     status = {"provisioning": {"state": state}, "errorMessage": error}
-    return {"metadata": {"name": name}, "spec": {"consumerRef": {"name": consumer}}, "status": status}
+    return {"metadata": {"name": name}, "spec": {"consumerRef": {"name": consumer}, "online": True}, "status": status}
 
 
 def node(name: str, ready: str = "True") -> dict[str, Any]:
@@ -39,6 +39,8 @@ MASTER = machine("lab-master-0", "ctrl-0")
         ([MASTER], [], [node("ctrl-0")], "workers has 0 of 1 Machines"),
         ([MASTER, machine("w", owner="other")], [], [node("ctrl-0")], "workers has 0 of 1 Machines"),
         ([MASTER, machine("w", owner="s")], [], [node("ctrl-0")], "w has no host"),
+        ([MASTER, machine("w", owner="s")], [host("ctrl-0", "c", "provisioned"), host("worker-0", "", "preparing", "no RAID"),
+         host("worker-1", "", "available")], [node("ctrl-0")], "w has no host: worker-0 is preparing: no RAID"),
         ([MASTER, machine("w", owner="s")], [host("worker-0", "w", "inspecting")], [node("ctrl-0")], "worker-0 is inspecting"),
         ([MASTER, machine("w", owner="s")], [host("worker-0", "w", "provisioned")], [node("ctrl-0")],
          "worker-0 is provisioned, and its node has not joined"),

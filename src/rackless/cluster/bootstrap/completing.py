@@ -19,6 +19,7 @@ METAL3_WITHIN = 1800.0
 INSTALL_WITHIN = 3600.0
 """An hour, as the OpenShift installer waits on bare metal."""
 LOOK_EVERY = 3.0
+_MOST_TOLD = 3
 
 
 @dataclass
@@ -118,7 +119,14 @@ def describe_lacking_workers(
             return f"node {ref} is not ready"
         host = consumed.get(name)
         if host is None:
-            return f"{name} has no host"
+            return f"{name} has no host{_unready(hosts)}"
         state = describe_state(host)
         return f"{host['metadata']['name']} is {state}{', and its node has not joined' * (state == 'provisioned')}"
     return ""
+
+
+def _unready(hosts: Sequence[Record]) -> str:
+    """The hosts that nobody has and that are not available yet, with their errors: one of them will do once it is."""
+    free = [each for each in hosts if not (each["spec"].get("consumerRef") or {}).get("name")]
+    told = [f"{each['metadata']['name']} is {state}" for each in free if (state := describe_state(each)) != "available"]
+    return f": {'; '.join(told[:_MOST_TOLD])}" if told else ""

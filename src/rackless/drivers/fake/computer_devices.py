@@ -21,6 +21,8 @@ class FakeComputerDevices:
     """NICs that were moved into a namespace: which one, and their state there: down, without addresses and routes."""
     cables: dict[str, SiteCable] = field(default_factory=dict)
     filters: bool = False
+    configured: dict[str, Device] = field(default_factory=dict)
+    """As the computer makes them when it starts."""
 
     async def look(self, name: str) -> Device | None:
         await self.script.meet("devices", "look", name)
@@ -75,6 +77,11 @@ class FakeComputerDevices:
         return self.filters
 
     # what happens to it
+
+    def restart(self) -> None:
+        self.lent.clear()
+        self.cables.clear()
+        self.here |= self.configured
 
     def vanish(self, namespace: str) -> None:
         """A namespace is gone: the kernel moves its NICs of metal back without addresses, and deletes its veth pairs."""

@@ -290,6 +290,7 @@ class FakeWorld:
         self.namespaces.made.clear()
         self.namespaces.marks.clear()
         self.network.restart()
+        self.devices.restart()
         self.firewall.tables.clear()
         self.computer.starts += 1
         for path in sorted(run.rglob("*"), reverse=True):
