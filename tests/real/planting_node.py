@@ -24,6 +24,7 @@ from contextlib import contextmanager
 from datetime import datetime, timedelta
 from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import count
 from pathlib import Path
 
 from rackless.node.vip.address import MovingAddress
@@ -138,9 +139,13 @@ def plant_etcd(root: Path, scratch: Path, folder: Path) -> None:
     slow = ("strace", "-f", "-o", "/dev/null", "-e", "trace=fdatasync", "-e", "inject=fdatasync:delay_exit=1300000")
     with etcd_members(root, scratch / "disk", {3: slow}) as members:
         _await(lambda: members[3].read_text().count("sync duration") > 1, "etcd to notice its slow disk")
-        for number in range(4):
-            _put(root, f"k{number}")
-        _await(lambda: members[3].read_text().count("sync duration") > 4, "etcd to notice its slow disk again")
+        keys = count()
+
+        def noticed() -> bool:  # several writes may go to the disk at once
+            _put(root, f"k{next(keys)}")
+            return members[3].read_text().count("sync duration") > 4
+
+        _await(noticed, "etcd to notice its slow disk again")
         _keep(members[3], scratch, folder / "etcd-disk-slow.log")
         _keep(members[1], scratch, folder / "etcd-well.log")
     with etcd_members(root, scratch / "member", {}) as members:

@@ -170,10 +170,14 @@ def test_the_real_installer_says_what_the_rules_know(tmp_path: Path) -> None:
     codes = planting_installer.record(openshift.installer(), tmp_path, planting_installer.SHORT)
     for rule, code in codes.items():
         folder = tmp_path / rule.partition("/")[2]
-        log = (folder / ".openshift_install.log").read_text() + (folder / planting_installer.SAID).read_text()
+        asked = (
+            rule in planting_installer.ANALYZED
+        )  # what it says then is in no log, and what the log has is an earlier run's
+        kept = "" if asked else (folder / ".openshift_install.log").read_text()
+        log = kept + (folder / planting_installer.SAID).read_text()
         (found,) = explain(installer.RULES, parse_run("log", log))
         assert found.rule == rule
-        if rule not in planting_installer.ANALYZED:
+        if not asked:
             assert found.cause.evidence[-1].text.startswith(f"{code}, ")
 
 

@@ -140,8 +140,7 @@ def _other(seen: BootstrapEvidence) -> Iterator[RootCause]:
 RULES: tuple[CauseRule[BootstrapEvidence], ...] = (
     CauseRule("bootstrap/no-address", "the bootstrap's API never answers", Depth.NETWORK, _no_address),
     CauseRule("bootstrap/payload", "the bootstrap's API never answers", Depth.NETWORK, _no_payload),
-    CauseRule("bootstrap/silent", "the bootstrap's API never answers", Depth.HOST, _silent,
-              "written from an archive without a word of the machine's"),
+    CauseRule("bootstrap/silent", "the bootstrap's API never answers", Depth.HOST, _silent),
     CauseRule("bootstrap/ironic", "no host of the control plane moves", Depth.HOST, _no_ironic),
     CauseRule("bootstrap/host-error", "a host of the control plane is in error", Depth.HOST, _host_errors),
     CauseRule("bootstrap/etcd-member", "the hand-over waits", Depth.CLUSTER, _etcd_member),

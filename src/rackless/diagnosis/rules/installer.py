@@ -290,8 +290,7 @@ BOOTSTRAP_FAILURES: tuple[BootstrapFailure, ...] = (
     BootstrapFailure("installer/bootstrap-not-made", "libvirt refuses the bootstrap machine", Depth.HYPERVISOR,
         r".+", "bootstrap/machine",
         "the bootstrap machine could not be made: {found}",
-        "these are libvirt's words: look at its log, its pools and its bridges (`virsh pool-list`, `virsh net-list`)",
-        untried="only refusals of other rules were recorded"),
+        "these are libvirt's words: look at its log, its pools and its bridges (`virsh pool-list`, `virsh net-list`)"),
 )  # fmt: skip
 """The first that fits is the cause."""
 

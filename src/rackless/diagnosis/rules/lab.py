@@ -138,29 +138,10 @@ def _fault_asked_for(seen: LabEvidence) -> Iterator[RootCause]:
 
 
 RULES: tuple[CauseRule[LabEvidence], ...] = (
-    CauseRule(
-        "lab/no-room",
-        "servers stop (paused), writes fail",
-        Depth.HYPERVISOR,
-        _no_room,
-        "on fakes only: its test in a real lab was not seen to its end",
-    ),
-    CauseRule(
-        "lab/no-memory",
-        "servers are killed",
-        Depth.HYPERVISOR,
-        _no_memory,
-    ),
-    CauseRule(
-        "lab/daemon-restarts",
-        "commands say that the daemon does not run",
-        Depth.DAEMON,
-        _daemon_restarts,
-        "on fakes only: its test in a real lab was not seen to its end",
-    ),
-    CauseRule(
-        "lab/not-begun", "commands say that the daemon does not run", Depth.DAEMON, _undescribed, "on fakes only"
-    ),
+    CauseRule("lab/no-room", "servers stop (paused), writes fail", Depth.HYPERVISOR, _no_room),
+    CauseRule("lab/no-memory", "servers are killed", Depth.HYPERVISOR, _no_memory),
+    CauseRule("lab/daemon-restarts", "commands say that the daemon does not run", Depth.DAEMON, _daemon_restarts),
+    CauseRule("lab/not-begun", "commands say that the daemon does not run", Depth.DAEMON, _undescribed),
     CauseRule(
         "lab/daemon-gone",
         "commands say that the daemon does not run",
@@ -182,32 +163,10 @@ RULES: tuple[CauseRule[LabEvidence], ...] = (
         _part_dies_again,
     ),
     CauseRule("lab/certificates-over", "TLS is refused after a long stop", Depth.DAEMON, _certificates_over),
+    CauseRule("lab/fault-asked-for", "a BMC misbehaves", Depth.BMC, _fault_asked_for),
     CauseRule(
-        "lab/fault-asked-for",
-        "a BMC misbehaves",
-        Depth.BMC,
-        _fault_asked_for,
-        "on fakes only: its test in a real lab was not seen to its end",
+        "lab/other-version", "a command and the daemon do not understand each other", Depth.PERSON, _other_version
     ),
-    CauseRule(
-        "lab/other-version",
-        "a command and the daemon do not understand each other",
-        Depth.PERSON,
-        _other_version,
-        "on fakes only",
-    ),
-    CauseRule(
-        "lab/up-cut-off",
-        "servers, networks or programs of the lab are missing",
-        Depth.PERSON,
-        _cut_off,
-        "on fakes only",
-    ),
-    CauseRule(
-        "lab/stopped",
-        "nothing of the lab runs",
-        Depth.PERSON,
-        _stopped,
-        "on fakes only: its test in a real lab was not seen to its end",
-    ),
+    CauseRule("lab/up-cut-off", "servers, networks or programs of the lab are missing", Depth.PERSON, _cut_off),
+    CauseRule("lab/stopped", "nothing of the lab runs", Depth.PERSON, _stopped),
 )

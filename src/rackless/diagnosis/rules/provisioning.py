@@ -40,12 +40,12 @@ PATTERNS: tuple[ErrorPattern, ...] = (
         "free disk space (`df -h` shows where); the host goes on by itself", Cure.RETRY_HOST),
     ErrorPattern("host/server-off", Depth.HOST, r"the server went off, and stayed off",
         "{host} was switched off while it was being installed, and stayed off",
-        "`rackless power {host} on`, " + _RETRY + "; `rackless events` says who switched it", untried="on fakes only"),
+        "`rackless power {host} on`, " + _RETRY + "; `rackless events` says who switched it"),
     ErrorPattern("host/image-permission", Depth.HYPERVISOR,
         r"(Could not open|Cannot access storage file) '(?P<file>[^'\n]+)'[^:\n]{0,9}(as uid[^)\n]{0,40}\))?: Permission denied",
         "{host} does not start: QEMU may not read {file}",
         "the servers run as a user of their own, who must be able to read the file and to enter every folder above it "
-        "(`rackless exec -- namei -l {file}`), " + _RETRY, Cure.RETRY_HOST, "QEMU's own words; not seen through libvirt and a BMC"),
+        "(`rackless exec -- namei -l {file}`), " + _RETRY, Cure.RETRY_HOST),
     ErrorPattern("host/image-confined", Depth.HYPERVISOR,
         r"(apparmor=\"DENIED\"|avc:  denied)(?=[^\n]*(qemu|libvirt))",
         "{host} does not start: this computer's security module (AppArmor or SELinux) denies QEMU a file",
@@ -184,7 +184,7 @@ PATTERNS: tuple[ErrorPattern, ...] = (
         Cure.RESTART_SERVER),
     ErrorPattern("host/agent-lost", Depth.HOST, r"a kernel started; the agent last called",
         "the agent on {host} called Ironic, and then fell silent", "the server hangs or is very slow. " + _CONSOLE,
-        Cure.RESTART_SERVER, "no agent was made to hang; it is as an agent that never called, but for its last call"),
+        Cure.RESTART_SERVER, "its test in a real lab was not seen to its end"),
 )  # fmt: skip
 """In the order in which they are tried."""
 
