@@ -520,6 +520,30 @@ def test_a_full_rehearsal_over_a_provisioning_network_tells_of_it_and_of_the_wor
     site.person.live(story)
 
 
+def test_a_host_that_ironic_cannot_install_is_told_with_its_error_and_one_that_it_could_later_is_not(
+    site: Site,
+) -> None:
+    """The installer itself says after an hour that it took too long."""
+    site.source.write_text(BY_MEDIA)
+    site.code, site.lines = 5, ITS_LINES[:5]
+    failed = {"warning": "host-failed", "kind": "registration error"}
+    site.told = (
+        *[
+            {"installs": {"subject": f"host/master-{number}", "why": f"error {number}", **failed}}
+            for number in range(2)
+        ],
+        {"installs": {"subject": "host/master-1", "ended": "registering", "outcome": "done"}},
+    )
+
+    async def story() -> None:
+        report = await site.rehearse(full=True)
+        told = {one.subject: one for one in report.findings if one.verdict is LineVerdict.FAILED}
+        assert set(told) == {"exit code", "hosts installed"} and report.exit_code == 5
+        assert told["hosts installed"].saw == "master-0: error 0" and "BMC" in told["hosts installed"].remedy
+
+    site.person.live(story)
+
+
 def test_root_device_hints_that_no_disk_of_the_twin_fits_are_left_out_of_a_full_rehearsal_and_told(site: Site) -> None:
     """With them Ironic would find no disk to write to."""
     hints: list[dict[str, object]] = [

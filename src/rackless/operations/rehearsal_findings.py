@@ -19,6 +19,7 @@ _INSTALLING = {
     "hands over": "API moves to the control plane",
 }
 """What the bootstrap of a full rehearsal tells, as phases of the report."""
+_AT_ITS_END = ("exit code", "hand-over", "hosts installed")
 
 
 @dataclass(slots=True)
@@ -35,6 +36,8 @@ class RunFindings:
     last_error: str = ""
     interrupted: bool = False
     """Whether the installer was, because it waited in vain, or because that is what was to go wrong."""
+    errors: dict[str, str] = field(default_factory=dict)
+    """Of hosts that are being installed, and were not since."""
     progress: Callable[[str], object] = lambda _: None
     """Shown beside the installer's own lines."""
 
@@ -133,8 +136,14 @@ class RunFindings:
         if "machine-config" in installs:
             gave = f"gave {installs.get('to')} the config of a {installs['machine-config']}"
             self.report.add("machine-config server", True, gave)
-        if "subject" in installs and (work := installs.get("begun")):
-            self.progress(f"{installs['subject']}: {work}")
+        subject = str(installs.get("subject") or "")
+        if subject and (work := installs.get("begun")):
+            self.progress(f"{subject}: {work}")
+        if installs.get("warning") == "host-failed":
+            self.errors[subject] = str(installs.get("why"))
+            self.progress(f"{subject}: {installs.get('why')}"[:160])
+        elif installs.get("outcome") in ("done", "unchanged"):
+            self.errors.pop(subject, None)
 
     # at its end
 
@@ -155,6 +164,11 @@ class RunFindings:
                 if done
                 else f"the bootstrap was destroyed, and then: {self.why or 'the installer said nothing more'}",
             )
+        if code and self.errors:
+            said = "; ".join(f"{subject.removeprefix('host/')}: {why}" for subject, why in sorted(self.errors.items()))
+            report.add(
+                "hosts installed", False, said, "see what the install-config says of it: BMC, account, network, disks"
+            )
         words = f"{code}: {calls.EXIT_CODES.get(code, 'unknown')}"
         why = self.why
         vain = f"mend what it waited for in vain: {self.in_vain}" if self.in_vain else ""
@@ -167,9 +181,10 @@ class RunFindings:
 
     def forget(self) -> None:
         """Before the installer is called once more: how it ended before is not how it ends."""
-        self.report.findings = [one for one in self.report.findings if one.subject not in ("exit code", "hand-over")]
+        self.report.findings = [one for one in self.report.findings if one.subject not in _AT_ITS_END]
         self.report.exit_code, self.last_error, self.in_vain, self.waiting_since = None, "", "", None
         self.interrupted = False
+        self.errors.clear()
 
     def no_kubeconfig(self, said: str) -> None:
         self.report.add("kubeconfig", False, said, "the installer's kubeconfig should open the API")

@@ -251,6 +251,15 @@ def test_fixed_addresses_are_told_in_the_format_that_agent_and_node_read(made: M
     files, _ = _translated(made)
     data = _network_data(files, 0)
     assert problem(data) == ""
+    route = {"network": "0.0.0.0", "netmask": "0.0.0.0", "gateway": "10.20.30.254"}
+    (network,) = data["networks"]
+    known = {"id": "cluster", "type": "ipv4", "link": "nic"}
+    assert network == {
+        **known,
+        "ip_address": "10.20.30.200",
+        "netmask": "255.255.255.0",
+        "routes": [route],
+    }  # as Ironic demands
     assert data["links"] == [{"id": "nic", "type": "phy", "ethernet_mac_address": "52:54:00:00:00:10"}]
     (unit,) = units(data).values()
     assert "Address=10.20.30.200/24" in unit and "Gateway=10.20.30.254" in unit and "DNS=10.20.30.254" in unit

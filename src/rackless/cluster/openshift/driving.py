@@ -74,10 +74,13 @@ def readdress(secret: Json, host: Json, machine: IPv4Network, mode: str) -> Json
     mac = at.mac if mode != DISABLED else str(host["spec"].get("bootMACAddress") or "")
     if at.address is None or at.kind != "ethernet" or parse_mac(mac) is None:
         return None
-    network: dict[str, Any] = {"id": "cluster", "type": "ipv4", "link": "nic"}
-    network["ip_address"] = f"{at.address}/{at.prefix or machine.prefixlen}"
+    # in Ironic's own words, which refuses a host whose network it does not understand
+    netmask = IPv4Network(f"0.0.0.0/{at.prefix or machine.prefixlen}").netmask
+    network: dict[str, Any] = {
+        "id": "cluster", "type": "ipv4", "link": "nic", "ip_address": str(at.address), "netmask": str(netmask), "routes": [],
+    }  # fmt: skip
     if at.gateway is not None:
-        network["gateway"] = str(at.gateway)
+        network["routes"].append({"network": "0.0.0.0", "netmask": "0.0.0.0", "gateway": str(at.gateway)})
     link = {"id": "nic", "type": "phy", "ethernet_mac_address": parse_mac(mac)}
     told = {
         "links": [link],  # an MTU is the site's: the twin's links have the usual one
