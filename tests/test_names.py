@@ -41,6 +41,12 @@ MEANINGS = {
     "local": [r"drivers\.process:LocalProcesses"],  # of the namespaces that the calling process lives in
 }
 
+CALLED_HOST = re.compile(
+    r"\bhost's (side|loopback|bridges|firewall|resolver|libvirt|D-Bus|name servers|kernel)\b"
+    r"|\b(libvirt|directory|directories|device|bridge|NIC) (on|of) the host\b"
+)
+"""What somebody writes who calls the hypervisor a host."""
+
 HIDING = {"rest", "hand", "furnish", "doorstep", "sight", "button", "keeping", "collecting"}
 """What modules and classes were called that did not say what they are: pause, servers, mounts, api_forward, observer, power, duties
 and garbage now."""
@@ -88,6 +94,15 @@ def test_a_word_of_the_glossary_has_one_meaning(word: str) -> None:
 def test_no_module_and_no_class_is_called_by_a_word_that_hides_what_it_is() -> None:
     named = [*(module for module, _ in modules()), *(f"{module}:{name}" for module, name in classes())]
     assert [name for name in named if HIDING & words(re.split("[.:]", name)[-1])] == []
+
+
+def test_sentences_do_not_call_the_hypervisor_a_host() -> None:
+    pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md"), *(file for _, file in modules())]
+    found = [
+        f"{page.relative_to(ROOT)}: {told.group()}" for page in pages for told in CALLED_HOST.finditer(page.read_text())
+    ]
+    assert found == []
+    assert CALLED_HOST.search("a port on the host's loopback") and CALLED_HOST.search("libvirt of the host")
 
 
 @pytest.mark.parametrize("word", MEANINGS)

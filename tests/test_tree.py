@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -16,16 +17,56 @@ GUARDS = {"run/connections.py", "bmc/redfish/http.py"}
 BARE_TLS = re.compile(r"web\.(TCPSite|SockSite|UnixSite)\([^()]*ssl_context", re.DOTALL)
 """Sites of aiohttp's that wait a minute for a handshake; what waits there is counted by no bound of connections."""
 
+OPEN_DRIVERS = {
+    "holder.main", "labd.main",
+    "operations.lab", "operations.lab_registry", "operations.sizing", "operations.this_computer",
+    "operations.bootstrap_vm", "operations.controllers", "operations.install_lab", "operations.openshift_help",
+    "operations.openshift_lab", "operations.rehearse", "operations.rehearse_metal",
+}  # fmt: skip
+"""Where a process or a command begins: it opens all drivers, of this computer or of a world of fakes, and hands them on."""
+TAKE_ONE_DRIVER = {
+    "holder.visitor": "becomes the lab's owner, in a process of its own",
+    "operations.controllers": "speaks to the API of the kubeconfig that it was given; --pretend is an engine that is none",
+    "operations.pivot": "speaks to the APIs of two kubeconfigs",
+    "operations.install_cluster": "reads which packages Ironic is made of",
+    "operations.rehearsal_release": "reads which packages Ironic is made of",
+    "operations.bootstrap_handover": "runs on the bootstrap machine and on control planes",
+    "operations.bootstrap_leading": "runs on control planes",
+    "operations.bootstrap_metal3": "runs on the bootstrap machine and on control planes",
+    "operations.bootstrap_parts": "runs on the bootstrap machine and on control planes",
+    "operations.bootstrap_payload": "runs on the bootstrap machine and on control planes",
+    "operations.rehearsal_bootstrap": "runs on the bootstrap machine of a rehearsal",
+    "operations.rehearsal_operators": "runs on a control plane of a rehearsal",
+    "operations.rehearsal_stage": "stands in for a bootstrap machine, in a process of its own",
+}
+"""Programs that know which driver they use, with the reason: most run on a node, where there is no lab to be opened."""
+
 
 def order(imports: dict[str, set[str]]) -> list[str]:
     """The modules, each after what it imports. Raises CycleError, which names the modules of one cycle."""
     return list(TopologicalSorter(imports).static_order())
 
 
-def test_no_module_imports_itself_by_way_of_others() -> None:
+@cache
+def imports() -> dict[str, set[str]]:
+    """What each module imports, also for a type checker only and inside functions."""
     graph = grimp.build_graph("rackless", cache_dir=None, exclude_type_checking_imports=False)
-    imports = {module: graph.find_modules_directly_imported_by(module) for module in graph.modules}
-    assert len(order(imports)) == len(graph.modules) > 500
+    return {module: graph.find_modules_directly_imported_by(module) for module in graph.modules}
+
+
+def test_no_module_imports_itself_by_way_of_others() -> None:
+    assert len(order(imports())) == len(imports()) > 500
+
+
+def test_drivers_are_opened_where_a_process_or_a_command_begins_and_nobody_else_knows_which_they_are() -> None:
+    """`simulation` makes the world of fakes, and may know them."""
+    above = {
+        module.removeprefix("rackless."): {name for name in found if f"{name}.".startswith("rackless.drivers.")}
+        for module, found in imports().items()
+        if not module.startswith(("rackless.drivers", "rackless.simulation"))
+    }
+    assert {module for module, found in above.items() if "rackless.drivers" in found} == OPEN_DRIVERS
+    assert {module for module, found in above.items() if found - {"rackless.drivers"}} == set(TAKE_ONE_DRIVER)
 
 
 def test_a_cycle_would_be_found() -> None:

@@ -182,7 +182,8 @@ class Hostile:
         closed(self._lines)
 
 
-INSERT = f"{SYSTEM}/VirtualMedia/Cd/Actions/VirtualMedia.InsertMedia"
+DRIVE = f"{SYSTEM}/VirtualMedia/Cd"
+INSERT = f"{DRIVE}/Actions/VirtualMedia.InsertMedia"
 
 
 def post(host: Host, path: str, value: Any, **headers: str) -> bytes:
@@ -215,6 +216,25 @@ def test_a_hostile_image_server_holds_up_nobody_but_its_victim(host: Host, answe
         assert Bystander(host).looks(10)
         assert ask(host, head("GET", SYSTEM))[0] == 200, "the same BMC goes on, too"
         assert host.tell().turn < TURNS * idle
+    finally:
+        closed(lines)
+        hostile.close()
+
+
+def test_an_image_that_does_not_come_keeps_no_other_change_waiting(host: Host) -> None:
+    """Also where it is inserted by PATCH, as older clients do: every PATCH and DELETE at the BMC waited for it."""
+    hostile = Hostile(b"HTTP/1.1 200 OK\r\n")
+    etag = json.loads(ask(host, head("GET", DRIVE))[1])["@odata.etag"]
+    lines = [connect(host) for _ in range(2)]
+    try:
+        for number, (line, guard) in enumerate(zip(lines, ({}, {"If_Match": etag}), strict=True)):
+            wish = json.dumps({"Image": f"http://127.0.0.1:{hostile.port}/{number}.iso"}).encode()
+            line.sendall(head("PATCH", DRIVE, length=len(wish), Content_Type="application/json", **guard) + wish)
+        while hostile.asked < 2:
+            assert Bystander(host).looks(1)
+        with connect(host, timeout=10) as ours:
+            ours.sendall(patch_request({"AssetTag": "ours"}))
+            assert read_answer(ours)[0] == 200
     finally:
         closed(lines)
         hostile.close()

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import gzip
 import json
 import os
+import tracemalloc
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
@@ -13,6 +15,7 @@ import pytest
 from aiohttp import web
 
 from rackless import events
+from rackless.codec import encode
 from rackless.protocol import server as control
 from rackless.protocol.client import ControlClient
 from rackless.protocol.exchange import Exchange, Nothing
@@ -123,6 +126,67 @@ async def test_large_requests_of_the_owner_take_turns_and_small_ones_do_not_wait
     assert status == 200, "root does not wait for the owner"
     for _, writer in held:
         writer.close()
+
+
+async def test_a_request_of_the_owner_is_kept_without_what_nobody_asked_for(site: Site) -> None:
+    """A mebibyte of empty objects takes labd 16, and a request is worked on as long as its host is installed."""
+    told = [encode(events.Note(None, f"said {number}", 0.0)) for number in range(1000)]
+    body = json.dumps({"more": [{}] * 60_000, "told": told}).encode()
+    tracemalloc.start()
+    try:
+        before = tracemalloc.get_traced_memory()[0]
+        head = f"POST /work HTTP/1.1\r\nHost: labd\r\nContent-Length: {len(body)}\r\n\r\n".encode()
+        _, writer = await site.line(head + body)
+        async with asyncio.timeout(20):
+            await site.working.wait()
+        gc.collect()
+        assert tracemalloc.get_traced_memory()[0] - before < 1 << 20
+    finally:
+        tracemalloc.stop()
+    writer.close()
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"more": [' + b"{}," * 250_000 + b"{}]}",
+        b'{"more": {' + b",".join(b'"%d":0' % number for number in range(250_000)) + b"}}",
+        b'{"more": [' + b'"\\\\",' * 500_000 + b"0]}",
+        b'{"hear": [' + b'"host/a",' * 1000 + b'"*"]}',
+        b'{"hear": ["' + b"[a-b]" * 10_000 + b'"]}',
+        b'{"step": "' + b"s" * 100_000 + b'"}',
+    ],
+    ids=["objects", "members", "strings", "many subjects", "a long subject", "a long step"],
+)
+async def test_what_would_take_much_of_labd_is_refused(site: Site, body: bytes) -> None:
+    site.end.set()
+    status, answer = await site.post(body)
+    assert status == 400 and (" at most" in answer or "more than" in answer)
+    user_data = json.dumps({"more": '{"a":["b,c\\\\"]},' * 100_000}).encode()
+    assert (await site.post(user_data))[0] == 200, "what stands in a string is no value"
+
+
+async def test_what_labd_works_on_for_the_owner_is_bounded_in_bytes(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(control, "MOST_HELD", 1 << 20)
+    body = b"{" + b" " * (400 << 10) + b"}"
+    head = f"POST /work HTTP/1.1\r\nHost: labd\r\nContent-Length: {len(body)}\r\n\r\n".encode()
+    held = [await site.line(head + body) for _ in range(2)]
+    async with asyncio.timeout(20):
+        for reader, _ in held:
+            assert b"200" in await reader.readline()
+    status, answer = await site.post(body)
+    assert status == 503 and "as much of your requests as it takes" in answer
+    site.asker = 0
+    site.end.set()
+    assert (await site.post(body))[0] == 200, "root's are not counted"
+    site.asker = OWNER
+    async with asyncio.timeout(20):
+        for reader, writer in held:
+            await reader.readuntil(b'"result"')
+            writer.close()
+    assert (await site.post(body))[0] == 200
 
 
 async def test_root_is_answered_whatever_the_owner_holds_open(site: Site) -> None:

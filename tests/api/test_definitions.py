@@ -260,6 +260,20 @@ def machine_set(labels: Json, selector: Json, **value: Any) -> Json:
             "hostSelector.matchExpressions[0].operator",
             "Unsupported value",
         ),
+        ({"image": IMAGE, "hostSelector": {"matchExpressions": True}}, "hostSelector.matchExpressions", "a list"),
+        ({"image": IMAGE, "hostSelector": {"matchExpressions": [1]}}, "hostSelector.matchExpressions[0]", "an object"),
+        (
+            {"image": IMAGE, "hostSelector": {"matchExpressions": [{"key": 1, "operator": "exists"}]}},
+            "hostSelector.matchExpressions[0].key",
+            "the name of a label",
+        ),
+        (
+            {"image": IMAGE, "hostSelector": {"matchExpressions": [{"key": "a", "operator": "in", "values": [1]}]}},
+            "hostSelector.matchExpressions[0].values",
+            "a list of texts",
+        ),
+        ({"image": IMAGE, "hostSelector": {"matchLabels": ["a"]}}, "hostSelector.matchLabels", "an object of texts"),
+        ({"image": IMAGE, "hostSelector": {"matchLabels": {"a": 1}}}, "hostSelector.matchLabels", "an object of texts"),
     ],
 )
 async def test_a_machine_that_would_take_another_host_than_meant_is_refused(

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -9,6 +12,17 @@ import pytest
 from rackless.api.process import ApiServer
 
 from .conftest import WIDGETS, Client, Json, widget
+
+SECONDS = 20.0
+
+
+async def looks() -> AsyncIterator[None]:
+    """For what background work does: again and again, until it is done or takes too long even for a busy computer."""
+    end = time.monotonic() + SECONDS
+    while time.monotonic() < end:
+        yield
+        await asyncio.sleep(0.01)
+
 
 TABLE = "application/json;as=Table;g=meta.k8s.io;v=v1,application/json"
 
@@ -184,7 +198,7 @@ async def test_a_namespace_ends_with_its_content(client: Client) -> None:
     await client.create(WIDGETS.replace("default", "n"), widget("a"))
     code, answer = await client.call("DELETE", "/api/v1/namespaces/n")
     assert (code, answer["status"]["phase"]) == (200, "Terminating")
-    for _ in range(100):
+    async for _ in looks():
         if (await client.get("/api/v1/namespaces/n"))[0] == 404:
             break
     assert (await client.get(WIDGETS.replace("default", "n") + "/a"))[0] == 404
@@ -195,7 +209,7 @@ async def test_a_namespace_ends_with_its_content(client: Client) -> None:
 async def test_a_definition_takes_its_objects_with_it(client: Client) -> None:
     await client.create(WIDGETS, widget("a"))
     await client.call("DELETE", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/widgets.example.com")
-    for _ in range(100):
+    async for _ in looks():
         code, _ = await client.get(WIDGETS)
         if code == 404:
             break
@@ -212,7 +226,7 @@ async def test_dependents_follow_their_owner_as_the_policy_says(client: Client, 
     ]  # fmt: skip
     await client.create(WIDGETS, child)
     await client.call("DELETE", f"{WIDGETS}/owner", {"propagationPolicy": kind})
-    for _ in range(200):
+    async for _ in looks():
         owner_code, _ = await client.get(f"{WIDGETS}/owner")
         child_code, left = await client.get(f"{WIDGETS}/child")
         if owner_code == 404 and (
@@ -241,7 +255,7 @@ async def test_in_the_foreground_an_owner_goes_after_its_last_dependent(client: 
     await client.create(WIDGETS, _owned("shared", owner, other))
     code, answer = await client.call("DELETE", f"{WIDGETS}/owner", {"propagationPolicy": "Foreground"})
     assert code == 202 and answer["metadata"]["finalizers"] == ["foregroundDeletion"]
-    for _ in range(200):
+    async for _ in looks():
         _, held = await client.get(f"{WIDGETS}/held")
         _, shared = await client.get(f"{WIDGETS}/shared")
         if "deletionTimestamp" in held["metadata"] and len(shared["metadata"]["ownerReferences"]) == 1:
@@ -252,7 +266,7 @@ async def test_in_the_foreground_an_owner_goes_after_its_last_dependent(client: 
     code, left = await client.get(f"{WIDGETS}/owner")
     assert code == 200 and "deletionTimestamp" in left["metadata"]
     await client.merge(f"{WIDGETS}/held", {"metadata": {"finalizers": None}})
-    for _ in range(200):
+    async for _ in looks():
         code, _ = await client.get(f"{WIDGETS}/owner")
         if code == 404:
             break

@@ -41,6 +41,8 @@ def run() -> Run:
 async def test_several_servers_or_all_are_switched_by_one_command(labd: FakeLabd, run: Run) -> None:
     done = await run("power", "--name", "lab", "ctrl-0", "ctrl-2", "off")
     assert done.output == "ctrl-0 is off\nctrl-2 is off\n"
+    done = await run("power", "--name", "lab", "ctrl-1", "ctrl-2", "shutdown")
+    assert done.output == "ctrl-1 is on: its system was asked to shut down\nctrl-2 is off\n"
     for action in ("on", "reset", "nmi"):
         labd.asked.clear()
         assert (await run("power", "--name", "lab", "--all", action)).exit_code == 0

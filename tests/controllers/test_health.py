@@ -141,6 +141,21 @@ async def test_when_too_many_are_unwell_nothing_is_done(limit: Any, cycled: int)
     assert ("RemediationRestricted" in reasons) is (not cycled)
 
 
+async def test_a_check_with_a_remedy_of_another_controller_does_nothing_by_itself() -> None:
+    """An API that is not ours takes a remediationTemplate; the Machine must not be deleted for want of somebody who reads it."""
+    site = Site()
+    async with site.cluster(2) as names:
+        template = {"apiVersion": "x/v1", "kind": "Template", "name": "t"}
+        await site.resources.apply(check(power=False, remediationTemplate=template))
+        machines = await site.names("Machine")
+        await site.silence(names[0])
+        await site.wait(400)
+        assert await site.names("Machine") == machines
+        [condition] = (await site.status())["conditions"]
+        assert (condition["status"], condition["reason"]) == ("False", "RemediationTemplate")
+        assert "RemediationRestricted" in await site.reasons(KIND)
+
+
 async def test_a_system_that_never_becomes_a_node_is_unwell_after_its_time() -> None:
     site = Site()
     await site.hosts("worker-0")

@@ -1,5 +1,6 @@
 import itertools
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -601,6 +602,38 @@ async def test_a_host_of_another_architecture_is_told_so_and_nothing_is_tried_un
         assert site.work("arm") == [] and (await site.host("arm")).status.error_count == 1
         await site.change("arm", architecture="x86_64")
         await site.until_state("arm", state=State.AVAILABLE)
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ({"raid": {"softwareRAIDVolumes": [{"level": "1"}]}}, "spec.raid: Forbidden: RAID volumes are not set up here"),
+        ({"disablePowerOff": True}, "spec.disablePowerOff: Forbidden: hosts are switched off here"),
+        ({"inspectionMode": "fast"}, "spec.inspectionMode: Forbidden: hosts are inspected by the agent"),
+    ],
+)
+async def test_what_nobody_does_is_the_hosts_error_where_the_api_took_it(asked: dict[str, Any], said: str) -> None:
+    """As on somebody else's cluster, whose API refuses none of it."""
+    site = Site()
+    await site.add("a", image=None)
+    await site.change("a", **asked)
+    async with site.controlled():
+        failed = await site.until("a", lambda host: host.status.error_type is not None)
+        assert failed.status.error_type is ErrorKind.REGISTRATION and said in failed.status.error_message
+        await site.clock.run(site.clock.sleep(900))
+        assert site.work("a") == [] and (await site.host("a")).status.error_count == 1
+        await site.change("a", **dict.fromkeys(asked))
+        await site.until_state("a", state=State.AVAILABLE)
+
+
+async def test_a_host_that_is_installed_is_not_held_to_what_nobody_does() -> None:
+    site = Site()
+    await site.add("a")
+    async with site.controlled():
+        await site.until_state("a")
+        await site.change("a", raid={"hardwareRAIDVolumes": [{"level": "1"}]}, online=False)
+        host = await site.until("a", lambda host: not host.status.powered_on)
+    assert host.status.error_type is None
 
 
 async def test_what_is_being_done_with_a_host_and_how_far_that_is_stands_in_its_status() -> None:

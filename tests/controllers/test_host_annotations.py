@@ -49,6 +49,20 @@ async def test_a_detached_host_that_is_deleted_goes_without_being_touched() -> N
     assert "deprovision" not in site.work("ctrl-0") and "power" not in site.work("ctrl-0")
 
 
+async def test_a_host_that_is_detached_and_deleted_at_once_is_forgotten_without_being_touched() -> None:
+    """Deleted before anybody looked: an engine that still knew it would go on switching it, and keep its MAC address."""
+    site = Site()
+    await site.add("ctrl-0")
+    async with site.controlled():
+        await site.until_state("ctrl-0")
+        before = site.work("ctrl-0")
+        await site.annotate("ctrl-0", {DETACHED: ""})
+        await site.resources.delete(KIND, "ctrl-0")
+        await site.until_gone("ctrl-0")
+    assert "ctrl-0" not in site.provisioner.hosts
+    assert set(site.work("ctrl-0")[len(before) :]) <= {"delete"}
+
+
 async def test_a_detached_host_may_wait_with_its_end() -> None:
     site = Site()
     await site.add("ctrl-0")

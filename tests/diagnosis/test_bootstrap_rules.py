@@ -56,7 +56,7 @@ PLANTED: dict[str, BootstrapEvidence] = {
         WELL, told={MACHINE: phases(*UP, "keys offered"), NODE: recorded("etcd-member")}
     ),
     "bootstrap/hand-over": told(*recorded("hand-over")),
-    "bootstrap/failed": told(*phases(*UP[:1]), {"failed": "the API refuses a manifest"}),
+    "bootstrap/failed": told(*recorded("manifest")),
 }  # fmt: skip
 
 
@@ -98,6 +98,7 @@ def test_the_sentences_name_the_node_the_url_and_the_hosts_own_cause() -> None:
     assert said["bootstrap/etcd-member"].subject == "etcd/ctrl-1"
     assert "(as `host/bmc-login` of a lab)" in said["bootstrap/host-error"].message
     assert said["bootstrap/hand-over"].message.endswith("it waits, ctrl-2 not in etcd yet")
+    assert said["bootstrap/failed"].message.endswith("Odd odd: 404 page not found")
     assert said["bootstrap/ironic"].evidence[-1].text == "CRITICAL ironic: no space left"
 
 

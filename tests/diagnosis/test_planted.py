@@ -6,13 +6,16 @@ What is in nobody's script is labelled untried in the rule itself, and so in the
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from rackless.diagnosis import bootstrap_evidence
+from rackless.diagnosis.installer_run import parse_run
 from rackless.diagnosis.lab_rules import LAB_RULES
-from rackless.diagnosis.rule import CauseRule
+from rackless.diagnosis.rule import CauseRule, explain
 from rackless.diagnosis.rules import bootstrap, installer
 from tests.diagnosis import test_bootstrap_rules, test_installer_rules, test_lab_rules
 from tests.real import planting_installer
@@ -107,7 +110,7 @@ SCRIPTS = {
     "planting.py": (
         "host/dhcp-nothing-to-offer", "host/dhcp-no-address", "host/dhcp-wrong-network", "host/dhcp-reserved",
         "host/dhcp-leased-to-another", "host/secure-boot", "host/not-bootable", "host/no-kernel", "host/boot-order",
-        "host/dhcp-not-asked", "host/memory", "host/image-permission",
+        "host/dhcp-not-asked", "host/memory", "host/image-permission", "lab/no-memory",
     ),
     "planting_pxe.py": ("host/dhcp-silent", "host/pxe-timeout"),
     "planting_ironic.py": (
@@ -131,6 +134,7 @@ SCRIPTS = {
     ),
     "planting_bootstrap.py": (
         "bootstrap/no-address", "bootstrap/payload", "bootstrap/etcd-member", "bootstrap/ironic", "bootstrap/hand-over",
+        "bootstrap/failed",
     ),
 }  # fmt: skip
 """Planted in a real program, in a namespace of its own; what it wrote is in `data`."""
@@ -175,3 +179,43 @@ def test_each_rule_is_run_over_the_evidence_of_all_others() -> None:
     assert {rule.name for rule in installer.RULES} - _RECORDED - set(planting_installer.CASES) == {
         "installer/bootstrap-not-made"
     }, "which is judged by words alone"
+
+
+DATA = test_lab_rules.DATA
+_TEXTS = sorted(path.name for path in DATA.glob("*.log"))
+
+
+@pytest.mark.parametrize("file", _TEXTS)
+def test_what_a_lab_wrote_with_a_fault_in_it_is_no_run_of_an_installer(file: str) -> None:
+    assert explain(installer.RULES, parse_run("log", (DATA / file).read_text())) == []
+
+
+@pytest.mark.parametrize("file", [file for file in _TEXTS if not file.startswith("bootstrap-")])
+def test_what_others_wrote_with_a_fault_in_it_is_nothing_to_a_bootstrap_machine(file: str) -> None:
+    assert bootstrap_evidence.read_console((DATA / file).read_text()) == []
+
+
+@pytest.mark.parametrize("file", [file for file in _TEXTS if file.startswith("bootstrap-")])
+def test_what_a_bootstrap_machine_wrote_with_a_fault_in_it_is_nothing_to_a_node(file: str) -> None:
+    lines = (DATA / file).read_text().splitlines()
+    absent = test_lab_rules.PLANTED["node/ignition-fetch"]
+    logs = {f"{source}/ctrl-{number}": lines for source in ("console", "journal") for number in range(3)}
+    assert explain(LAB_RULES, replace(absent, logs=logs)) == []
+
+
+@pytest.mark.parametrize("name", sorted(test_installer_rules.RUNS))
+def test_what_an_installer_wrote_is_nothing_to_a_lab_or_a_bootstrap_machine(name: str) -> None:
+    text = test_installer_rules.recorded(name)
+    absent = test_lab_rules.PLANTED["node/ignition-fetch"]
+    logs = {f"{source}/ctrl-{number}": text.splitlines() for source in ("console", "journal") for number in range(3)}
+    assert explain(LAB_RULES, replace(absent, logs=logs)) == []
+    assert bootstrap_evidence.read_console(text) == []
+
+
+@pytest.mark.parametrize(
+    "name", sorted(name for name, seen in test_lab_rules.PLANTED.items() if name.startswith("host/"))
+)
+def test_a_host_of_a_bootstrap_machine_fails_for_the_cause_of_a_labs(name: str) -> None:
+    seen = replace(test_bootstrap_rules.WELL, hosts=test_lab_rules.PLANTED[name].hosts)
+    (found,) = explain(bootstrap.RULES, seen)
+    assert found.rule == "bootstrap/host-error" and f"(as `{name}` of a lab)" in found.cause.message

@@ -88,6 +88,27 @@ async def test_requests_and_watches_outlast_a_restart_of_the_api(tmp_path: Path)
         await resources.close()
 
 
+async def test_a_watch_that_is_left_hangs_up_without_waiting_for_the_server(resources: KubernetesResources) -> None:
+    await resources.apply(host("one"))
+    watch = resources.watch(KIND)
+    assert await next_of(watch) == ("ADDED", "one")
+    following = asyncio.create_task(next_of(watch))
+    session = resources._client._session
+    assert session and session.connector
+    for _ in range(1000):
+        if session.connector._acquired:
+            break
+        await asyncio.sleep(0.01)
+    (connection,) = session.connector._acquired
+    transport = connection.transport
+    assert transport is not None
+    socket = transport.get_extra_info("socket")
+    following.cancel()
+    await asyncio.gather(following, return_exceptions=True)
+    await asyncio.sleep(0)
+    assert socket.fileno() == -1
+
+
 async def test_a_watch_whose_version_is_forgotten_tells_the_difference(
     api: ApiServer, resources: KubernetesResources, monkeypatch: pytest.MonkeyPatch
 ) -> None:

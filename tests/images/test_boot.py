@@ -21,11 +21,13 @@ from rackless import __version__
 from rackless.drivers.process import LocalProcesses
 from rackless.errors import GaveUp
 from rackless.events import Bus
-from rackless.images.catalogue import ensure_deploy_image, ensure_node_image
+from rackless.images.bootstrap_iso import NO_FAULT, disk_beside
+from rackless.images.catalogue import ensure_bootstrap_iso, ensure_deploy_image, ensure_node_image
 from rackless.installer.install_config.cluster_input import HostAddressing
 from rackless.installer.install_config.writing import nmstate
 from rackless.provisioning.nmstate import to_network_data
 from rackless.run.paths import Roots
+from tests.cluster.openshift.bootstrap_config import Made
 
 NEEDED = ("qemu-system-x86_64", "qemu-img", "xorrisofs", "unshare", "apt-get", "mcopy", "mkfs.vfat", "mke2fs", "lz4")
 FIRMWARE = Path("/usr/share/OVMF/OVMF_CODE_4M.fd")
@@ -96,6 +98,39 @@ async def test_the_agent_in_the_deploy_ramdisk_looks_itself_up_and_sends_a_heart
     heartbeat = json.loads(next(one["body"] for one in heard() if one["path"].startswith("/v1/heartbeat")))
     assert heartbeat["callback_url"] == "https://10.0.2.15:9999"
     assert heartbeat["agent_version"]
+
+
+async def test_a_rehearsals_bootstrap_boots_a_disk_by_a_bios_with_its_config_from_the_firmware(
+    cache: Path, tmp_path: Path
+) -> None:
+    """As installers of 4.16 to 4.21 make it."""
+    iso = await ensure_bootstrap_iso(cache, LocalProcesses(), Bus())
+    image, disk, config, console = (
+        disk_beside(iso.path),
+        tmp_path / "disk",
+        tmp_path / "config.ign",
+        tmp_path / "console",
+    )
+    assert image.read_bytes().count(f"rehearsal.fail={NO_FAULT}".encode()) == 1  # where another word is written
+    made: list[str | Path] = ["qemu-img", "create", "-q", "-f", "qcow2", "-F", "qcow2", "-b", image, disk, "32G"]
+    await LocalProcesses().run(made)
+    config.write_bytes(Made(bmc="ipmi://10.0.2.{n}", api_vip="10.0.2.5").text())
+
+    def said() -> list[str]:
+        lines = console.read_text(errors="replace").splitlines() if console.exists() else []
+        return [line for line in lines if line.startswith("REHEARSAL")]
+
+    await boot(
+        tmp_path,
+        [
+            "-m", "1024", "-drive", f"if=virtio,file={disk},format=qcow2,cache=unsafe",
+            "-fw_cfg", f"name=opt/com.coreos/config,file={config}",
+            "-netdev", "user,id=n", "-device", "virtio-net-pci,netdev=n",
+        ],
+        lambda: any('"network"' in line for line in said()),
+        within=900,
+    )  # fmt: skip
+    assert f'"ignition_bytes": {config.stat().st_size}' in said()[0] and '"address": "10.0.2.15/24"' in said()[1]
 
 
 async def test_a_node_is_configured_by_ignition_from_its_config_drive(cache: Path, tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from rackless.drivers.process import LocalProcesses
 from rackless.images import node, nodelayer, python
+from rackless.images.files import read
 from rackless.images.node import syslinux_config
 from tests.images.elf_files import write_library
 
@@ -28,6 +29,13 @@ def test_a_bios_starts_the_same_kernel_with_the_same_options_as_uefi() -> None:
     assert syslinux_config(entry) == (
         "SERIAL 0\nDEFAULT node\nLABEL node\n  LINUX /vmlinuz\n  INITRD /initrd.img\n  APPEND root=LABEL=x rw  quiet\n"
     )
+
+
+def test_a_node_counts_as_configured_once_its_files_are_on_the_disk() -> None:
+    """A power cut in the seconds after that would leave files of no length, and Ignition would not run again."""
+    lines = [line.split("#")[0].strip() for line in read("node/init").decode().splitlines()]
+    done = lines.index(": >$DONE")
+    assert lines[done - 1] == lines[done + 1] == "$B sync"
 
 
 @needs_ext4

@@ -37,6 +37,23 @@ async def test_a_console_that_says_too_much_is_begun_anew_and_goes_on(tmp_path: 
     assert old.read_bytes() == b"x" * 90 + b"until here" and old.stat().st_mode & 0o077 == 0
 
 
+def test_the_console_of_somebody_elses_machine_takes_no_more_room_than_the_labs_own(tmp_path: Path) -> None:
+    """libvirt keeps it below its own folder, and QEMU writes it from where it was, unless it was told to append."""
+    log = tmp_path / "libvirt/qemu/bootstrap-serial0.log"
+    log.parent.mkdir(parents=True)
+    watch = LogWatch(tmp_path, VirtualClock(), most=MIB, kept=100)
+    with log.open("wb", buffering=0) as console:
+        console.write(b"x" * 2 * MIB)
+        watch.look()
+        console.write(b"and on")
+        assert log.stat().st_size == 2 * MIB + 6 and log.stat().st_blocks * 512 < MIB // 8
+        watch.look()
+        assert log.read_bytes().endswith(b"\0and on"), "a hole is no reason to begin anew"
+        console.write(b"x" * 2 * MIB)
+        watch.look()
+    assert log.stat().st_blocks * 512 < MIB // 8
+
+
 def test_other_files_and_small_logs_are_left_alone_and_one_that_fails_holds_up_no_other(tmp_path: Path) -> None:
     for name, size in (("a.log", 20), ("events.jsonl", 50), ("b.log", 50), ("c.log", 50), ("bmc-audit.jsonl", 50)):
         (tmp_path / name).write_bytes(b"x" * size)

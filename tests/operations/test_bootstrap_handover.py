@@ -204,6 +204,10 @@ async def test_a_control_plane_is_laid_out_before_etcd_takes_it_and_serves_befor
     async def keys(*_: object) -> dict[str, str]:
         return make_keys()
 
+    async def synced(_: object) -> None:
+        assert 'CLUSTER_STATE="existing"' in (place / "/etc/default/etcd").read_text()
+        done.append("synced")
+
     async def learner(_: object, peer: str) -> str:
         assert (unit_files / "rackless-api.service").exists() and "daemon-reload" in done
         assert not (place / "/etc/default/etcd").exists() and not any("enable" in each for each in done)
@@ -220,11 +224,12 @@ async def test_a_control_plane_is_laid_out_before_etcd_takes_it_and_serves_befor
 
     monkeypatch.setattr(bootstrap_handover, "EtcdMembership", lambda *_: Etcd())
     monkeypatch.setattr(bootstrap_handover, "LocalProcesses", Systemctl)
-    for name, by in (("_await_keys", keys), ("ensure_learner", learner), ("await_voter", voter), ("_is_ready", ready)):
+    for name, by in (("_await_keys", keys), ("_sync", synced), ("ensure_learner", learner), ("await_voter", voter),
+                     ("_is_ready", ready)):  # fmt: skip
         monkeypatch.setattr(bootstrap_handover, name, by)
     await bootstrap_handover.join("lab", "lab", ip_address("192.168.111.5"), lambda _: None, place)
-    assert done[:4] == ["daemon-reload", "learner", "restart etcd", done[3]] and done[3].startswith("enable etcd ")
-    assert done[4:] == [
+    assert done[:4] == ["daemon-reload", "learner", "restart etcd", "synced"] and done[4].startswith("enable etcd ")
+    assert done[5:] == [
         "voter",
         "restart rackless-api haproxy rackless-vip",
         "ready https://192.168.111.20:6444",

@@ -3,25 +3,29 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import aiohttp
 import pytest
+import yaml
 from click.testing import CliRunner
 
 from rackless.api.process import ApiServer
 from rackless.cli.commands.controllers import _show
 from rackless.cli.main import cli
+from rackless.drivers.fake.provisioner import SECONDS, FakeProvisioner
 from rackless.drivers.kubernetes.resources import KubernetesResources
 from rackless.errors import InputError
 from rackless.events import Bus, Event, Note
+from rackless.operations import controllers
 from rackless.operations.controllers import CONTROLLERS, LEASE, Settings, check_names, run
 from rackless.ports.api import Access
-from rackless.ports.resources import Record, Resources
+from rackless.ports.resources import KINDS, Kind, Record, Resources
 from rackless.provisioning.baremetalhost import baremetalhost, secret
 from rackless.trust.kubeconfig_reading import read_kubeconfig
-from tests.api.conftest import api, free_ports  # noqa: F401
+from tests.api.conftest import ROOT, api, free_ports  # noqa: F401
 from tests.controllers.machine_site import machine_set
 
 
@@ -69,6 +73,95 @@ async def test_all_controllers_run_against_the_api_and_are_seen(api: ApiServer, 
         await resources.close()
     assert lease and not lease["spec"].get("holderIdentity"), "who ends lets go"
     assert "me" in [event.values.get("leader") for event in seen if isinstance(event, Note)]
+
+
+RBAC = "rbac.authorization.k8s.io/v1"
+NODE: Record = {
+    "apiVersion": "v1",
+    "kind": "Node",
+    "metadata": {"name": "w0"},
+    "status": {"addresses": [{"type": "InternalIP", "address": "192.0.2.10"}]},
+}
+READY = [{"type": "Ready", "status": "True"}]
+UNKNOWN = [{"type": "Ready", "status": "Unknown"}]
+
+
+async def test_the_rights_that_the_documentation_gives_the_controllers_are_enough(
+    api: ApiServer,  # noqa: F811
+    tmp_path: Path,
+) -> None:
+    page = (ROOT / "docs/explanation/controllers.md").read_text()
+    [block] = [found for found in re.findall(r"```yaml\n(.*?)```", page, re.DOTALL) if "ClusterRole" in found]
+    pki = tmp_path / "pki"
+    kinds = {
+        "ServiceAccount": Kind("v1", "serviceaccounts"),
+        "Role": Kind(RBAC, "roles"),
+        "RoleBinding": Kind(RBAC, "rolebindings"),
+        "ClusterRole": Kind(RBAC, "clusterroles", namespaced=False),
+        "ClusterRoleBinding": Kind(RBAC, "clusterrolebindings", namespaced=False),
+    }
+    admin = Access(api.url, pki / "ca.crt", pki / "admin.crt", pki / "admin.key")
+    person = KubernetesResources(admin, kinds={**KINDS, **kinds})
+    await person.ensure_namespace()
+    for record in yaml.safe_load_all(block):
+        await person.create(record)
+    path = "/api/v1/namespaces/metal3/serviceaccounts/rackless-controllers/token"
+    answer = await person._client.call("POST", path, {"spec": {}})
+    config = _config(cluster={"server": api.url, "certificate-authority": str(pki / "ca.crt")},
+                     user={"token": answer["status"]["token"]})  # fmt: skip
+    (tmp_path / "account").write_text(json.dumps(config))
+    seen: list[Event] = []
+    bus = Bus()
+    bus.subscribe(seen.append)
+    settings = Settings(tmp_path / "account", None, tuple(CONTROLLERS), "metal3", pretend=True, identity="me")
+    await person.create(secret("bmc", {"username": "admin", "password": "x"}))
+    await person.create(secret("worker-user-data", {"userData": "{}"}))
+    await person.create(baremetalhost("w0", "redfish://192.0.2.1/redfish/v1/Systems/1", "bmc", "02:00:00:00:00:01"))
+    await person.create(machine_set("set", 1))
+    await person.create(_health_check())
+    task = asyncio.create_task(_quickly(settings, bus))
+    try:
+        await _until(person, "Machine", _in("Provisioned"))
+        await person.create(NODE)
+        await person.patch_status("Node", "w0", {**NODE["status"], "conditions": READY})
+        await _until(person, "Machine", _in("Running"))
+        await person.patch_status("Node", "w0", {**NODE["status"], "conditions": UNKNOWN})
+        await _until(person, "Node", lambda nodes: nodes[0]["spec"].get("taints"))
+        await _until(person, "MachineHealthCheck", lambda found: found[0].get("status"))
+        await person.patch("MachineSet", "set", {"spec": {"replicas": 0}})
+        await _until(person, "Machine", lambda machines: not machines)
+        assert await person.list("Node") == [], "the Node of a Machine goes with it"
+        assert await person.list("HardwareData")
+        await person.delete("BareMetalHost", "w0")
+        await _until(person, "BareMetalHost", lambda hosts: not hosts)
+        assert await person.list("HardwareData") == []
+        told = {(event["involvedObject"]["kind"], event["reason"]) for event in await person.list("Event")}
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        await person.close()
+    assert told >= {("BareMetalHost", "Available"), ("Machine", "NodeJoined"), ("MachineSet", "SuccessfulDelete")}
+    unheard = [event.values for event in seen if isinstance(event, Note) and event.code == "changes-unheard"]
+    assert unheard == []
+
+
+def _in(phase: str) -> Any:
+    return lambda found: [(each.get("status") or {}).get("phase") for each in found] == [phase]
+
+
+def _health_check() -> Record:
+    spec = {"selector": {}, "unhealthyConditions": [{"type": "Ready", "status": "Unknown", "timeout": "1h"}]}
+    kind = {"apiVersion": "machine.openshift.io/v1beta1", "kind": "MachineHealthCheck"}
+    return {**kind, "metadata": {"name": "check"}, "spec": spec}
+
+
+async def _quickly(settings: Settings, bus: Bus) -> None:
+    """With a provisioner that pretends without taking its time."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(
+            controllers, "FakeProvisioner", lambda clock: FakeProvisioner(clock, dict.fromkeys(SECONDS, 0.0))
+        )
+        await run(settings, bus)
 
 
 @pytest.mark.parametrize(("as_json", "said"), [(False, "host, csr: ready\n"), (True, '"message": "host, csr: ready"')])

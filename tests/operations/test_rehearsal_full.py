@@ -280,6 +280,9 @@ async def test_what_is_to_fail_after_the_bootstrap_fails_and_nothing_else(fault:
         for (kind, name), one in there.items()
         if kind == "ClusterOperator" and _conditions(one)["Degraded"] == "True"
     ]
+    moving = [name for (kind, name), one in there.items()
+              if kind == "ClusterOperator" and _conditions(one)["Progressing"] == "True"]  # fmt: skip
+    assert moving == (["authentication"] if fault is InstallFault.OPERATOR_UNSTABLE else [])
     available = _conditions(there[("ClusterVersion", "version")])["Available"]
     to_degrade = fault is InstallFault.OPERATOR_DEGRADED
     assert (degraded, available) == ((["ingress"], "False") if to_degrade else ([], "True"))

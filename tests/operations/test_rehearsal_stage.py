@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import hashlib
 import json
 import os
 import signal
@@ -79,6 +80,8 @@ class Rehearsed:
         self.made = Made(bmc="ipmi://192.0.2.{n}", api_vip=VIP)
         self.iso = folder / "live.iso"
         self.iso.write_bytes(COMMAND_LINE.encode().ljust(OFFSET, b"\0") + bytes(AREA))
+        self.boots = self.iso
+        """What the installer's machine is to boot."""
         self.commands = Commands(folder / "volume")
         self.console = folder / "consoles" / f"{MACHINE}-serial0.log"
         self.console.parent.mkdir()
@@ -122,7 +125,7 @@ class Rehearsed:
     @asynccontextmanager
     async def stage(self, fault: InstallFault | None = None, release: str = "", **more: Any) -> AsyncIterator[str]:
         setting = StageSetting(
-            str(self.iso), OFFSET, AREA, str(self.folder), "virbr0", str(self.folder / "libvirt.sock"),
+            str(self.boots), OFFSET, AREA, str(self.folder), "virbr0", str(self.folder / "libvirt.sock"),
             fault.value if fault else "", release=release, consoles=str(self.console.parent), **more,
         )  # fmt: skip
         stop = asyncio.Event()
@@ -199,6 +202,28 @@ async def test_the_live_iso_carries_what_is_to_go_wrong_or_is_not_there(rehearse
     async with rehearsed.stage(InstallFault.ISO_MISSING) as iso:
         assert (await _download(iso))[0] == 404
     assert {"fault": "iso-missing"} in rehearsed.said
+    rehearsed.said.clear()
+    rehearsed.iso.write_bytes(rehearsed.iso.read_bytes() + b"# COREOS_KARG_EMBED_AREA")
+    async with rehearsed.stage(InstallFault.ISO_DAMAGED) as iso:
+        _, content = await _download(iso)
+    assert b"COREOS_KARG" not in content and len(content) == len(rehearsed.iso.read_bytes())
+
+
+async def test_an_installer_that_boots_a_disk_gets_one_and_its_config_is_read_from_its_own_volume(
+    rehearsed: Rehearsed,
+) -> None:
+    rehearsed.boots = rehearsed.folder / "bootstrap.qcow2"
+    rehearsed.boots.write_bytes(rehearsed.iso.read_bytes())
+    async with rehearsed.stage(InstallFault.CONFIG_MAP_MISSING) as disk:
+        place, _, checksum = disk.partition("?sha256=")
+        _, content = await _download(disk)
+        rehearsed.commands.volume.write_bytes(rehearsed.made.text())
+        rehearsed.commands.domains.add(MACHINE)
+        found = await rehearsed.phase("ignition read")
+    assert place.endswith("/rehearsal.qcow2") and checksum == hashlib.sha256(content).hexdigest()
+    assert b"rehearsal.fail=configmap-missing-" in content and len(content) == len(rehearsed.boots.read_bytes())
+    assert found["infrastructure"] == "site-abcde"
+    assert f"virsh vol-path {MACHINE}.ign --pool {MACHINE}" in rehearsed.commands.asked
 
 
 async def test_a_bootstrap_that_is_to_be_switched_off_is_once_its_api_answers(rehearsed: Rehearsed) -> None:

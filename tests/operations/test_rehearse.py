@@ -12,6 +12,7 @@ from xml.etree import ElementTree
 import pytest
 import yaml
 
+from rackless.cluster.openshift import installer as calls
 from rackless.cluster.openshift.faults import InstallFault
 from rackless.cluster.openshift.report import LineVerdict, Report
 from rackless.drivers.fake.processes import FakeProcess, WasKilled
@@ -190,6 +191,23 @@ def test_a_good_site_is_proven_line_by_line_written_down_and_nothing_is_left(sit
         assert json.loads(places["json"].read_text())["good"] is True
         assert ElementTree.parse(places["junit"]).getroot().get("failures") == "0"
         assert site.leaves_nothing()
+
+    site.person.live(story)
+
+
+@pytest.mark.parametrize("kvm", [False, True])
+def test_an_installer_before_the_live_iso_gets_a_disk_and_a_log_of_its_machines_console(
+    site: Site, monkeypatch: pytest.MonkeyPatch, *, kvm: bool
+) -> None:
+    monkeypatch.setattr(rehearsing, "remembered_kvm", lambda *_: (kvm, ""))
+    site.release = "4.19.7"
+
+    async def story() -> None:
+        report = await site.rehearse()
+        assert report.good and calls.BY_DISK in report.deviations
+        assert site.setting["iso"].endswith("/bootstrap.qcow2")
+        assert (site.setting["proxy"], site.setting["native"]) == (rehearsal_run.PROXY, kvm)
+        assert f"socket={rehearsal_run.PROXY}" in site.config  # also with KVM: its definition keeps no log
 
     site.person.live(story)
 
@@ -569,5 +587,15 @@ def test_a_full_rehearsal_that_is_to_fail_ends_where_the_installer_begins_to_wai
         assert report.good and report.exit_code == 8 and site.interrupts == 2
         assert any("operator ingress is degraded" in one.saw for one in report.findings if one.subject == "exit code")
         assert site.leaves_nothing()
+
+        site.stays, site.code = (
+            False,
+            6,
+        )  # whoever is left waiting ends as the installer does when its patience runs out
+        report = await site.rehearse(full=True, fault=InstallFault.OPERATOR_DEGRADED, patience=9999)
+        assert report.good and (report.exit_code, report.expected, site.interrupts) == (6, 6, 2)
+        site.code = 7
+        report = await site.rehearse(full=True, fault=InstallFault.OPERATOR_DEGRADED, patience=9999)
+        assert not report.good and report.expected == 6
 
     site.person.live(story)

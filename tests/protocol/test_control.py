@@ -1,4 +1,5 @@
 import asyncio
+import errno
 import io
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
@@ -9,10 +10,12 @@ import aiohttp
 import pytest
 
 from rackless import events
-from rackless.errors import GaveUp, InputError, LabError, RacklessError
+from rackless.codec import decode
+from rackless.errors import GaveUp, HypervisorError, InputError, LabError, RacklessError
 from rackless.ports.console import Heard, Write
 from rackless.protocol.client import ControlClient
 from rackless.protocol.exchange import Exchange, Nothing, Served
+from rackless.protocol.failures import FailureAnswer
 from rackless.protocol.messages import HEALTH, STATUS, Daemon, LabSeen, OfferedFile
 from rackless.protocol.server import ControlServer, SitDown, TakeFile
 
@@ -273,6 +276,45 @@ async def test_a_file_is_sent_as_bytes_by_who_has_opened_it(tmp_path: Path) -> N
     async with control(tmp_path, events.Bus()) as client:
         with pytest.raises(LabError, match="does not know what offer is"):
             await client.offer(io.BytesIO(content), "qcow2")
+
+
+async def test_a_console_and_a_file_that_fail_unexpectedly_are_told_in_words(tmp_path: Path) -> None:
+    def sit_down(server: str, lines: int) -> tuple[Heard, Write]:
+        raise ZeroDivisionError("oh")
+
+    async def take(chunks: AsyncIterator[bytes], said: str) -> OfferedFile:
+        async for _ in chunks:
+            pass
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    async with control(tmp_path, events.Bus(), console=sit_down, take=take) as client:
+        with pytest.raises(RacklessError, match="ZeroDivisionError: oh"):
+            async with client.console("ctrl-0", 0):
+                pass
+        with pytest.raises(HypervisorError, match="no room left on the disk"):
+            await client.offer(io.BytesIO(b"x"), "qcow2")
+        assert await client.alive()
+    async with control(tmp_path, events.Bus()) as client:
+        with pytest.raises(LabError, match="does not know what console is"):
+            async with client.console("ctrl-0", 0):
+                pass
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status"), [("GET", "a/b", 404), ("PUT", "health", 405), ("POST", "a", 404)]
+)
+async def test_what_labd_does_not_know_is_answered_with_an_error_like_any_other(
+    tmp_path: Path, method: str, path: str, status: int
+) -> None:
+    async with control(tmp_path, events.Bus()):
+        connector = aiohttp.UnixConnector(str(tmp_path / "labd.sock"))
+        async with (
+            aiohttp.ClientSession(connector=connector) as session,
+            session.request(method, f"http://labd/{path}") as answer,
+        ):
+            assert answer.status == status
+            failure = decode(FailureAnswer, await answer.json()).error
+            assert (failure.kind, failure.what) == ("LabError", f"labd does not know what {path} is")
 
 
 async def test_whoever_may_talk_to_labd_can_ask_how_it_goes(tmp_path: Path) -> None:

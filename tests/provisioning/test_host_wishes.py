@@ -1,6 +1,7 @@
 """What people ask of hosts, against the real controller and an engine that only pretends, in virtual time."""
 
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 
 import pytest
 
@@ -20,7 +21,7 @@ from rackless.provisioning.baremetalhost import (
     strangers_secret,
 )
 from rackless.provisioning.wishes import Granted, HostWishes
-from tests.provisioning.site import Site
+from tests.provisioning.site import IMAGE, Site
 
 OTHER = Image("http://192.0.2.1/other.raw", "cd" * 32, "sha256", "raw")
 LIVE = Image("http://192.0.2.1/rescue.iso", "", "auto", "live-iso")
@@ -82,6 +83,17 @@ async def test_a_system_is_replaced_only_when_that_is_said() -> None:
         assert (await site.host("a")).status.image == OTHER
     assert site.work("a")[-2:] == ["deprovision", "provision"]
     assert (await site.host("a")).spec.user_data_name == ""
+
+
+async def test_the_image_that_is_there_is_not_written_again_for_another_checksum() -> None:
+    site = Site()
+    await site.add("a")
+    async with site.controlled():
+        await site.until_state("a")
+        mended = System(replace(IMAGE, checksum="cd" * 32))
+        with pytest.raises(LabError, match="has the image of that URL on it") as refused:
+            await site.clock.run(HostWishes(site.resources).provision("a", mended, replace=True, wait=True))
+    assert "host deprovision a" in refused.value.hint and "deprovision" not in site.work("a")
 
 
 async def test_an_installation_that_fails_is_told_at_once_with_the_reason() -> None:

@@ -217,6 +217,32 @@ async def test_a_provisioned_host_is_adopted_and_switched_or_taken_off_when_anot
         assert outcome == Move(State.DEPROVISIONING) and not engine.asked
 
 
+@pytest.mark.parametrize(
+    ("wanted", "there", "off"),
+    [
+        (replace(IMAGE, checksum="cd" * 32), IMAGE, False),
+        (replace(IMAGE, checksum_type="auto", format="raw"), IMAGE, False),
+        (IMAGE, None, False),
+        (replace(IMAGE, method="step"), IMAGE, False),
+        (Image("", "", method="step"), IMAGE, True),
+        (IMAGE, replace(IMAGE, method="step"), True),
+        (Image("", "", method="other"), Image("", "", method="step"), True),
+        (replace(IMAGE, method="step"), Image("", "", method="step"), False),
+        (replace(OTHER, method="step"), replace(IMAGE, method="step"), True),
+    ],
+)
+async def test_a_system_is_taken_off_for_another_url_or_another_step_and_for_nothing_else(
+    wanted: Image, there: Image | None, off: bool
+) -> None:
+    """As the baremetal-operator decides: a checksum that somebody mends costs nobody a system."""
+    found = host(State.PROVISIONED, replace(MANAGED, image=wanted), image=there)
+    outcome, engine = await step(found)
+    assert isinstance(outcome, Move if off else Stay)
+    assert [work for work in engine.works if work != "power"] == ([] if off else ["adopt"])
+    if not off:
+        assert engine.asked[0][1] == (there or wanted,)
+
+
 async def test_a_host_that_somebody_installed_is_switched_gently_until_it_is_given_over() -> None:
     assert (await step(at(State.EXTERNALLY_PROVISIONED)))[1].asked == [
         ("power", (True,), {"hard": False, "restart": False})

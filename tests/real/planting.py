@@ -10,6 +10,7 @@ import os
 import shutil
 import signal
 import socket
+import stat
 import struct
 import subprocess
 import sys
@@ -20,6 +21,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from rackless.diagnosis.evidence import read_console
+from rackless.images.cpio import Archive
 from tests.real import bootable
 
 FIRST, SECOND = "02:00:00:00:00:01", "02:00:00:00:00:02"
@@ -193,6 +195,43 @@ def plant_memory(folder: Path) -> None:
         _boot(Path(name), None, folder / "console-memory.log", booted, "devices settled", memory=192)
 
 
+_FILL = """#!/bin/busybox sh
+B=/bin/busybox
+$B mount -t proc proc /proc
+$B mount -t devtmpfs dev /dev
+$B mkdir -p /fill
+$B mount -t tmpfs -o size=100% fill /fill
+available=$($B awk '/MemAvailable/ {print $2}' /proc/meminfo)
+$B dd if=/dev/zero of=/fill/file bs=1k count=$((available - 96 * 1024)) 2>/dev/null
+echo meminfo begins
+$B cat /proc/meminfo
+echo meminfo ends
+$B poweroff -f
+"""
+"""Takes all memory but some, and says what the kernel makes of that."""
+
+
+def plant_little_memory(folder: Path) -> None:
+    """A guest whose memory is used up, by files that cannot leave it."""
+    image = max((CACHE / "images/entries").glob("deploy-*/deploy.kernel"), key=lambda path: path.stat().st_mtime)
+    with tempfile.TemporaryDirectory() as name:
+        scratch = Path(name)
+        more, whole, console = scratch / "more", scratch / "initramfs", scratch / "console"
+        with more.open("wb") as sink:
+            archive = Archive(sink)
+            archive.add("fill-memory", stat.S_IFREG | 0o755, _FILL.encode())
+            archive.finish()
+        system = image.with_suffix(".initramfs").read_bytes()
+        whole.write_bytes(system + bytes(-len(system) % 512) + more.read_bytes())
+        words = "console=ttyS0 panic=-1 quiet rdinit=/fill-memory"
+        argv = ["qemu-system-x86_64", "-accel", "tcg", "-M", "q35", "-m", "1024", "-display", "none", "-net", "none", "-no-reboot",
+                "-kernel", image, "-initrd", whole, "-append", words, "-serial", f"file:{console}"]  # fmt: skip
+        subprocess.run([str(word) for word in argv], check=True, timeout=_BOOT_WITHIN)
+        said = console.read_bytes().decode(errors="replace").replace("\r", "")
+        told = said.partition("meminfo begins\n")[2].partition("meminfo ends")[0]
+        (folder / "meminfo-scarce.txt").write_text(told)
+
+
 def plant_permission(folder: Path) -> None:
     """An emulator that runs as a user of its own, and a disk that only root may read."""
     with tempfile.TemporaryDirectory() as name:
@@ -245,6 +284,7 @@ def record(folder: Path) -> None:
     plant_firmware(folder)
     plant_boot_order(folder)
     plant_memory(folder)
+    plant_little_memory(folder)
     plant_permission(folder)
 
 

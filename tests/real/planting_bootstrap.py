@@ -19,16 +19,19 @@ from typing import Any
 
 from rackless.api.process import ApiServer, ApiSettings
 from rackless.cluster.bootstrap import membership
+from rackless.cluster.bootstrap.manifests import apply, load_manifests
 from rackless.cluster.bootstrap.membership import EtcdMembership, await_voter, ensure_learner
 from rackless.cluster.bootstrap.pulling import pull
 from rackless.drivers.clock import SystemClock
 from rackless.drivers.ironic.environment import ensure_environment
+from rackless.drivers.kubernetes.client import Client
 from rackless.drivers.kubernetes.resources import KubernetesResources
 from rackless.drivers.process import LocalProcesses
 from rackless.errors import RacklessError
 from rackless.events import Bus
 from rackless.images.payload_places import IRONIC
 from rackless.operations import bootstrap_handover, bootstrap_metal3
+from rackless.operations.bootstrap_parts import PATIENCE_SECONDS, ApiObjects
 from rackless.operations.bootstrap_running import run, teller
 from rackless.run.paths import Roots
 from rackless.trust.kubeconfig_reading import read_kubeconfig
@@ -62,6 +65,26 @@ def plant_payload(folder: Path, *, connected: bool) -> None:
         _record(folder / "bootstrap-payload-away.log", _pull(url, Path(name)), began)
         with web_server(18098):
             _record(folder / "bootstrap-payload-missing.log", _pull(url, Path(name)), began)
+
+
+async def _apply(scratch: Path) -> None:
+    """A manifest of a kind that nobody defines."""
+    manifests = scratch / "manifests"
+    manifests.mkdir()
+    (manifests / "50-odd.yaml").write_text("{apiVersion: example.com/v1, kind: Odd, metadata: {name: odd}}\n")
+    kubeconfig, clock = scratch / "kubeconfig", SystemClock()
+    async with ApiServer(ApiSettings(f"sqlite:{scratch}/objects.db", scratch / "pki", kubeconfig=kubeconfig)):
+        access, _ = read_kubeconfig(kubeconfig, scratch)
+        client = Client(access, clock, PATIENCE_SECONDS)
+        try:
+            await apply(load_manifests(scratch), ApiObjects(client), clock, teller(), within=3)
+        finally:
+            await client.close()
+
+
+def plant_manifest(folder: Path) -> None:
+    with tempfile.TemporaryDirectory() as name:
+        _record(folder / "bootstrap-manifest.log", _apply(Path(name)), {"phase": "payload mounted"})
 
 
 async def _vote() -> None:
@@ -161,6 +184,7 @@ if __name__ == "__main__":
     elif sys.argv[1] == "--inside":
         subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
         plant_payload(Path(sys.argv[2]), connected=True)
+        plant_manifest(Path(sys.argv[2]))
         plant_member(Path(sys.argv[2]))
         plant_hand_over(Path(sys.argv[2]))
         plant_ironic(Path(sys.argv[2]))

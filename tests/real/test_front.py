@@ -270,15 +270,17 @@ def test_a_holder_that_others_do_not_hear_gives_the_vip_up_and_never_shares_it(s
     cut = time.monotonic()
     site.nodes[first].run("nft", f"add table ip cut; add chain ip cut in {{ type filter hook input priority 0; }}; "
                           f"add rule ip cut in ip saddr {{ {peers} }} drop")  # fmt: skip
-    second = site.await_holder(first, within=TAKEN_WITHIN + 15)
+    site.await_holder(first, within=TAKEN_WITHIN + 15)
     took = time.monotonic() - cut
     time.sleep(60 - min(took, 59))
     site.nodes[first].run("nft", "delete", "table", "ip", "cut")
-    site.nodes[first].await_log(VIP, f"{second} (")
+    # on a busy computer it may have moved on, to the third one, meanwhile
+    others = [f"{name} ({node.server.mac}) has it" for name, node in site.nodes.items() if name != first]
+    _await(lambda: any(other in site.nodes[first].log(VIP) for other in others), site.told)
     time.sleep(10)
     lines = looks()
     _assert_never_shared(lines, site)
-    assert len(lines) > 250 and len(vip_watch.holders(lines)) == 2
+    assert len(lines) > 250 and len(vip_watch.holders(lines)) >= 2
 
 
 def test_a_holder_that_was_stopped_does_not_share_the_vip_when_it_goes_on(site: Site) -> None:

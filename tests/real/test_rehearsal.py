@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import signal
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ import pytest
 
 from tests.installer.twin.configs import config, masters, nmstate
 from tests.installer.twin.configs import host as site_host
-from tests.real import openshift
+from tests.real import older_installer, openshift
 from tests.real.conftest import PretendHost
 from tests.real.test_stranger import KEY, PULL_SECRET
 
@@ -150,6 +151,31 @@ def test_other_good_configs_are_rehearsed(host: PretendHost, name: str) -> None:
 
 
 @pytest.mark.long("rehearsal")
+def test_a_twin_is_asked_live_as_the_site_would_be(host: PretendHost) -> None:
+    """And nothing is wrong with it, but that its BMCs have certificates of the lab's CA."""
+    (host.folder / "site.yaml").write_text(good_config("disabled-vmedia"))
+    host.rackless("init", "--from", "site.yaml", "-o", "lab.yaml")
+    host.rackless("up", "--until", "bmc", "--no-install")
+    check = ("check", "install-config", "--live", "--json", "site.yaml")
+    done = host.rackless("exec", "--", str(openshift.PYTHON), "-P", "-m", "rackless", *check, check=False)
+    probes = json.loads(done.stdout)["live"]
+    bad = [one for one in probes if one["outcome"] == "failed" and "certificate" not in one["saw"]]
+    assert bad == [] and {"ok"} <= {one["outcome"] for one in probes}, json.dumps(probes, indent=1)
+    host.rackless("destroy", "--yes")
+    leaves_nothing(host, "ostest")
+
+
+@pytest.mark.long("rehearsal")
+def test_an_installer_whose_bootstrap_boots_a_disk_is_rehearsed(host: PretendHost) -> None:
+    """A stand-in for one of 4.16 to 4.21; what it leaves to the real installer is that one's."""
+    older = older_installer.write(host.folder / "openshift-install", openshift.installer())
+    (host.folder / "site.yaml").write_text(good_config("disabled-vmedia"))
+    report = rehearse(host, host.folder / "site.yaml", older)
+    assert report["good"] and older_installer.RELEASE in report["installer"], report
+    leaves_nothing(host, "ostest")
+
+
+@pytest.mark.long("rehearsal")
 def test_a_site_is_rehearsed_in_full_and_its_nodes_are_servers_that_ironic_wrote(host: PretendHost) -> None:
     """Three control planes with BMCs in the machine network."""
     installer = openshift.installer()
@@ -210,7 +236,7 @@ FULL_SITE = config(
 """A network to boot from: one control plane boots by virtual media, the rest by PXE; it and the bootstrap have fixed addresses."""
 
 
-@pytest.mark.long("rehearsal")
+@pytest.mark.long("rehearsal-more")
 def test_a_site_with_a_network_to_boot_from_fixed_addresses_and_a_worker_is_rehearsed_in_full(
     host: PretendHost,
 ) -> None:
@@ -227,7 +253,7 @@ def test_a_site_with_a_network_to_boot_from_fixed_addresses_and_a_worker_is_rehe
     leaves_nothing(host, "site")
 
 
-@pytest.mark.long("rehearsal")
+@pytest.mark.long("rehearsal-more")
 def test_a_full_rehearsal_whose_first_host_is_to_be_in_error_is_refused_by_its_bmc(host: PretendHost) -> None:
     """Over a network to boot from: Ironic on the bootstrap says so itself."""
     installer = openshift.installer()
@@ -243,8 +269,8 @@ def test_a_full_rehearsal_whose_first_host_is_to_be_in_error_is_refused_by_its_b
 @pytest.mark.long("rehearsal")
 @pytest.mark.parametrize(
     ("fault", "code"),
-    [("iso-missing", 4), ("bootstrap-off", 1), ("no-console", 0), ("host-error", 8), ("configmap-missing", 8),
-     ("operator-degraded", 8), ("interrupted", 8)],
+    [("iso-missing", 4), ("iso-damaged", 4), ("bootstrap-off", 1), ("no-console", 0), ("host-error", 8), ("configmap-missing", 8),
+     ("etcd-stays", 8), ("operator-degraded", 8), ("operator-unstable", 8), ("interrupted", 8)],
 )  # fmt: skip
 def test_the_installer_ends_as_it_does_at_a_site(host: PretendHost, fault: str, code: int) -> None:
     installer = openshift.installer()
@@ -254,20 +280,55 @@ def test_the_installer_ends_as_it_does_at_a_site(host: PretendHost, fault: str, 
     leaves_nothing(host, "ostest")
 
 
+@pytest.mark.long("rehearsal-more")
+def test_an_api_that_never_comes_up_is_waited_for_until_the_installers_own_patience_ends(host: PretendHost) -> None:
+    """20 minutes."""
+    installer = openshift.installer()
+    (host.folder / "site.yaml").write_text(good_config("disabled-vmedia"))
+    options = ("--fail", "api-never-up", "--patience", "3600")
+    report = rehearse(host, host.folder / "site.yaml", installer, *options, within=2400)
+    assert report["exitCode"] == 5 and report["good"], report
+    leaves_nothing(host, "ostest")
+
+
+MOMENTS = (
+    "twin", "Creating infrastructure", "for the Kubernetes API", "API v", "for bootstrapping to complete",
+    "Destroying the bootstrap", "to initialize",
+)  # fmt: skip
+"""The first moment of the twin, and lines of the installer's."""
+
+
 @pytest.mark.long("rehearsal")
-def test_a_rehearsal_that_was_killed_is_run_again(host: PretendHost) -> None:
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
+def test_a_rehearsal_that_is_stopped_in_any_phase_is_run_again_and_leaves_nothing(
+    host: PretendHost, how: signal.Signals
+) -> None:
+    """Killed, it leaves what the next one, or `destroy`, takes away: by turns. Interrupted, it takes that away itself."""
     installer = openshift.installer()
     source = host.folder / "site.yaml"
     source.write_text(good_config("disabled-vmedia"))
     argv = host.enter(
         str(openshift.PYTHON), "-P", "-m", "rackless", "rehearse", str(source), "--installer", str(installer), "--quick"
     )
-    log = host.folder / "state/ostest/rehearsal/installer.log"
-    first = subprocess.Popen(argv, env=host.environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    openshift.within(lambda: log.exists() and "for the Kubernetes API" in log.read_text(), 600)
-    first.kill()
-    first.wait()
+    log, pin = host.folder / "state/ostest/rehearsal/installer.log", host.folder / "run/ostest/net"
+    for number, moment in enumerate(MOMENTS):
+        log.unlink(missing_ok=True)
+        with (host.folder / "said").open("w") as said:
+            first = subprocess.Popen(argv, env=host.environment, stdout=said, stderr=said)
+
+            def there(moment: str = moment, first: subprocess.Popen[bytes] = first) -> bool:
+                assert first.poll() is None, (moment, (host.folder / "said").read_text())
+                return pin.exists() if moment == "twin" else log.exists() and moment in log.read_text()
+
+            openshift.within(there, 600)
+            first.send_signal(how)
+            code = first.wait(timeout=300)
+        if how is signal.SIGINT:
+            assert code == 130, (moment, (host.folder / "said").read_text())
+            leaves_nothing(host, "ostest")
+        elif number % 2:
+            host.rackless("destroy", "--yes", "--name", "ostest")
+            leaves_nothing(host, "ostest")
     report = rehearse(host, source, installer)
     assert report["good"], report
-    host.rackless("destroy", "--yes", "--name", "ostest")
     leaves_nothing(host, "ostest")

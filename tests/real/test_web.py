@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from aiohttp import web
-from playwright.async_api import Browser, expect
+from playwright.async_api import Browser, ViewportSize, expect
 
 from rackless.diagnosis.estimates import Estimates, save
 from rackless.lab.capture import HEADER
@@ -63,6 +63,7 @@ ENEMY = """async base => {
 }"""
 WIDER = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
 LANES = "[...document.querySelectorAll('.chart .lane')].map(one => one.lastChild.data)"
+LAPTOP, TELEPHONE = ViewportSize(width=1280, height=800), ViewportSize(width=390, height=844)
 GATEWAY = "192.168.111.1"
 HOSTILE = "<img src=x onerror=\"alert('owned')\"><script>alert('owned')</script>"
 
@@ -288,6 +289,63 @@ async def test_every_action_is_done(page: Stage, labd: FakeLabd, browser: Browse
     ]
     assert labd.typed["ctrl-0"] == b"root\r\x03"
     assert person.wrong == []
+
+
+async def test_every_button_asks_what_its_command_asks(page: Stage, labd: FakeLabd, browser: Browser) -> None:
+    """Those that `test_every_action_is_done` leaves out: with it, every button of a server's page was pressed."""
+    person = await sit_down(browser)
+    await person.open(page.place.url)
+    tab = person.tab
+    await person.go("lab/server/ctrl-0", "td >> text=5200 rpm")
+
+    async def press(title: str, *, asks: bool, said: str) -> None:
+        await tab.get_by_role("button", name=title, exact=True).click()
+        if asks:
+            await tab.locator("dialog").get_by_role("button", name=title, exact=True).click()
+        await expect(tab.locator(".toast", has_text=said).last).to_be_visible()
+        await tab.locator(".toast").get_by_role("button", name="Close").first.click()
+
+    await press("Shut down", asks=True, said="ctrl-0 is on: its system was asked to shut down")
+    for title in ("On", "Cycle", "Reset"):
+        await press(title, asks=title != "On", said="ctrl-0 is on")
+    for title in ("Inspect", "Clean", "Deprovision"):
+        await press(title, asks=True, said="ctrl-0: inspecting")
+    await press("As it is set", asks=False, said="starts as it is set")
+    await tab.get_by_label("image for its drive").fill("http://192.0.2.1/live.iso")
+    await tab.get_by_label("Boot it once").check()
+    await press("Insert", asks=False, said="in the drive of ctrl-0")
+    await tab.get_by_label("Trouble").select_option("refuse")
+    await tab.get_by_label("Operation").select_option("boot")
+    await tab.get_by_label("How often").fill("2")
+    await press("Let it happen", asks=False, said="fault 2: refuse")
+    assert labd.asked == [
+        *(say.PressPower("ctrl-0", action) for action in ("shutdown", "on", "cycle", "reset")),
+        *(say.HostWish(verb, "ctrl-0", wait=False) for verb in ("inspect", "clean", "deprovision")),
+        say.SetBoot("ctrl-0", "none"),
+        say.InsertMedia("ctrl-0", "http://192.0.2.1/live.iso"),
+        say.SetBoot("ctrl-0", "cdrom"),
+        say.FaultWish("refuse", "ctrl-0", "boot", count=2),
+    ]
+    assert person.wrong == []
+
+
+async def test_everything_that_is_shown_can_be_had_as_json(page: Stage, labd: FakeLabd, browser: Browser) -> None:
+    (labd.paths.logs / "labd.log").write_text("a line\n")
+    person = await sit_down(browser)
+    await person.open(page.place.url)
+    answers = {}
+    for where, there in VIEWS.items():
+        await person.go(where, there)
+        panels = person.tab.locator(".panel")
+        without = await panels.filter(has_not=person.tab.locator("a.json")).locator("h2").all_text_contents()
+        assert without == (["Plan"] if where == "lab/description" else []), "a plan is asked for, and has no address"
+        for address in await person.tab.evaluate("[...document.querySelectorAll('a.json')].map(one => one.href)"):
+            asked = await person.tab.request.get(address)
+            answers[address.removeprefix(page.base)] = (asked.status, asked.headers["content-type"].partition(";")[0])
+    pictures = {"/api/labs/lab/servers/ctrl-0/screen"}
+    assert {place for place, found in answers.items() if found == (200, "image/png")} == pictures
+    assert {found for place, found in answers.items() if place not in pictures} == {(200, "application/json")}
+    assert len(answers) > 12 and person.wrong == []
 
 
 async def test_an_edit_is_planned_and_a_link_is_for_who_may_only_look(
@@ -545,6 +603,45 @@ async def test_two_hundred_servers_are_no_wider_than_a_telephone(tmp_path: Path,
                 await person.go(where, there)
                 wide = await person.tab.evaluate(WIDER)
                 assert wide <= 0, f"{where} at {width}"
+
+
+async def test_on_a_telephone_what_one_presses_and_what_came_of_it_needs_no_scrolling_sideways(
+    page: Stage, browser: Browser
+) -> None:
+    person = await sit_down(browser, viewport=TELEPHONE)
+    await person.open(page.place.url)
+    tab = person.tab
+    await person.go("lab/server/ctrl-0", "td >> text=5200 rpm")
+    refused = tab.get_by_role("region", name="Asked of its BMC").get_by_role("cell", name="unauthorized name")
+    for there in (tab.get_by_role("button", name="Capture packets in cluster"), refused):
+        box = await there.bounding_box()
+        assert box and box["x"] + box["width"] <= TELEPHONE["width"]
+    await tab.locator(".chart rect").first.click()
+    await expect(tab.locator(".told")).to_contain_text("ctrl-0: registering, done, 8.0 s")
+
+
+@pytest.mark.parametrize("size", [LAPTOP, TELEPHONE])
+async def test_of_many_objects_the_one_that_is_chosen_is_in_sight_beside_where_it_was_chosen(
+    tmp_path: Path, browser: Browser, size: ViewportSize
+) -> None:
+    labd = make_labd(make_roots(tmp_path), "lab", workers=197)
+    labd.hosts = tuple(record(one.name, "provisioned") for one in labd.status.servers)
+    async with running(labd), stage(labd.paths.roots) as page:
+        person = await sit_down(browser, viewport=size)
+        await person.open(page.place.url)
+        tab = person.tab
+        await person.go("lab/objects", "[data-object='hosts/worker-150']")
+        chosen = tab.locator("[data-object='hosts/worker-150']")
+        await chosen.click()
+        shown = tab.get_by_role("region", name="Object", exact=True)
+        await expect(shown.locator("dd", has_text="worker-150")).to_be_in_viewport()
+        labd.hosts = tuple(record(one.name, "cleaning") for one in labd.status.servers)
+        labd.bus.info("something happened")
+        await expect(chosen).to_contain_text("cleaning")  # the list was drawn again
+        assert await tab.evaluate("document.querySelector('.list').scrollTop") > 1000
+        if size is LAPTOP:
+            await expect(chosen).to_be_in_viewport()
+        assert person.wrong == []
 
 
 async def test_a_real_lab_is_shown_and_worked_as_a_fake_one_is(host: PretendHost, tmp_path: Path) -> None:

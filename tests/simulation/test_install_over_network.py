@@ -8,11 +8,14 @@ from unittest.mock import patch
 
 import pytest
 
+from rackless.diagnosis.install_steps import BOOTED, STEPS, SeenStep
 from rackless.drivers.fake.fabric import FakeNetworks
 from rackless.lab.network_boot import NetworkBoot
+from rackless.operations.runs import install_steps
 from rackless.plan.networks import SITE_BOOT
 from rackless.ports.fabric import Network
 from rackless.simulation.__main__ import load_everything
+from rackless.simulation.errands import Errands
 from rackless.simulation.installed_servers import StoryIronic
 from rackless.simulation.story import Scenario, live_through
 
@@ -34,6 +37,7 @@ def test_ironic_is_where_hosts_boot_from_and_dhcp_only_where_it_is_the_installs_
     answered: list[str] = []
     engines: list[tuple[str, str, bool]] = []
     networks: list[Network] = []
+    steps: list[SeenStep] = []
     start, begin, ensure = NetworkBoot.start, StoryIronic.start, FakeNetworks.ensure_network
 
     async def answering(boot: NetworkBoot) -> None:
@@ -48,14 +52,20 @@ def test_ironic_is_where_hosts_boot_from_and_dhcp_only_where_it_is_the_installs_
         networks.append(network)
         return await ensure(fake, network)
 
+    async def looking(errands: Errands) -> None:
+        steps[:] = await errands.person.run("steps", install_steps("lab", errands.person.roots))
+
     with (
+        patch.object(Errands, "hear", looking),
         patch.object(NetworkBoot, "start", answering),
         patch.object(StoryIronic, "start", beginning),
         patch.object(FakeNetworks, "ensure_network", making),
     ):
-        lived = live_through(Scenario(0, LAB.format(mode), ("up", "up"), ()), tmp_path)
+        lived = live_through(Scenario(0, LAB.format(mode), ("up", "events", "up"), ()), tmp_path)
     assert lived.wrong == []
     assert answered == answers
     assert engines == [(address, f"http://{address}:6180", True) for address in BOTH]
     theirs = [network.boot for network in networks if network.name == "provisioning"]
     assert theirs == ([SITE_BOOT] if mode == "unmanaged" else [])
+    assert {each.step for each in steps} == set(STEPS) - {BOOTED}, "a story's machines read their config without HTTP"
+    assert {each.outcome for each in steps} == {"done"}

@@ -26,7 +26,7 @@ ROOT_ONLY: list[tuple[Exchange[Any, Any], object]] = [
     (say.STOP, Nothing()),
     (say.PAUSE, say.PauseServers(force=True)),
     (say.REMOVE, say.CarryOutLosses(())),
-    (say.STAGE, say.RunStage("lab")),
+    (say.REACH, say.ReachGoal("lab")),
     (say.BEGIN, say.BeginUp(("lab",))),
     (say.FORGET_NODES, Nothing()),
     (say.TELL, Nothing()),

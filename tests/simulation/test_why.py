@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
+from rackless.drivers.fake.computer import FakeComputer
 from rackless.drivers.fake.processes import FakeProcess
 from rackless.operations.gather import QUESTIONS, gather
 from rackless.operations.why import WhyAnswer, why_archive, why_lab
@@ -77,6 +80,27 @@ def test_a_disk_that_is_full_comes_before_everything_that_follows_from_it(person
         await person.down()
         person.world.computer.bytes_free = 1 << 20
         assert rules(await why(person)) == ["lab/no-room", "lab/stopped"]
+
+    person.live(story)
+
+
+def test_the_disk_that_counts_is_the_one_that_the_servers_disks_are_on(
+    person: Person, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    storage = tmp_path / "storage"
+    person.spec = parse(f"{WHOLE}\nstorage: {storage}", "lab.yaml")
+    full: list[Path] = []
+    monkeypatch.setattr(
+        FakeComputer, "free_bytes", lambda _, folder: (1 if any(map(folder.is_relative_to, full)) else 1 << 20) << 20
+    )
+
+    async def story() -> None:
+        await person.up("bmc")
+        assert rules(await why(person)) == []
+        full.append(storage)
+        assert rules(await why(person)) == ["lab/no-room"]
+        full[:] = [person.paths.state]
+        assert rules(await why(person)) == []
 
     person.live(story)
 

@@ -123,13 +123,14 @@ class FakeLabd:
 
         async def power(asked: say.PressPower) -> say.PowerState:
             self.asked.append(asked)
-            state = {"on": "on", "off": "off", "cycle": "on", "shutdown": "off"}.get(asked.action)
-            if all(one.name != asked.server for one in self.status.servers):
+            before = next((one for one in self.status.servers if one.name == asked.server), None)
+            if before is None:
                 raise InputError(f"there is no server {asked.server}")
+            state = {"on": "on", "off": "off", "cycle": "on"}.get(asked.action)
             if state is not None:
                 with self.bus.step(f"power {asked.action}", subject=f"server/{asked.server}"):
                     self.set_server(asked.server, power=state)
-            return say.PowerState(asked.server, state)
+            return say.PowerState(asked.server, state or before.power)  # a system takes its time to shut down
 
         async def host(asked: say.HostWish) -> say.HostDone:
             self.asked.append(asked)

@@ -1,14 +1,17 @@
-"""The timeline as a table: a row for each host, a column for each phase, and what is usual on this computer."""
+"""The timeline as tables: of hosts, a row for each and a column for each phase, with what is usual on this computer; of an install,
+a row for each step."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 
 from rich.table import Table
 from rich.text import Text
 
-from rackless.cli.durations import rounded, usually
+from rackless.cli.durations import rounded, spent, usually
 from rackless.diagnosis.estimates import Estimates, Usual, phase_key
+from rackless.diagnosis.install_steps import SeenStep
 from rackless.diagnosis.timeline import Phase
 
 
@@ -27,6 +30,20 @@ def render(found: dict[str, list[Phase]], known: Estimates | None = None) -> Tab
     usual = [known.usual(phase_key(name)) for name in names]
     if any(usual):
         table.add_row(Text("usually here", "dim"), *map(_usual_cell, usual), "")
+    return table
+
+
+def render_install(steps: Sequence[SeenStep]) -> Table:
+    """With the numbers of the steps in the design of bare-metal IPI (DESIGN) and in an installer's lab on libvirt (LAB)."""
+    table = Table(box=None, pad_edge=False, collapse_padding=True, header_style="dim")
+    for name in ("DESIGN", "LAB", "STEP OF THE INSTALL"):
+        table.add_column(name, no_wrap=True)
+    for name in ("AFTER", "TOOK"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for each in steps:
+        took = _cell(Phase(each.step.name, each.began, each.seconds, each.outcome, each.tries))
+        after = spent(each.began - steps[0].began)
+        table.add_row(each.step.design, Text(each.step.lab or "-", "dim"), Text(each.step.name, "bold"), after, took)
     return table
 
 

@@ -24,6 +24,7 @@ NOTES = {
     "boot-chosen": "{server}: boot device {device}, {how}",
     "bridge-filtered": "frames over {device} pass this computer's firewall (br_netfilter), which has to let the lab's through; "
     "rackless does not edit it",
+    "bootstrap-address": "the bootstrap is at {address} on the provisioning network, and {dhcp}",
     "bootstrap-said": "{said}",
     "changes-unheard": "changes of {kind} are not heard of, and asked for again: {why}",
     "computer-small": "{why}",

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from rackless.api.definitions.unheeded import unheeded
 from rackless.controllers import host_events
 from rackless.controllers.data_images import DataImageController
 from rackless.controllers.event_subscriptions import KIND as SUBSCRIPTION
@@ -21,6 +22,7 @@ from rackless.controllers.host_annotations import (
     awaits_status,
     brought_along,
     detach,
+    forget,
     held,
     waits_with_its_end,
     wants_detached,
@@ -72,6 +74,7 @@ from rackless.provisioning.states import (
     Stay,
     Turn,
     escape,
+    replaces,
 )
 
 SECRETS = "secrets"
@@ -89,6 +92,8 @@ PHASE_ERRORS: Mapping[State, ErrorKind] = {
 """What an error that nobody expected is called in each state; elsewhere it is one of registration."""
 INSTALLING = (State.NONE, State.REGISTERING, State.INSPECTING, State.PREPARING, State.PROVISIONING)
 """States of a host that somebody waits for."""
+ASKED = (*INSTALLING, State.AVAILABLE)
+"""States in which what a host's record asks for is yet to be done."""
 YIELD_POLL, YIELD_WITHIN = 10.0, 900.0
 """Seconds between two looks whether others are still being installed, and for how long they go first."""
 TOLD_EVERY = 5.0
@@ -185,7 +190,7 @@ class HostController:
         if (brought := brought_along(record, host, self.now())) is not None:
             return brought
         if host.status.operational is Operational.DETACHED or wants_detached(host):
-            return await self._apart(host, known)
+            return await self._apart(host, known, key.namespace)
         if host.status.operational is not Operational.ERROR:
             known.progress.at(host.status.state)
         if RETRY in host.annotations:
@@ -243,15 +248,20 @@ class HostController:
             outcome = replace(outcome, message=f"{outcome.message}\n{seen}")
         return outcome, version
 
-    async def _apart(self, host: Host, known: _Known) -> Result:
+    async def _apart(self, host: Host, known: _Known, namespace: str) -> Result:
         """A host that the provisioner does not look after, until the annotation is gone, or the host."""
         known.access = known.told = None
         if wants_detached(host) and (not host.deleting or waits_with_its_end(host)):
             access, _ = await host_access(self._reader, host, self.bmc_ca)
             return await detach(host, access, self.provisioner, self.now())
         if host.deleting:  # nothing is taken off, and nothing is switched off
+            if host.status.operational is not Operational.DETACHED:
+                # asked for and deleted before anybody looked: the provisioner would go on switching it
+                access, _ = await host_access(self._reader, host, self.bmc_ca)
+                if (still := await forget(access, self.provisioner)) is not None:
+                    return still
             kept = [name for name in host.finalizers if name != FINALIZER]
-            await self._resources.delete(HARDWARE_DATA, host.name, namespace=self.cache.resources.namespace)
+            await self._resources.delete(HARDWARE_DATA, host.name, namespace=namespace)
             told = Happened("Deleted", "it was detached: what runs there runs on")
             return Result(change={"metadata": {"finalizers": kept}}, events=(told,))
         status = stamped(replace(host.status, operational=Operational.OK), self.now())
@@ -310,6 +320,7 @@ class HostController:
         if host.deleting and state in WHEN_DELETED:
             return Move(WHEN_DELETED[state]), ""
         try:
+            self._require_heeded(host, key)
             access = await host_access(self._reader, host, self.bmc_ca)
         except Incomplete as incomplete:
             if host.status.error_message == str(incomplete):
@@ -334,13 +345,20 @@ class HostController:
             known.given = wish
         return outcome, access[1] if known.access else ""
 
+    def _require_heeded(self, host: Host, key: Key) -> None:
+        """What nobody does is an error also where the API takes it; not of a host that is installed. Raises Incomplete."""
+        asked = host.status.state in ASKED and host.spec.managed and not host.deleting
+        record = self.cache.get(key) if asked and not host.spec.externally_provisioned else None
+        if record is not None and (causes := unheeded(record.get("spec") or {}, {})):
+            raise Incomplete("; ".join(map(str, causes)))
+
     def _yields(self, host: Host, known: _Known) -> bool:
         """An installed host with nothing to be done, which the provisioner does not know yet, while others are being installed."""
         if not self.new_engine or known.access is not None or host.status.state is not State.PROVISIONED:
             return False
         reboots = any(name.partition("/")[0] == REBOOT for name in host.annotations)
         wanted = reboots or host.status.powered_on != host.spec.online
-        if wanted or host.deleting or host.status.error_type or host.spec.image != host.status.image:
+        if wanted or host.deleting or host.status.error_type or replaces(host.spec.image, host.status.image):
             return False
         if known.yields_until is None:
             known.yields_until = self.clock.now() + YIELD_WITHIN

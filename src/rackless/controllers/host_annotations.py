@@ -117,11 +117,8 @@ async def detach(host: Host, access: HostAccess, provisioner: Provisioner, now: 
         return Result(DETACHED_POLL)  # until the annotation is taken away
     if host.status.operational is Operational.DETACHED:
         return Result(DETACHED_POLL)
-    outcome = await provisioner.delete(access)
-    if isinstance(outcome, Failed):
-        return Result(TRY_AGAIN, events=(Happened("DetachError", outcome.message, "Warning"),))
-    if not isinstance(outcome, Done):
-        return Result(TRY_AGAIN)
+    if (still := await forget(access, provisioner)) is not None:
+        return still
     status = replace(
         host.status,
         operational=Operational.DETACHED,
@@ -132,6 +129,14 @@ async def detach(host: Host, access: HostAccess, provisioner: Provisioner, now: 
     told = Happened("Detached", "the provisioner has forgotten it; what runs there runs on")
     record = status_record(stamped(status, now), host.spec.credentials_name)
     return Result(DETACHED_POLL, status=record, events=(told,))
+
+
+async def forget(access: HostAccess, provisioner: Provisioner) -> Result | None:
+    """Have the provisioner forget a host whose system runs on; None when it has."""
+    outcome = await provisioner.delete(access)
+    if isinstance(outcome, Failed):
+        return Result(TRY_AGAIN, events=(Happened("DetachError", outcome.message, "Warning"),))
+    return None if isinstance(outcome, Done) else Result(TRY_AGAIN)
 
 
 def waits_with_its_end(host: Host) -> bool:

@@ -50,7 +50,7 @@ class BootstrapEvidence:
     @property
     def failed(self) -> str:
         """What it said last of why it cannot go on."""
-        return next((str(each["failed"]) for each in reversed(self.own) if "failed" in each), "")
+        return next((str(each["failed"]).strip() for each in reversed(self.own) if "failed" in each), "")
 
 
 def read_console(text: str) -> list[dict[str, Any]]:

@@ -6,12 +6,13 @@ that is part of it. What is told is the last way of a host through its phases, f
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from rackless.codec import encode
 from rackless.diagnosis.estimates import Estimates, phase_key
+from rackless.diagnosis.install_steps import SeenStep
 from rackless.events import Event, Note, StepFinished, StepStarted
 
 
@@ -56,9 +57,20 @@ def _begin(phases: list[Phase], name: str, at: float) -> Phase:
     return phases[-1]
 
 
-def to_json(found: dict[str, list[Phase]], known: Estimates) -> dict[str, list[dict[str, Any]]]:
-    """Every phase with what is usual for it on this computer (`usual`), or null."""
-    return {
+def to_json(
+    found: dict[str, list[Phase]], known: Estimates, install: Sequence[SeenStep] = ()
+) -> dict[str, list[dict[str, Any]]]:
+    """Every phase with what is usual for it on this computer (`usual`), or null. The steps of an install (`install`) have the
+    numbers that they have in the design of bare-metal IPI (`design`) and in an installer's lab (`lab`)."""
+    hosts = {
         host: [asdict(phase) | {"usual": encode(known.usual(phase_key(phase.name)))} for phase in phases]
         for host, phases in found.items()
     }
+    if not install:
+        return hosts
+    return hosts | {"install": [_step_to_json(each) for each in install]}
+
+
+def _step_to_json(seen: SeenStep) -> dict[str, Any]:
+    phase = Phase(seen.step.name, seen.began, seen.seconds, seen.outcome, seen.tries)
+    return asdict(phase) | {"usual": None, "design": seen.step.design, "lab": seen.step.lab}

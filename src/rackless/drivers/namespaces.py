@@ -139,7 +139,7 @@ class ThreadRoom:
 
 
 def _stay() -> int:
-    """With a working folder of its own, so that it keeps none of the host's busy."""
+    """With a working folder of its own, so that it keeps none of the hypervisor's folders busy."""
     unshare(CLONE_FS)
     os.chdir("/")
     return threading.get_native_id()

@@ -63,10 +63,10 @@ class HypervisorSide:
 
 
 def enter(paths: LabPaths, drivers: Drivers) -> HypervisorSide:
-    """Listen on the lab's ports on the host's loopback, enter the lab's namespaces, and write the pid file."""
+    """Listen on the lab's ports on the hypervisor's loopback, enter the lab's namespaces, and write the pid file."""
     plan = plan_lab(LabSpec.model_validate_json(paths.spec.read_text()))
     make = drivers.namespaces.socket
-    # in the host's network namespace, so before we leave it
+    # in the hypervisor's network namespace, so before the holder leaves it
     doors = [(open_door(paths, paths.api_port, make), str(plan.gateway.ip))]
     if plan.control_planes:
         doors.append((open_door(paths, paths.cluster_port, make), str(plan.api_vip)))

@@ -1,8 +1,9 @@
 """The mounts of a lab's mount namespace: what its processes see of the file system.
 
-Mounts go from the host into the lab (slave) and never back. `/run` and the three folders of `/var` that libvirt writes to are the
-lab's own, which also hides the host's D-Bus, resolver and libvirt; in them only rackless's own folders are kept. All content lies
-in ordinary directories of the host, so a new mount namespace with the same mounts takes over the servers that still run.
+Mounts go from the hypervisor into the lab (slave) and never back. `/run` and the three folders of `/var` that libvirt writes to are
+the lab's own, which also hides the hypervisor's D-Bus, resolver and libvirt; in them only rackless's own folders are kept. All
+content lies in ordinary directories of the hypervisor, so a new mount namespace with the same mounts takes over the servers that
+still run.
 """
 
 from __future__ import annotations
@@ -75,7 +76,7 @@ def _with_account(table: str, line: str) -> str:
 
 
 def _replace_file(mounts: Mounts, paths: LabPaths, target: Path, content: str) -> None:
-    """Put a file of the lab in the place of one of the host's."""
+    """Put a file of the lab in the place of one of the hypervisor's."""
     real = mounts.resolve(target)
     if real.is_relative_to("/run"):  # a link into /run, which the lab's own /run hides: have it lead to a file there
         write(paths.inner_run / real.relative_to("/run"), content)

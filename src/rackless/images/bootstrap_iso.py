@@ -2,21 +2,25 @@
 
 The installer writes its config into `images/ignition.img`, a file of zeros, and wants to find the places of kernel arguments in
 grub.cfg. The kernel reads three archives: that one, our wheel, and the initramfs, which is lz4 and so comes last.
+
+Installers before 4.22 boot a disk image instead, by a BIOS, and give their config to the machine's firmware: the same kernel and
+archives lie on a disk beside the ISO.
 """
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 from pathlib import Path
 
 from rackless.errors import RacklessError
-from rackless.images import bootstrap_root, cpio, wheel
+from rackless.images import bootstrap_root, cpio, fat, gpt, wheel
 from rackless.images.cache import Workspace
 from rackless.images.files import install, read
 from rackless.ports.process import Processes
 
-ISO, LAYOUT = "bootstrap.iso", "layout.json"
+ISO, DISK, LAYOUT = "bootstrap.iso", "bootstrap.qcow2", "layout.json"
 IGNITION_AREA_BYTES = 4 << 20
 """A config of five hosts is 140 kB, packed; the installer refuses an ISO whose area is too small."""
 _KARGS_AREA = "#" * 1024 + "# COREOS_KARG_EMBED_AREA\n"
@@ -62,6 +66,31 @@ async def build(processes: Processes, base: Path, sources: dict[str, bytes], wor
     )  # fmt: skip
     layout = {"ignition_offset": await _offset(processes, work.out / ISO), "ignition_bytes": IGNITION_AREA_BYTES}
     (work.out / LAYOUT).write_text(json.dumps(layout) + "\n")
+    await _build_disk(processes, base, tree / "images/rackless.img", work)
+
+
+def disk_beside(iso: Path) -> Path:
+    """The disk image that was made with this ISO."""
+    return iso.with_name(DISK)
+
+
+async def _build_disk(processes: Processes, base: Path, small: Path, work: Workspace) -> None:
+    """`small` is the archive with our wheel."""
+    start, partition, disk = (work.scratch / name for name in ("syslinux.cfg", "disk.vfat", "disk.raw"))
+    text = read("bootstrap/syslinux.cfg").decode().replace("@FAULT@", NO_FAULT).replace("@RELEASE@", NO_RELEASE)
+    if len(text) > gpt.SECTOR:  # in one piece on the disk: the words on the kernel's command line are changed in place
+        raise RacklessError(f"syslinux.cfg has {len(text)} bytes, and {gpt.SECTOR} is the most")
+    start.write_text(text)
+    files = {
+        "syslinux.cfg": start, "vmlinuz": base / bootstrap_root.KERNEL, "rackless.img": small,
+        "initrd.img": base / bootstrap_root.INITRAMFS,
+    }  # fmt: skip
+    await fat.ensure(processes, partition, files, label="REHEARSAL", bits=16)
+    await processes.run([base / bootstrap_root.SYSLINUX, "--install", partition], env=fat.ENVIRONMENT)
+    boot_code = (base / bootstrap_root.BOOT_CODE).read_bytes()
+    parts = [gpt.Partition(gpt.EFI_SYSTEM, "rehearsal", partition, bios=True)]
+    await asyncio.to_thread(gpt.write, disk, parts, "rehearsal", boot_code)
+    await processes.run(["qemu-img", "convert", "-f", "raw", "-O", "qcow2", disk, work.out / DISK])
 
 
 def _kargs(grub: str) -> dict[str, object]:

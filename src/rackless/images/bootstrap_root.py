@@ -11,7 +11,7 @@ import re
 import shutil
 from pathlib import Path
 
-from rackless.images import cpio, elf, fat, modules, nodepython, python
+from rackless.images import cpio, elf, fat, modules, node, nodepython, python
 from rackless.images.cache import Workspace
 from rackless.images.files import install
 from rackless.images.selection import PackageSelection
@@ -19,16 +19,18 @@ from rackless.ports.process import Processes
 
 PACKAGES = (
     "linux-image-cloud-amd64", "shim-signed", "grub-efi-amd64-signed", "busybox-static", "python3", "python3-pip-whl",
-    "ipmitool", "libstdc++6",
+    "ipmitool", "libstdc++6", "syslinux",
 )  # fmt: skip
 KERNEL, INITRAMFS, ESP = "vmlinuz", "initrd.img", "efiboot.img"
+SYSLINUX, BOOT_CODE = "syslinux", "gptmbr.bin"
+"""What makes a disk one that a BIOS boots from."""
 PYTHON_TREE = "python.tar"
 """The Python of the initramfs as an archive: it compiles our wheel, because byte code fits one Python only."""
 SHIM = "usr/lib/shim/shimx64.efi.signed"
 GRUB = "usr/lib/grub/x86_64-efi-signed/gcdx64.efi.signed"
 """Debian's signed GRUB for CDs. Installers let libvirt choose the firmware, and one with Secure Boot starts only what is signed."""
 
-_MODULES = ("virtio_pci", "virtio_net", "virtio_blk", "virtio_rng", "af_packet", "ext4")
+_MODULES = ("virtio_pci", "virtio_net", "virtio_blk", "virtio_rng", "af_packet", "ext4", "qemu_fw_cfg")
 _FILES = (
     "usr/lib64/ld-linux-x86-64.so.2",
     # opened with dlopen at run time, so no ELF header names them
@@ -67,6 +69,8 @@ async def build(processes: Processes, root: Path, work: Workspace, wheels: Path)
     # Of the archives GRUB loads this is the last, so it may be lz4: behind that the kernel would read no other.
     await processes.run(["lz4", "-q", "-f", "-l", "-9", archive, work.out / INITRAMFS])
     shutil.copyfile(root / f"boot/vmlinuz-{kernel.release}", work.out / KERNEL)
+    for name, place in ((SYSLINUX, node.SYSLINUX), (BOOT_CODE, node.SYSLINUX_BOOT_CODE)):
+        shutil.copy(root / place, work.out / name)
     await _esp(processes, root, work)
 
 

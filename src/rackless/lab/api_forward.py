@@ -54,7 +54,7 @@ def open_door(paths: LabPaths, record: Path, make: MakeSocket = socket.socket) -
 
 
 def read_port(record: Path) -> int | None:
-    """The port on the host's loopback that is written there."""
+    """The port on the hypervisor's loopback that is written there."""
     with suppress(FileNotFoundError, ValueError):
         return int(record.read_text())
     return None

@@ -22,7 +22,7 @@ HOST_PACKAGES = (
     "nftables",
     "iptables",
 )
-"""libvirt's daemon and drivers, but not the `-system` packages, which would start a libvirt on the host. Our networks need no
+"""libvirt's daemon and drivers, but not the `-system` packages, which would start a libvirt on the hypervisor. Our networks need no
 iptables; those that others make through the lab's libvirt do, before libvirt 10.4."""
 
 _DRIVERS = Path("/usr/lib/x86_64-linux-gnu/libvirt/connection-driver")

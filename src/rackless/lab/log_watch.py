@@ -1,12 +1,15 @@
 """Begins a log anew that has become too large: what a guest says on its serial console, or has dnsmasq say of it, must not fill the
 hypervisor's disk.
 
-Its writer keeps it open, for appending, and goes on at the new beginning. Only the end of what was there is kept, beside it.
+Its writer keeps it open, for appending, and goes on at the new beginning. Only the end of what was there is kept, beside it. A
+virtual machine that somebody else defined (the installer's bootstrap) may write without appending: its log then has a hole at its
+beginning, which takes no room.
 """
 
 from __future__ import annotations
 
 import os
+import stat
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,12 +19,14 @@ from rackless.ports.clock import Clock
 LOOK = 10.0
 MOST_BYTES = 64 << 20
 KEPT_BYTES = 1 << 20
+_BLOCK = 512
+"""Bytes of a block, as `stat` counts what a file takes on the disk."""
 
 
 @dataclass(frozen=True, slots=True)
 class LogWatch:
     folder: Path
-    """With `*.log`, and folders with more of them."""
+    """With `*.log`, and folders with more of them: libvirt's has what QEMU says, and the serial consoles of others' machines."""
     clock: Clock
     most: int = MOST_BYTES
     kept: int = KEPT_BYTES
@@ -33,9 +38,10 @@ class LogWatch:
             await self.clock.sleep(LOOK)
 
     def look(self) -> None:
-        for log in (*self.folder.glob("*.log"), *self.folder.glob("*/*.log")):
+        for log in self.folder.rglob("*.log"):
             with suppress(OSError):  # it is gone, or cannot be read: the next look is soon
-                if not log.is_symlink() and log.stat().st_size > self.most:
+                found = log.lstat()
+                if stat.S_ISREG(found.st_mode) and min(found.st_size, found.st_blocks * _BLOCK) > self.most:
                     self._begin_anew(log)
 
     def _begin_anew(self, log: Path) -> None:

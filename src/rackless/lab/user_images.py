@@ -1,7 +1,7 @@
 """A person's own images (`image:`): a URL is used as it is, a file on this computer is offered on the lab's file server.
 
-Root's files are offered from the host's side, which sees all of them; labd, which does not, reads what was offered. The lab's
-owner reads a file and sends its bytes to labd. A file is put there by its checksum, which is computed once for as long as the
+`up` offers root's files from outside the lab, where all files are seen; labd, which sees only some, reads what was offered. The
+lab's owner reads a file and sends its bytes to labd. A file is put there by its checksum, which is computed once for as long as the
 file stays the same. Its format is checked first: a file that is not of the stated format is refused before a server is changed.
 """
 
@@ -36,7 +36,7 @@ _ISO_AT, _ISO = 0x8001, b"CD001"
 class UserImages:
     paths: LabPaths
 
-    # on the host's side
+    # outside the lab
 
     async def offer(self, wanted: ImageSpec) -> None:
         """Have the lab's file server offer it, and keep its user data for labd. Raises InputError."""
@@ -146,7 +146,7 @@ def read_user_data(path: Path) -> str:
 
 
 def _place(path: Path, place: Path) -> None:
-    """The same file under another name where that is possible; a lab does not see all places of the host."""
+    """The same file under another name where that is possible; a lab does not see all folders of the hypervisor."""
     if place.exists() and place.samefile(path):
         return
     place.parent.mkdir(parents=True, exist_ok=True)

@@ -64,8 +64,8 @@ def _works(lab: RunningLab, stop: Callable[[], Awaitable[None]]) -> list[Served]
     async def begin(asked: say.BeginUp) -> say.LabSeen:
         return await lab.observe(begins=asked.goals)
 
-    async def stage(asked: say.RunStage) -> Nothing:
-        await lab.run_stage(asked.stage)
+    async def reach(asked: say.ReachGoal) -> Nothing:
+        await lab.reach(asked.goal)
         return Nothing()
 
     async def host(asked: say.HostWish) -> say.HostDone:
@@ -115,7 +115,7 @@ def _works(lab: RunningLab, stop: Callable[[], Awaitable[None]]) -> list[Served]
 
     return [
         say.BEGIN.by(begin),
-        say.STAGE.by(stage),
+        say.REACH.by(reach),
         say.HOST.by(host),
         say.FORGET_NODES.by(forget_nodes),
         say.PAUSE.by(pause),

@@ -335,7 +335,7 @@ class LabHosts:
             if read(record).status.state is not State.PROVISIONED:
                 return
             record["spec"]["online"] = online
-            with suppress(Conflict):  # whoever looks after it wrote meanwhile: look again
+            with suppress(Conflict):  # the host controller wrote meanwhile: read again
                 await resources.apply(record)
                 return
 

@@ -156,8 +156,8 @@ class RunningLab:
         )
         self.remedies = LabRemedies(repairs, spec.remediation, paths.remedies, self.clock, bus)
 
-    async def run_stage(self, goal: str) -> None:
-        """Carry out the stages of one goal; those before it have been."""
+    async def reach(self, goal: str) -> None:
+        """Carry out the stages of one goal; those of the goals before it have been carried out."""
         async with self._busy:
             await self._begin()
             await self.runner.run(stages_of([goal]))

@@ -32,6 +32,9 @@ ASK_EVERY, ASK_SLOWEST = 0.25, 60.0
 time that it has waited so far."""
 SLOWEST = 10.0
 """Seconds between two tries to reach an API that does not answer."""
+STARTING, STARTING_SLOWEST = 60.0, 2.0
+"""For so many seconds after its start, until its node was ready, the agent tries as often as this: the API of a cluster that is
+being made comes any moment."""
 DECLINED_WAIT = 60.0
 SPACED = 3600.0
 """Seconds between two orders of the same certificate. When a new certificate looks expired at once, the clock is wrong, and
@@ -93,6 +96,8 @@ class Agent:
         self._started = self.clock.steady() - age
         self.ready_after: float | None = None
         """Seconds from the start of this process until its node was ready for the first time."""
+        self._refused_until = 0.0
+        """For how many of these seconds the API did not answer, or did not know the node's token yet."""
         self._last_word = ""
 
     @property
@@ -168,7 +173,11 @@ class Agent:
         self._tell(why)
         self.close()
         self._failures += 1
-        return float(min(SLOWEST, 2.0 ** (self._failures - 1)))
+        slowest = SLOWEST
+        if self.ready_after is None:
+            self._refused_until = self.clock.steady() - self._started
+            slowest = STARTING_SLOWEST if self._refused_until < STARTING else SLOWEST
+        return float(min(slowest, 2.0 ** (self._failures - 1)))
 
     # living
 
@@ -212,7 +221,7 @@ class Agent:
     def _record(self, seconds: float) -> None:
         """Writes an Event with the seconds until the node was ready. When it cannot be written, the node is ready all the same."""
         uid = str(((self._node or {}).get("metadata") or {}).get("uid", ""))
-        event = status.ready_event(self.settings.name, uid, self.clock.wall(), seconds)
+        event = status.ready_event(self.settings.name, uid, self.clock.wall(), seconds, self._refused_until)
         try:
             self._reach().request("POST", "/api/v1/namespaces/default/events", event)
         except Away:

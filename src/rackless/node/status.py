@@ -54,8 +54,10 @@ def node(name: str, taints: Sequence[Mapping[str, str]]) -> Json:
     }
 
 
-def ready_event(name: str, uid: str, now: float, seconds: float) -> Json:
-    """How long it took from the agent's start until its node was ready, for `kubectl get events`."""
+def ready_event(name: str, uid: str, now: float, seconds: float, refused: float) -> Json:
+    """How long it took from the agent's start until its node was ready, for `kubectl get events`; for the first `refused` seconds
+    the API did not let it in."""
+    waited = f"; for the first {refused:.1f} s the API did not answer, or did not know it yet" if refused else ""
     return {
         "apiVersion": "v1",
         "kind": "Event",
@@ -63,7 +65,7 @@ def ready_event(name: str, uid: str, now: float, seconds: float) -> Json:
         "involvedObject": {"apiVersion": "v1", "kind": "Node", "name": name, "uid": uid},
         "type": "Normal",
         "reason": "NodeReady",
-        "message": f"ready {seconds:.1f} s after its agent was started",
+        "message": f"ready {seconds:.1f} s after its agent was started{waited}",
         "source": {"component": "rackless-node", "host": name},
         "reportingComponent": "rackless-node",
         "firstTimestamp": moment(now),

@@ -52,7 +52,7 @@ def inside_environment(lab: str, roots: Roots) -> dict[str, str]:
 
 
 def host_kubeconfig(lab: str, roots: Roots) -> str:
-    """A kubeconfig for the host's side, through the lab's port on its loopback."""
+    """A kubeconfig for outside the lab, through the lab's port on the hypervisor's loopback."""
     paths = require_lab(lab, roots)
     require_root("read the lab's keys", why=READING)
     return kubeconfigs.lab_kubeconfig(paths)
@@ -85,7 +85,7 @@ def find_server(lab: str, server: str, paths: LabPaths) -> PlannedServer:
 
 
 def unknown_server(lab: str, asked: Sequence[str], known: Sequence[str]) -> InputError:
-    """For these names, which are none of the lab's."""
+    """The error for names that no server of the lab has; it offers similar ones."""
     near = [match for name in asked for match in get_close_matches(name, known, n=1) if not _same_group(name, match)]
     return InputError(
         f"the lab {lab} has no server {', '.join(asked)}",
@@ -95,7 +95,7 @@ def unknown_server(lab: str, asked: Sequence[str], known: Sequence[str]) -> Inpu
 
 
 def _same_group(name: str, other: str) -> bool:
-    """box-7 is no misspelt box-1."""
+    """Whether two names differ in their number only: box-7 is no misspelt box-1."""
     return name.rstrip("0123456789") == other.rstrip("0123456789")
 
 
@@ -111,7 +111,7 @@ class WayIn:
     """How ssh and its like reach one node."""
 
     prefix: tuple[str, ...]
-    """What comes before the program: nsenter for root, nothing for the owner."""
+    """The words before `ssh` in the command line: nsenter for root, none for the owner."""
     options: tuple[str, ...]
     target: str
     """USER@ADDRESS."""
@@ -158,7 +158,7 @@ def way_in(lab: str, server: str, roots: Roots, drivers: Drivers) -> Iterator[Wa
 
 def _roots_way(server: str, address: str, paths: LabPaths) -> WayIn:
     keys = Keys(paths.cluster_keys)
-    installed = paths.install_kubeconfig.exists()  # then nodes have keys that we did not give them
+    installed = paths.install_kubeconfig.exists()  # then nodes made their host keys themselves
     known = paths.install / "known_hosts" if installed else keys.known_hosts
     if not keys.admin.exists() or not (installed or known.exists()):
         raise LabError(f"{server} has no system yet", hint="`rackless up` provisions it")
@@ -196,12 +196,12 @@ def owners_environment(lab: str, roots: Roots) -> Iterator[dict[str, str]]:
 
 @contextmanager
 def _short_lived_folder() -> Iterator[str]:
-    """For keys: it goes, too, when we are asked to end or our terminal is closed."""
+    """A folder for keys, which is also removed on SIGTERM and on SIGHUP (a closed terminal)."""
 
     def end(number: int, _: object) -> None:
         raise SystemExit(128 + number)
 
-    main = threading.current_thread() is threading.main_thread()  # no other may say what a signal does
+    main = threading.current_thread() is threading.main_thread()  # Python lets only the main thread set signal handlers
     deadly = [number for number in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(number) is signal.SIG_DFL]
     with TemporaryDirectory(prefix="rackless-", dir=INSIDE_TOO) as folder:
         for number in deadly if main else ():

@@ -50,7 +50,9 @@ async def ensure_attachment(spec: LabSpec, paths: LabPaths, bus: Bus, drivers: D
                 step.unchanged(_told(present))
                 return
             now, boot = await devices.look(wanted.device), drivers.computer.boot_id().strip()
-            if present is None or present.detail["boot"] != boot:  # else what was found first is what counts
+            if (
+                present is None or present.detail["boot"] != boot
+            ):  # else the state that was found first is the one to restore
                 device = _usable(now, wanted)
                 state = json.dumps(asdict(device))
                 way = "bridge" if device.bridge else "nic"

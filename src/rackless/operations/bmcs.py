@@ -1,4 +1,4 @@
-"""What a person asks of a lab's BMCs, from the host's side: where each one answers, its virtual drive, its boot override.
+"""What a person asks of a lab's BMCs, from outside the lab: where each one answers, its virtual drive, its boot override.
 
 A BMC's address follows from lab.yaml, so it is shown for a stopped lab, too; power, media and boot override are asked of labd.
 """

@@ -5,6 +5,7 @@ It runs on the node image, without pydantic. Both may be cut off anywhere and st
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import json
 import os
@@ -94,6 +95,7 @@ async def join(cluster: str, domain: str, vip: Ip, tell: Tell, place: Place | No
         others = await _patient(lambda: ensure_learner(etcd, new.peer), clock, "the bootstrap's etcd")
         _place_files([taking_over.membership(new, others)], place)
         await _start(processes, names[0])
+        await _sync(place)
         # Not before: an etcd that is started without knowing the others begins a cluster of its own.
         await processes.run([*SYSTEMCTL, "enable", "--no-reload", *names])
         await await_voter(etcd, new.peer, clock)
@@ -184,6 +186,13 @@ async def _patient(work: Any, clock: Clock, what: str) -> str:
 
     await until(works, what=what, within=WITHIN_SECONDS, every=LOOK_EVERY, clock=clock)
     return found[0]
+
+
+async def _sync(place: Place) -> None:
+    """What is enabled from here on starts after a power cut, too, and has to find its files whole: ext4 keeps the name of a file
+    that was just written, and not what is in it."""
+    if place.root == Path("/"):
+        await asyncio.to_thread(os.sync)
 
 
 async def _start(processes: LocalProcesses, *names: str) -> None:

@@ -6,7 +6,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 
+from rackless.operations.lab_registry import spec_of_other
 from rackless.ports.drivers import Drivers
 from rackless.run.journal import Journal
 from rackless.run.paths import LabPaths
@@ -25,10 +27,16 @@ class ComputerSigns:
     interrupted: str = ""
 
 
+def _disk_folder(paths: LabPaths) -> Path:
+    """Where the servers' disks are: below `storage` of lab.yaml, where that is said."""
+    spec = spec_of_other(paths)
+    return spec.storage / spec.name if spec is not None and spec.storage is not None else paths.disks
+
+
 def look_at_computer(paths: LabPaths, drivers: Drivers) -> ComputerSigns:
     told = Journal(paths.journal, paths.goal).read().cut_off
     return ComputerSigns(
-        free_bytes=drivers.computer.free_bytes(paths.disks),
+        free_bytes=drivers.computer.free_bytes(_disk_folder(paths)),
         memory_available=drivers.computer.memory().available,
         expired=tuple(
             (file, ended.strftime("%Y-%m-%dT%H:%M:%SZ")) for file, ended in expired(paths.secrets, datetime.now(UTC))

@@ -47,7 +47,7 @@ QUESTIONS: dict[str, Sequence[str]] = {
 
 
 _SHORTEST = 8
-"""Letters of a secret; what is shorter is everywhere."""
+"""Letters that a secret must have to be blotted out: shorter ones appear in any text."""
 _OPAQUE = ("-data", "token", "password")
 """Ends of the names in a kubeconfig whose values are secret."""
 

@@ -1,4 +1,4 @@
-"""What a person can ask of a lab's hosts and their BMCs, from the host's side."""
+"""What a person can ask of a lab's hosts and their BMCs, from outside the lab."""
 
 from __future__ import annotations
 

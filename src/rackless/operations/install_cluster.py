@@ -49,6 +49,7 @@ from rackless.operations.lab_registry import current_plan, locked, recorded_spec
 from rackless.operations.own_events import OwnEvents, own_events
 from rackless.plan.addressing import plan_lab
 from rackless.plan.model import LabPlan
+from rackless.plan.stages import GOALS
 from rackless.ports.api import Access, ApiConnection
 from rackless.ports.drivers import Drivers
 from rackless.protocol import messages as say
@@ -89,27 +90,35 @@ class InstallFolder:
         return self.folder / "auth/kubeconfig"
 
 
-async def create_cluster(folder: Path, lab: str | None, roots: Roots, bus: Bus, drivers: Drivers) -> None:
+async def create_cluster(
+    folder: Path, lab: str | None, roots: Roots, bus: Bus, drivers: Drivers, *, goal: str = GOALS[-1]
+) -> None:
     """Make a bootstrap machine, wait until it has installed the control plane and handed over, then until the cluster has its
-    workers; go on where an earlier run stopped."""
+    workers; stop at one of INSTALL_GOALS, go on where an earlier run stopped."""
     require_root("make a bootstrap machine", drivers.computer)
     paths = require_lab(lab or install.find_cluster_name(folder), roots)
     with locked(paths, drivers.processes):
         # in the lab's log, where its timeline is read
         async with own_events(bus, paths, drivers) as own, own.telling(paths, drivers.clock):
-            await _create(folder, paths, bus, own, drivers)
+            await _create(folder, paths, bus, own, drivers, goal)
 
 
-async def _create(folder: Path, paths: LabPaths, shown: Bus, own: OwnEvents, drivers: Drivers) -> None:
+async def _create(folder: Path, paths: LabPaths, shown: Bus, own: OwnEvents, drivers: Drivers, goal: str) -> None:
     bus, plan = own.bus, await ready_plan(paths)
     supplies = await prepare_install(paths.roots, bus, drivers)
     with bus.step("assets") as step:
         if not install.has_release(folder):
             write_secret(folder / RELEASE_FILE, render_release(supplies.release(plan)))
+        if goal == "manifests":
+            places = install.create(folder, "manifests", bus)
+            step.detail = f"in {', '.join(map(str, places))}" if places else "are part of later assets already"
+            return
         install.create(folder, "ignition-configs", bus)
         found = load_folder(folder)
         _refuse_other_lab(found, plan, paths)
         step.detail = found.infrastructure
+    if goal == "ignition":
+        return
     _lay_keys(folder, paths)
     await _offer_release(supplies, paths, shown, own)
     async with open_api(found, paths, drivers) as api:
@@ -134,7 +143,8 @@ async def _create(folder: Path, paths: LabPaths, shown: Bus, own: OwnEvents, dri
         await retire_machine(found, plan, paths, bus, drivers)
         if plan.bootstrap_on:
             await cluster.release_host(plan.bootstrap_on)
-        await cluster.await_complete()
+        if goal != "bootstrap":
+            await cluster.await_complete()
 
 
 async def await_bootstrap(folder: Path, lab: str | None, roots: Roots, bus: Bus, drivers: Drivers) -> None:

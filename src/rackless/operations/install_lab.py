@@ -14,6 +14,7 @@ from rackless.operations import install
 from rackless.operations.install_cluster import create_cluster
 from rackless.plan.addressing import plan_lab
 from rackless.plan.model import LabPlan
+from rackless.plan.stages import GOALS
 from rackless.ports.drivers import Drivers
 from rackless.run.files import write_secret
 from rackless.run.paths import LabPaths, Roots
@@ -24,12 +25,15 @@ NO_PULL_SECRET = '{"auths": {"registry.invalid": {"auth": "bm9ib2R5Om5vdGhpbmc="
 """A pull secret for nobody: the install pulls no image, its release server has all it needs."""
 
 
-async def install_lab(spec: LabSpec, roots: Roots, bus: Bus, *, drivers: Drivers | None = None) -> None:
-    """Install the cluster of a lab that has its BMCs; go on where an earlier run stopped."""
+async def install_lab(
+    spec: LabSpec, roots: Roots, bus: Bus, *, goal: str = GOALS[-1], drivers: Drivers | None = None
+) -> None:
+    """Install the cluster of a lab that has its BMCs, whole or as far as one of INSTALL_GOALS; go on where an earlier run
+    stopped."""
     drivers = drivers or open_drivers()
     paths = LabPaths(roots, spec.name)
     begin_folder(paths.install, plan_lab(spec), paths)
-    await create_cluster(paths.install, spec.name, roots, bus, drivers)
+    await create_cluster(paths.install, spec.name, roots, bus, drivers, goal=goal)
 
 
 def begin_folder(folder: Path, plan: LabPlan, paths: LabPaths) -> None:

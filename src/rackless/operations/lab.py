@@ -1,4 +1,4 @@
-"""What a person can ask of a lab, from the host's side: up, status, destroy. The CLI calls these and shows their events."""
+"""What a person can ask of a lab, from outside the lab: up, status, destroy. The CLI calls these and shows their events."""
 
 from __future__ import annotations
 
@@ -57,7 +57,6 @@ async def up(
     goal = own_goal(goal, spec, paths)
     with locked(paths, drivers.processes), learning(bus, roots, len(plan_lab(spec).servers)):
         async with own_events(bus, paths, drivers) as own:  # what is done here, and not by labd
-            stages = upto(goal)
             actions = await plan(spec, roots, goal=goal, drivers=drivers, costly=False)
             _refuse(actions, spec.name, replace=replace)
             refuse_taken(spec, paths)
@@ -73,16 +72,16 @@ async def up(
                 _write_needs(spec, goal, supplies, paths)
 
             host = host_stages(spec, paths, own.bus, drivers, write_needs)
-            for stage in stages:
-                with own.bus.step(TITLES[stage]) as step:
-                    if stage == "lab":
+            for each in upto(goal):
+                with own.bus.step(TITLES[each]) as step:
+                    if each == "lab":
                         await host.run(stages_of(["lab"]))
                         write_needs()
-                    if stage == "hosts":
+                    if each == "hosts":
                         await _offer(images, paths, own.bus)
-                    asked = say.RunStage(stage)
+                    asked = say.ReachGoal(each)
                     client = ControlClient(paths.socket)
-                    await client.work(say.STAGE, asked, bus, step=step.id, hear=["*"], told=own.take())
+                    await client.work(say.REACH, asked, bus, step=step.id, hear=["*"], told=own.take())
 
 
 async def start(name: str, roots: Roots, bus: Bus, drivers: Drivers | None = None) -> None:

@@ -33,7 +33,7 @@ async def lab_events(paths: LabPaths, wanted: EventsWanted) -> AsyncGenerator[Nu
                     wanted = replace(wanted, since=_after(one))
                     if not isinstance(one, Began):
                         yield one
-        except (LabError, HypervisorError):  # labd does not run, or we may not ask it
+        except (LabError, HypervisorError):  # labd does not run, or this user may not ask it
             wanted = replace(wanted, since=resolve(wanted.since, last_number(paths.events)))
             for one in read_events(paths.events, wanted.since, wanted.hear):
                 wanted = replace(wanted, since=_after(one))

@@ -32,7 +32,7 @@ TELL_EVERY_SECONDS = 5.0
 @dataclass
 class OwnEvents:
     bus: Bus
-    """For the command's own steps and notes; what labd does is published elsewhere, for labd has written it already."""
+    """For the command's own steps and notes. labd's events are published on the other bus: labd has written them already."""
     kept: list[Event] = field(default_factory=list)
 
     def take(self) -> tuple[Event, ...]:
@@ -41,7 +41,7 @@ class OwnEvents:
         return told
 
     async def tell(self, paths: LabPaths) -> None:
-        """Hand the events to labd if it answers now; otherwise keep them."""
+        """Hand the events to labd if labd answers now; otherwise keep them."""
         with suppress(RacklessError, OSError, TimeoutError):
             async with asyncio.timeout(ANSWER_WITHIN):
                 client = ControlClient(paths.socket)
@@ -50,7 +50,7 @@ class OwnEvents:
 
     @asynccontextmanager
     async def telling(self, paths: LabPaths, clock: Clock) -> AsyncIterator[None]:
-        """Meanwhile labd is told every few seconds: what takes long is looked at before it is over."""
+        """While this lasts, hand the events to labd every few seconds: people watch a long command before it is over."""
 
         async def tell_on() -> None:
             while True:
@@ -76,7 +76,7 @@ async def own_events(shown: Bus, paths: LabPaths, drivers: Drivers) -> AsyncIter
     try:
         yield found
     finally:
-        with suppress(RacklessError, OSError):  # told, not kept at any price
+        with suppress(RacklessError, OSError):  # an event log that cannot be written fails no command
             await _hand_over(found, paths, drivers)
 
 

@@ -1,4 +1,4 @@
-"""Getting this computer ready: Debian packages, Ironic's environment, the images. Done on the host, shared by all labs."""
+"""Getting this computer ready: Debian packages, Ironic's environment, the images. All labs share what is made."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from rackless.cluster.openshift import installer as calls
 from rackless.cluster.openshift import payload
-from rackless.cluster.openshift.faults import InstallFault
+from rackless.cluster.openshift.faults import RUNS_OUT, InstallFault
 from rackless.cluster.openshift.report import BOOT_NETWORK, Report
 from rackless.ports.clock import Clock
 
@@ -33,6 +33,8 @@ class RunFindings:
     """What the installer waits for in vain, where somebody said so."""
     waiting_since: float | None = None
     last_error: str = ""
+    interrupted: bool = False
+    """Whether the installer was, because it waited in vain, or because that is what was to go wrong."""
     progress: Callable[[str], object] = lambda _: None
     """Shown beside the installer's own lines."""
 
@@ -112,12 +114,15 @@ class RunFindings:
                 "api-int must lead to the API VIP",
             )
 
-    def note_line(self, message: str) -> None:
-        """One of the installer's own, in a full rehearsal whose operators are to be degraded: from here on it waits in vain."""
-        degraded = f"Cluster operator {payload.DEGRADED} is degraded"
-        if self.report.fault == InstallFault.OPERATOR_DEGRADED and degraded in message and self.waiting_since is None:
-            self.in_vain = f"the ClusterVersion, which is not available: {degraded}"
-            self.waiting_since = self.clock.now()
+    def note_line(self, line: calls.Line) -> None:
+        """One of the installer's own, where nobody else can tell that it waits in vain from here on."""
+        degraded, waits = f"Cluster operator {payload.DEGRADED} is degraded", ""
+        if self.report.fault == InstallFault.OPERATOR_DEGRADED and degraded in line.message:
+            waits = f"the ClusterVersion, which is not available: {degraded}"
+        elif self.report.fault == InstallFault.OPERATOR_UNSTABLE and line.phase == "operators":
+            waits = f"the operator {payload.UNSTABLE} to come to rest, which it never does"
+        if waits and self.waiting_since is None:
+            self.in_vain, self.waiting_since = waits, self.clock.now()
 
     def _note_installing(self, installs: Mapping[str, Any]) -> None:
         if installs.get("phase") == BOOT_NETWORK:
@@ -136,6 +141,8 @@ class RunFindings:
     def judge(self, code: int) -> None:
         report = self.report
         report.exit_code = code
+        if report.fault and report.expected == 8 and not self.interrupted:  # its own patience ended first
+            report.expected = RUNS_OUT.get(InstallFault(report.fault), 8)
         phases = report.phases
         if "api up" in phases:
             report.add("certificates", True, "the installer believed the API's certificate, and the API its client's")
@@ -162,6 +169,7 @@ class RunFindings:
         """Before the installer is called once more: how it ended before is not how it ends."""
         self.report.findings = [one for one in self.report.findings if one.subject not in ("exit code", "hand-over")]
         self.report.exit_code, self.last_error, self.in_vain, self.waiting_since = None, "", "", None
+        self.interrupted = False
 
     def no_kubeconfig(self, said: str) -> None:
         self.report.add("kubeconfig", False, said, "the installer's kubeconfig should open the API")

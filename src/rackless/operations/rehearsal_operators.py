@@ -152,6 +152,8 @@ async def write_all(
     for name in payload.OPERATORS:
         if name == bad:
             await objects.put(payload.operator(name, available=False, degraded=True, message=payload.WHY_DEGRADED))
+        elif fault is InstallFault.OPERATOR_UNSTABLE and name == payload.UNSTABLE:
+            await objects.put(payload.operator(name, progressing=True, message=payload.WHY_UNSTABLE))
         else:
             await objects.put(payload.operator(name, message=true.get(name, NOT_INSTALLED)))
     tell({"phase": "operators", "count": len(payload.OPERATORS), "true": sorted(true)})

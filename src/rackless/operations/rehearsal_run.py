@@ -21,7 +21,7 @@ from rackless.cluster.openshift.faults import PATIENCE_SECONDS, InstallFault
 from rackless.cluster.openshift.report import Report
 from rackless.errors import HypervisorError, InputError
 from rackless.events import Bus
-from rackless.images.bootstrap_iso import IGNITION_AREA_BYTES
+from rackless.images.bootstrap_iso import IGNITION_AREA_BYTES, disk_beside
 from rackless.images.catalogue import BootstrapIso
 from rackless.operations.access import inside_command
 from rackless.operations.rehearsal_findings import RunFindings
@@ -99,6 +99,8 @@ class RehearsalRun:
     """What the installer was told to do."""
     silence: str = ""
     """Why the API did not answer when it was asked last."""
+    by_disk: bool = False
+    """Whether this installer's bootstrap machine boots a disk image."""
     followed: Callable[[str], object] = lambda _: None
     """Is told of each phase of the installer's."""
 
@@ -116,7 +118,9 @@ class RehearsalRun:
         done = await self.drivers.processes.run(argv, within=60)
         if self.payload is InstallPayload.REAL:
             return calls.read_release(done.stdout)
-        return calls.refuse_release(done.stdout)
+        release = calls.refuse_release(done.stdout)
+        self.by_disk = calls.boots_disk(release)
+        return release
 
     def prepare(
         self, text: str, *, kvm: bool, pull_secret: str = "", without: Mapping[str, Sequence[str]] | None = None
@@ -124,7 +128,7 @@ class RehearsalRun:
         """Make the run's folders and write the install-config as the installer is given it. `without` are the root device hints
         that are left out, by host."""
         self.make_folders()
-        libvirt = "" if kvm else f"qemu+unix:///system?socket={PROXY}"
+        libvirt = f"qemu+unix:///system?socket={PROXY}" if self._needs_proxy(kvm=kvm) else ""
         config, changes = calls.prepare_config(text, libvirt, pull_secret, without or {})
         write_secret(self.places.cluster / "install-config.yaml", config)
         self.report.deviations += changes
@@ -142,7 +146,9 @@ class RehearsalRun:
         if not kvm and iso is not None:
             few = "two emulated processors" if self.full else "one emulated processor"
             self.report.deviations.append(f"no KVM here: the bootstrap machine has {few}")
-        async with self._stage(iso, "" if kvm else PROXY, release) as url:
+        if self.by_disk:
+            self.report.deviations.append(calls.BY_DISK)
+        async with self._stage(iso, release, kvm=kvm) as url:
             with self.bus.step("installer") as step:
                 self.findings.phase("installer")
                 self.findings.progress = step.progress
@@ -156,13 +162,19 @@ class RehearsalRun:
 
     # the stage beside the installer
 
+    def _needs_proxy(self, *, kvm: bool) -> bool:
+        """Also with KVM for a machine whose definition keeps no log of its console, by which it is followed."""
+        return not kvm or self.by_disk
+
     @asynccontextmanager
-    async def _stage(self, iso: BootstrapIso | None, proxy: str, release: str) -> AsyncIterator[str]:
-        folder = self.places.folder
+    async def _stage(self, iso: BootstrapIso | None, release: str, *, kvm: bool) -> AsyncIterator[str]:
+        folder, boots = self.places.folder, ""
+        if iso is not None:
+            boots = str(disk_beside(iso.path) if self.by_disk else iso.path)
         setting = StageSetting(
-            str(iso.path) if iso else "", iso.ignition_offset if iso else 0, IGNITION_AREA_BYTES, str(folder),
-            CLUSTER_BRIDGE, proxy, self.fault.value if self.fault else "", release=release, remember=self.stays,
-            aliases=tuple(self.aliases),
+            boots, iso.ignition_offset if iso else 0, IGNITION_AREA_BYTES, str(folder), CLUSTER_BRIDGE,
+            PROXY if self._needs_proxy(kvm=kvm) else "", self.fault.value if self.fault else "", release=release,
+            remember=self.stays, aliases=tuple(self.aliases), native=kvm,
         )  # fmt: skip
         file = folder / "stage.json"
         write_secret(file, setting.dump())
@@ -228,9 +240,9 @@ class RehearsalRun:
                 if line.phase is not None:
                     self.findings.phase(line.phase)
                     self.followed(line.phase)
-                if self.full:
-                    self.findings.note_line(line.message)
+                self.findings.note_line(line)
                 if line.phase == "api" and self.fault is InstallFault.INTERRUPTED:
+                    self.findings.interrupted = True
                     self.drivers.processes.interrupt(child.pid)
                 if calls.is_secret(line.message):
                     continue
@@ -256,6 +268,7 @@ class RehearsalRun:
             await asyncio.sleep(0.5)
             since = self.findings.waiting_since
             if since is not None and self.drivers.clock.now() - since > patience:
+                self.findings.interrupted = True
                 self.drivers.processes.interrupt(child.pid)
                 return
 

@@ -40,14 +40,16 @@ from rackless.cluster.openshift.waiting import VainWait
 from rackless.drivers.process import LocalProcesses
 from rackless.errors import LabError, RacklessError
 from rackless.images.bootstrap_iso import NO_FAULT, NO_RELEASE
+from rackless.images.cache import digest
 from rackless.ports.process import Processes
 from rackless.run.connections import GuardedRunner
 from rackless.run.files import write_secret
 
 MARK = "REHEARSAL "
-ISO_NAME = "rehearsal.iso"
+ISO_NAME, DISK_NAME = "rehearsal.iso", "rehearsal.qcow2"
 CONFIG = "bootstrap.ign"
 """The installer's config, where it is kept."""
+_KARGS = b"COREOS_KARG_EMBED_AREA"
 _LOOK_SECONDS = 0.5
 _LIBVIRT = "/run/libvirt/libvirt-sock"
 
@@ -55,7 +57,7 @@ _LIBVIRT = "/run/libvirt/libvirt-sock"
 @dataclass(frozen=True, slots=True)
 class StageSetting:
     iso: str
-    """The live ISO; empty where the installer gets its own."""
+    """The live ISO, or a disk image for an installer that boots one; empty where the installer gets its own."""
     ignition_offset: int
     ignition_bytes: int
     folder: str
@@ -63,7 +65,7 @@ class StageSetting:
     bridge: str
     """Where the VIP goes when the bootstrap machine is gone."""
     proxy: str = ""
-    """A socket for the installer's libvirt, where guests are emulated."""
+    """A socket for the installer's libvirt, where what it defines has to be mended."""
     fault: str = ""
     known: tuple[str, ...] = ()
     """Domains that were there before."""
@@ -76,6 +78,13 @@ class StageSetting:
 
     aliases: tuple[str, ...] = ()
     """Further addresses of the lab's gateway: the site's name servers and routers, which somebody has to be."""
+    native: bool = False
+    """Whether guests are not emulated."""
+
+    @property
+    def by_disk(self) -> bool:
+        """Whether the bootstrap machine boots a disk image, and gets the installer's config from its firmware."""
+        return self.iso.endswith(".qcow2")
 
     def dump(self) -> str:
         return json.dumps(asdict(self))
@@ -127,6 +136,7 @@ class RehearsalStage:
                 served.push_async_callback((await self._serve_iso()).cleanup)
             if self._setting.proxy:
                 vcpus = VCPUS if self._setting.release or not self._setting.iso else 1
+                vcpus = 0 if self._setting.native else vcpus
                 served.callback((await libvirt_proxy.listen(self._setting.proxy, _LIBVIRT, vcpus)).close)
             for alias in self._setting.aliases:
                 # the lab's dnsmasq answers on every address of its bridge
@@ -163,8 +173,13 @@ class RehearsalStage:
         words = {"fail": (NO_FAULT, self._fault.value)} if self._fault in played and self._fault else {}
         if self._setting.release:
             words["release"] = (NO_RELEASE, self._setting.release)
+        name = DISK_NAME if self._setting.by_disk else ISO_NAME
         if words:
-            iso = await asyncio.to_thread(_marked, iso, self._folder / ISO_NAME, words)
+            iso = await asyncio.to_thread(_marked, iso, self._folder / name, words)
+        # an installer that boots a disk image keeps what it has fetched, and knows it again by its checksum
+        checksum = f"?sha256={await asyncio.to_thread(digest, iso)}" if self._setting.by_disk else ""
+        if self._fault is InstallFault.ISO_DAMAGED:
+            iso = await asyncio.to_thread(_damaged, iso, self._folder / f"damaged-{name}")
 
         async def send(request: web.Request) -> web.StreamResponse:
             if self._fault is InstallFault.ISO_MISSING:
@@ -174,12 +189,12 @@ class RehearsalStage:
             return web.FileResponse(iso)
 
         application = web.Application()
-        application.router.add_get(f"/{ISO_NAME}", send)
+        application.router.add_get(f"/{name}", send)
         runner = GuardedRunner(application, most=256)
         await runner.setup()
         place = web.TCPSite(runner, "127.0.0.1", 0)
         await place.start()
-        self._tell({"iso": f"http://127.0.0.1:{runner.addresses[0][1]}/{ISO_NAME}"})
+        self._tell({"iso": f"http://127.0.0.1:{runner.addresses[0][1]}/{name}{checksum}"})
         return runner
 
     # the computer, and what comes after it
@@ -234,13 +249,17 @@ class RehearsalStage:
             await asyncio.sleep(_LOOK_SECONDS)
 
     async def _read_site(self, machine: str) -> ClusterSite:
-        """From the volume that the installer has made of our ISO."""
-        volume = f"{machine.removesuffix('-bootstrap')}-live-provisioner"
-        done = await self._processes.run(["virsh", "--quiet", "vol-path", volume, "--pool", machine])
+        """From the volume that the installer has made of our ISO, or of its config alone."""
         setting = self._setting
-        text = await asyncio.to_thread(
-            ignition.read_from_iso, Path(done.stdout.strip()), setting.ignition_offset, setting.ignition_bytes
-        )
+        volume = f"{machine}.ign" if setting.by_disk else f"{machine.removesuffix('-bootstrap')}-live-provisioner"
+        done = await self._processes.run(["virsh", "--quiet", "vol-path", volume, "--pool", machine])
+        place = Path(done.stdout.strip())
+        if setting.by_disk:
+            text = await asyncio.to_thread(place.read_bytes)
+        else:
+            text = await asyncio.to_thread(
+                ignition.read_from_iso, place, setting.ignition_offset, setting.ignition_bytes
+            )
         found = site.read(ignition.read(text))
         if setting.remember:
             write_secret(self._folder / CONFIG, text.decode())
@@ -321,6 +340,13 @@ def _marked(iso: Path, target: Path, words: Mapping[str, tuple[str, str]]) -> Pa
             f"rehearsal.{name}={there}".encode(), f"rehearsal.{name}={value.ljust(len(there), '-')}".encode()
         )
     target.write_bytes(content)
+    return target
+
+
+def _damaged(iso: Path, target: Path) -> Path:
+    """Without the place for kernel arguments, which an installer looks for; a disk image is another than its checksum says."""
+    content = iso.read_bytes()
+    target.write_bytes(content.replace(_KARGS, b"#" * len(_KARGS)) if _KARGS in content else content[::-1])
     return target
 
 

@@ -12,12 +12,15 @@ from pathlib import Path
 from rackless import events
 from rackless.codec import BadValue
 from rackless.diagnosis.comparison import Difference, compare
+from rackless.diagnosis.install_steps import SeenStep, install_timeline
 from rackless.diagnosis.runs import Run, find_runs
 from rackless.errors import InputError
 from rackless.operations.archives import is_archive, unpack
 from rackless.operations.lab_events import kept_events
-from rackless.operations.lab_registry import require_lab
+from rackless.operations.lab_registry import recorded_spec, require_lab
+from rackless.plan.addressing import plan_lab
 from rackless.run.paths import Roots
+from rackless.spec.cluster import Method
 
 _ARCHIVED = ("logs/events.1.jsonl", "logs/events.jsonl")
 _END_OF_TIME = 1e11
@@ -34,6 +37,16 @@ class Compared:
 async def lab_runs(name: str, roots: Roots) -> list[Run]:
     """Also while the daemon is away."""
     return find_runs(await kept_events(require_lab(name, roots), ["*"]))
+
+
+async def install_steps(name: str, roots: Roots) -> list[SeenStep]:
+    """How far the install of a lab came that a bootstrap installs, step by step; nothing of other labs."""
+    spec = recorded_spec(require_lab(name, roots))
+    if spec is None or spec.cluster.method is not Method.IPI:
+        return []
+    plan = plan_lab(spec)
+    masters = {server.name for server in plan.control_planes}
+    return install_timeline(await lab_runs(name, roots), masters, {each.name for each in plan.servers} - masters)
 
 
 async def compare_runs(lab: str, before: str, after: str, roots: Roots) -> Compared:

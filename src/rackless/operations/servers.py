@@ -62,7 +62,7 @@ def server_names(lab: str, roots: Roots) -> list[str]:
 
 
 async def screenshot(lab: str, server: str, output: Path | None, roots: Roots, drivers: Drivers) -> dict[str, Any]:
-    """The screen as a PNG; libvirt writes it where the lab can, and it is moved to where it is wanted."""
+    """Write a picture of the screen (PNG) into `output`. For an owner who is not root, labd takes it."""
     paths = require_lab(lab, roots)
     find_server(lab, server, paths)
     target = output or Path(f"{server}.png")

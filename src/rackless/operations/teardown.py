@@ -39,9 +39,7 @@ async def teardown(paths: LabPaths, bus: Bus, drivers: Drivers) -> None:
         forwards.KIND: _retire_forward,
     }
     processes = drivers.processes
-    if (
-        holder := processes.find(paths.launched_pid)
-    ) is not None:  # it may not live in the lab yet, and be on its way there
+    if (holder := processes.find(paths.launched_pid)) is not None:  # it may not have entered the lab's namespaces yet
         await processes.end(holder, within=0)
     for entry in reversed(ledger.entries()):
         with bus.step(f"{entry.kind} {entry.id}"):

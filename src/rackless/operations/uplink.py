@@ -2,7 +2,7 @@
 hypervisor's network.
 
 All of it is in the ledger before it is made, and is taken back by `down` and `destroy`. The lab's own addresses never appear on
-the host: they are masqueraded behind the lab's end of the pair. Which destinations the lab may reach is in `lab.gate`, which
+the hypervisor: they are masqueraded behind the lab's end of the pair. Which destinations the lab may reach is in `lab.gate`, which
 interfaces forward in `operations.forwarding`.
 """
 
@@ -58,7 +58,7 @@ async def ensure_uplink(spec: LabSpec, paths: LabPaths, bus: Bus, drivers: Drive
             tables = await forwarding.registered(drivers.firewall)
             mine = _opened(present, boot) | tables.pop(gate.table, set())
             others = set().union(*tables.values())
-            # this computer has moved to another network
+            # interfaces of a network that this computer has left
             forwarding.close_interfaces(mine - set(ways), others, network)
             opened = forwarding.claim(ways, mine, others, network)
             closed = [name for name in routes.interfaces if name in opened or not network.forwards(name)]
@@ -70,9 +70,9 @@ async def ensure_uplink(spec: LabSpec, paths: LabPaths, bus: Bus, drivers: Drive
             ledger.own(KIND, link, **owned, boot=boot)
             cable = UplinkCable(link, INSIDE, paths.netns, subnet)
             if not there:
-                await network.remove(link)  # of a lab that was here before
+                await network.remove(link)  # a link of this name that an earlier lab has left
                 await network.join(cable)
-            # the rules before the way is open; both replace what was there at once
+            # the rules before the link is up; each set replaces the one before it atomically
             await drivers.firewall.replace(render_host(gate))
             await drivers.firewall.replace(render_lab(gate), namespace=paths.netns)
             await network.switch_on(cable)
@@ -105,7 +105,7 @@ async def closed_ways(paths: LabPaths, drivers: Drivers) -> list[str]:
     if not any(entry.kind == KIND for entry in Ledger(paths.ledger).entries()):
         return []
     if link_name(paths) not in await network.links():
-        return []  # it is down
+        return []  # the lab is down
     return [way for way in read_routes(await network.routes()).ways([]) if not network.forwards(way)]
 
 
@@ -121,7 +121,8 @@ async def retire_uplink(entry: LedgerEntry, drivers: Drivers) -> None:
 
 
 async def retire_link(link: str, drivers: Drivers, opened: Iterable[str] = ()) -> None:
-    """The pair, its rules, and the interfaces that forwarded for this lab alone; `opened` is what the ledger knows of them."""
+    """Remove the pair and its rules, and end forwarding of interfaces that forward for this lab alone; `opened` are those that the
+    ledger lists."""
     network = drivers.network
     async with network.alone():
         await network.remove(link)

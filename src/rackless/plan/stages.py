@@ -31,6 +31,9 @@ from rackless.spec.cluster import Method
 from rackless.spec.lab import LabSpec
 
 GOALS = ("lab", "bmc", "engine", "hosts", "cluster")
+INSTALL_GOALS = ("manifests", "ignition", "bootstrap")
+"""Where an install by a bootstrap can stop, after the BMCs: its manifests are written, its Ignition configs are, its bootstrap has
+handed over and is gone."""
 TITLES = {"lab": "lab", "bmc": "BMCs", "engine": "provisioning engine", "hosts": "hosts", "cluster": "cluster"}
 
 

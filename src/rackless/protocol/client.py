@@ -1,7 +1,7 @@
 """Asking labd, over its control socket: `protocol/messages.py` has what can be asked.
 
-Requests that look are answered with one value, requests that do work with a line for every event and one for the end, and
-who sits at a console sends keys for as long as they hear.
+A request that looks is answered with one value, a request that does work with a line for every event and one for the end. A console
+is a request and an answer that both go on: keys in one direction, the server's output in the other.
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ class ControlClient:
             yield _heard(reader), lambda keys: writer.write(b"%x\r\n%b\r\n" % (len(keys), keys))
 
     async def offer(self, file: BinaryIO, form: str) -> OfferedFile:
-        """Send the bytes of a file that we have opened; the lab's file server has them then."""
+        """Send the bytes of a file that this process has opened; the lab's file server offers them from then on."""
         try:
             async with http.connect(self._socket) as (reader, writer):
                 writer.write(http.head("POST", f"offer/{form}", "Transfer-Encoding: chunked"))

@@ -21,12 +21,12 @@ from rackless.codec import BadValue, decode, encode
 from rackless.errors import HypervisorError, LabError
 
 RUN, RECORD, CONNECT = b"r", b"p", b"c"
-"""What for: a program, a server's packets, a TCP connection."""
+"""The first byte, which says what the caller wants: a program, a server's packets, a TCP connection."""
 MOST_BYTES = 4 << 20
-"""Of a message; a program's arguments and environment are less on any Linux."""
+"""Bytes of a message, at most; a program's arguments and environment are less on any Linux."""
 MOST_FILES = 3
 ANSWER_WITHIN = 60.0
-"""Seconds, for whatever does not run on for as long as it likes."""
+"""Seconds for an answer; a program and a capture, which run for as long as they like, are waited for without end."""
 _LENGTH = struct.Struct("!I")
 T = TypeVar("T")
 
@@ -61,10 +61,10 @@ class ConnectInside:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """What came of it; `problem` says why nothing did."""
+    """How the request ended; `problem` says why it could not be carried out."""
 
     code: int = 0
-    """As a shell has it: 128 and more is a signal."""
+    """The exit code as a shell has it: 128 and more is a signal."""
     packets: int = 0
     problem: str = ""
 
@@ -119,7 +119,7 @@ def knock(entrance: Path, purpose: bytes) -> socket.socket:
 
 
 def ask(connection: socket.socket, message: EntranceMessage, files: Sequence[int] = ()) -> None:
-    """Who is not let in is told so by `read_end`."""
+    """A caller who is not let in learns so from `read_end`."""
     with suppress(ConnectionError):
         send(connection, message, files)
 

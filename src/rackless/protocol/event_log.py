@@ -58,7 +58,7 @@ class EventLog:
         """Whether the last line of the file may have been cut short."""
 
     def append(self, event: events.Event) -> None:
-        """Events are told, not kept at any price: on a full disk they are lost, and work goes on."""
+        """On a full disk events are not written, and the work that they tell of goes on."""
         line = json.dumps(Numbered(self.last + 1, event).to_json()).encode() + b"\n"
         try:
             self._write(line)
@@ -102,7 +102,7 @@ class EventLog:
 
 
 class EventReader:
-    """Reads on from where it was, over files that are put aside meanwhile."""
+    """Reads the lines that were added since it last read, also when the file was put aside for a new one meanwhile."""
 
     def __init__(self, path: Path, since: int = 0) -> None:
         self._path = path
@@ -114,7 +114,7 @@ class EventReader:
         self._rest = b""
 
     def read(self) -> Iterator[Numbered | Missed]:
-        """All there is now."""
+        """The events that are in the log now and that this reader has not given yet."""
         while self._has_more():
             for line in self._lines():
                 found = _NUMBER.match(line)
@@ -203,7 +203,7 @@ class Selection:
 
 
 def read_events(path: Path, since: int, hear: Sequence[str]) -> Iterator[Numbered | Missed]:
-    """What is kept of what an asker wants to hear, while nobody is there who could be asked."""
+    """The events in the log after a number and about some subjects: for readers while no labd answers."""
     selection = Selection(resolve(since, last_number(path)), Hearing(None, hear))
     for one in EventReader(path, selection.reads_from).read():
         if (told := selection.take(one)) is not None:
@@ -211,7 +211,8 @@ def read_events(path: Path, since: int, hear: Sequence[str]) -> Iterator[Numbere
 
 
 def resolve(since: int, last: int) -> int:
-    """After which number: below zero it is told from the end; one that is not reached yet was of another lab's log."""
+    """The number after which to begin. Below zero, `since` counts from the end; above `last` it is of another lab's log, and all is
+    read."""
     return max(0, last + since) if since < 0 else since if since <= last else 0
 
 
@@ -220,12 +221,12 @@ def previous(path: Path) -> Path:
 
 
 def last_number(path: Path) -> int:
-    """Of the last event; 0 when there is none."""
+    """The number of the last event; 0 when there is none."""
     for file in (path, previous(path)):
         with suppress(FileNotFoundError):
             if (found := _last_in(file)) is not None:
                 return found
-    # of a version that did not number them
+    # an earlier version wrote the log, without numbers
     return sum(isinstance(one, Numbered) for one in EventReader(path).read())
 
 

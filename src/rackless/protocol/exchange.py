@@ -18,7 +18,7 @@ A = TypeVar("A")
 
 @dataclass(frozen=True, slots=True)
 class Nothing:
-    """Where there is nothing to ask with, or nothing to answer."""
+    """A request or an answer without any value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class Exchange(Generic[Q, A]):
     works: bool = False
     """Whether it changes something: its steps are told while it does, and it ends when the asker goes away."""
     root: bool = False
-    """Whether only root may ask it; what it does is more than to use a lab that is there."""
+    """Whether only root may ask it: it makes, stops or removes something of the lab, and does not only use it."""
     bare: str = ""
     """The one field that daemons before this version answered with alone, without an object around it."""
 
@@ -50,7 +50,7 @@ class Exchange(Generic[Q, A]):
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """An exchange and who answers it."""
+    """An exchange, and the function that answers it."""
 
     exchange: Exchange[Any, Any]
     answer: Callable[[Any], Awaitable[object]]

@@ -25,7 +25,7 @@ class Failure:
         return cls(type(error).__name__, error.what, error.why, error.hint, error.log)
 
     def error(self) -> RacklessError:
-        """Of a kind that is not known here, only the words are left."""
+        """The error again; one of a kind that this version does not know keeps its words only."""
         kind = _KINDS.get(self.kind, RacklessError)
         error = kind.__new__(kind)
         RacklessError.__init__(error, self.what, why=self.why, hint=self.hint, log=self.log)

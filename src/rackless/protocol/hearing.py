@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from fnmatch import fnmatchcase
 
 from rackless import events
 
@@ -37,4 +36,6 @@ class Hearing:
         return event.step in self._steps or self._about(event.subject)
 
     def _about(self, subject: str) -> bool:
-        return any(fnmatchcase(subject, wanted) for wanted in self._subjects)
+        return any(
+            subject.startswith(wanted[:-1]) if wanted.endswith("*") else subject == wanted for wanted in self._subjects
+        )

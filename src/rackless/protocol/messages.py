@@ -19,7 +19,7 @@ Record = Mapping[str, object]
 
 @dataclass(frozen=True, slots=True)
 class Daemon:
-    """Who answers at a socket; all of it is unknown of a daemon that is not labd."""
+    """The process that answers at a lab's socket; the fields are empty where that is no labd."""
 
     pid: int = 0
     version: str = ""
@@ -82,7 +82,7 @@ class MetalStatus:
     error: str
     node: str | None = None
     machine: str | None = None
-    """As of a ServerStatus."""
+    """The phase of the Machine that has its host, as in ServerStatus."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +147,7 @@ class InstallStatus:
     payload: str
     state: InstallState
     phase: str
-    """The last that it said it came to."""
+    """The last phase that the installer announced."""
     detail: str = ""
     """Why it failed; empty while all is well."""
     code: int | None = None
@@ -203,7 +203,7 @@ class WantObjectEvents:
 @dataclass(frozen=True, slots=True)
 class ObjectEvents:
     events: tuple[Record, ...] = ()
-    """Word for word, the latest first and the latest of them only."""
+    """Kubernetes Events word for word: the latest ones only, the latest first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,7 +218,7 @@ class HostWish:
     verb: HostVerb
     host: str
     wait: bool
-    """Until it is done, or has failed."""
+    """Whether labd answers only when the wish is done or has failed."""
     image: WishedImage | None = None
     user_data: str = ""
     replace: bool = False
@@ -247,8 +247,8 @@ class BeginUp:
 
 
 @dataclass(frozen=True, slots=True)
-class RunStage:
-    stage: str
+class ReachGoal:
+    goal: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -406,7 +406,7 @@ class Kubeconfig:
 
 @dataclass(frozen=True, slots=True)
 class SshKeys:
-    """What opens a node."""
+    """The key by which ssh is let in on nodes."""
 
     key: str = field(repr=False)
     known_hosts: str
@@ -420,7 +420,7 @@ class SshKeys:
 class LookAt:
     server: str
     lines: int = 0
-    """Of its console, how many of the last."""
+    """How many of the last lines of its console."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -433,7 +433,7 @@ class Screen:
 class ConsoleSeen:
     log: str
     terminal: str | None
-    """To type at, while the server is on; root can."""
+    """The terminal to type at, which only root can open; None while the server is off."""
     lines: tuple[str, ...]
 
 
@@ -441,7 +441,7 @@ class ConsoleSeen:
 
 
 ANY_FORMAT = "any"
-"""Where the sender of a file does not say what it is."""
+"""The format of a file whose sender does not say which it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -449,7 +449,7 @@ class OfferedFile:
     """A file whose bytes were sent: the lab's file server has it."""
 
     path: str
-    """By which later requests call it; it is no path of this computer."""
+    """The name by which later requests call the file; it is no path of this computer."""
     format: str
 
 
@@ -510,7 +510,7 @@ class FaultList:
 @dataclass(frozen=True, slots=True)
 class ClearFaults:
     ids: tuple[int, ...]
-    """None of them is all of them."""
+    """The faults to clear; empty clears all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -530,7 +530,8 @@ BMC = Exchange("bmc", WantBmc, BmcInside, works=True)
 OBJECT_EVENTS = Exchange("object-events", WantObjectEvents, ObjectEvents, works=True)
 
 BEGIN = Exchange("begin", BeginUp, LabSeen, works=True, root=True)
-STAGE = Exchange("stage", RunStage, Nothing, works=True, root=True)
+REACH = Exchange("reach", ReachGoal, Nothing, works=True, root=True)
+"""The stages of one goal; those of the goals before it have been carried out."""
 HOST = Exchange("host", HostWish, HostDone, works=True)
 FORGET_NODES = Exchange("forget-nodes", Nothing, NodeList, works=True, root=True, bare="nodes")
 PAUSE = Exchange("rest", PauseServers, ServerList, works=True, root=True, bare="servers")

@@ -16,12 +16,14 @@ import asyncio
 import json
 import logging
 import os
+import re
 import socket as sockets
 import struct
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
-from contextlib import AbstractAsyncContextManager, nullcontext
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractAsyncContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from aiohttp import web
 
@@ -39,29 +41,36 @@ from rackless.run.bodies import BodyTooLarge, BodyTooSlow, BodyUnreadable, Encod
 from rackless.run.connections import ClientPatience, GuardedRunner
 
 SitDown = Callable[[str, int], tuple[Heard, Write]]
-"""At the console of a server, with so many of its last lines in view."""
+"""Opens the console of a server, with so many of its last lines."""
 
 TakeFile = Callable[[AsyncIterator[bytes], str], Awaitable[OfferedFile]]
 """The bytes of a file that the asker has read, and the format it is said to have; `any` where nothing is said."""
 _CHUNK = 1 << 20
 _MOST_BYTES = 16 << 20
-"""Of a request: user data for a host is the largest thing that is sent."""
+"""Bytes of a request, at most: user data for a host is the largest thing that is sent."""
 _BODY_SECONDS = 30.0
 LARGE_BODY = 1 << 20
 LARGE_AT_ONCE = 4
 """Large bodies of the owner that are read at the same time: 128 connections with 16 MiB each would be 2 GiB of labd's memory."""
+MOST_HELD = 64 << 20
+"""Bytes of the owner's requests that labd works on at the same time: a request is kept as long as its work takes."""
+MOST_VALUES = 200_000
+"""Commas and opening brackets in a request of the owner: an empty list takes labd thirty times the bytes that were sent."""
+_STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
+_MOST_HEARD, _LONGEST_NAME = 256, 256
+"""Subjects that one request hears of, each of which is compared with each event; and characters of one, or of a step."""
 _BAD_BODIES = (BodyTooLarge, BodyTooSlow, BodyUnreadable, EncodingUnknown)
 MOST_CONNECTIONS = 1024
 OWNER_CONNECTIONS = 128
-"""Of the owner at once: a page with its consoles has some dozens."""
+"""Connections of the owner at once: a page with its consoles has some dozens."""
 _PATIENCE = ClientPatience(header=10.0, reading=7 * 86400.0)
-"""Who stops a command for a while (Ctrl-Z, a pager) has it go on later."""
+"""A command that a person stops for a while (Ctrl-Z, a pager) goes on reading its answer later."""
 MOST_LINES = 5000
-"""That wait for an asker who does not read; what is more is in the log of events only, but for the result."""
+"""Lines that wait for an asker who does not read. Further events are in the event log only; the result is sent in any case."""
 _AT_ONCE = 200
 """Events that are read before others have their turn."""
 _MASTER = web.RequestKey("master", bool)
-"""On a request: whether who asks may ask everything."""
+"""On a request: whether the asker is root, or labd's own user, and may ask everything."""
 _METRICS = "text/plain; version=0.0.4; charset=utf-8"
 _log = logging.getLogger(__name__)
 
@@ -78,7 +87,7 @@ class Asker:
 
 class ControlServer:
     SHUTDOWN_SECONDS = 1.0
-    """For requests under way when it ends."""
+    """Seconds for requests under way when the server stops."""
 
     def __init__(
         self,
@@ -106,6 +115,8 @@ class ControlServer:
         self._streams: set[asyncio.Task[None]] = set()
         self._runner: web.AppRunner | None = None
         self._large = asyncio.Semaphore(LARGE_AT_ONCE)
+        self._held = 0
+        """Bytes of the owner's requests that are worked on."""
 
     async def start(self) -> None:
         app = web.Application(client_max_size=_MOST_BYTES, middlewares=[self._admit])
@@ -124,7 +135,7 @@ class ControlServer:
         await self.listen()
 
     async def listen(self) -> None:
-        """At the socket's place; once more when somebody deleted it."""
+        """Listen at the socket's path; called again when somebody deleted the socket."""
         assert self._runner is not None
         self._socket.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._socket.unlink(missing_ok=True)
@@ -139,12 +150,15 @@ class ControlServer:
     ) -> web.StreamResponse:
         asker = peer_uid(request.transport)
         request[_MASTER] = asker in (0, os.geteuid())
-        if request[_MASTER] or (self._owner and asker == self._owner):
+        if not request[_MASTER] and not (self._owner and asker == self._owner):
+            return _failed(HypervisorError("only root and the lab's owner may talk to it", hint="use sudo"), 403)
+        try:
             return await handler(request)
-        return _failed(HypervisorError("only root and the lab's owner may talk to it", hint="use sudo"), 403)
+        except web.HTTPException as error:  # no handler has this path, or none takes this method
+            return _unknown(request.path.strip("/"), error.status)
 
     async def _health(self, request: web.Request) -> web.Response:
-        """Whoever gets this answer knows that the loop goes round, which is all that can be wrong and still answer."""
+        """That there is an answer is the whole answer: labd's event loop runs."""
         return web.Response(text="ok")
 
     async def _metrics(self, request: web.Request) -> web.Response:
@@ -164,7 +178,7 @@ class ControlServer:
         try:
             return web.json_response(encode(await served.answer(Nothing())))
         except Exception as error:  # the edge, as with work: whatever it is, the asker is told
-            return _failed(self._told(served.exchange, error), 500)
+            return _failed(self._told(served.exchange.name, error), 500)
 
     async def _work(self, request: web.Request) -> web.StreamResponse:
         served = self._served.get((True, request.match_info["name"]))
@@ -174,13 +188,24 @@ class ControlServer:
             return _failed(HypervisorError(f"only root can ask labd to {served.exchange.name}", hint="use sudo"), 403)
         try:
             async with self._room_for(request):
-                body = json.loads(await read_body(request, _MOST_BYTES, _BODY_SECONDS))
-            asked, asker = decode(served.exchange.asked, body), decode(Asker, body)
+                raw = await read_body(request, _MOST_BYTES, _BODY_SECONDS)
+            asked, asker = _read(served.exchange, raw, bounded=not request[_MASTER])
         except (ValueError, RecursionError, *_BAD_BODIES) as error:
             return _failed(_unreadable(served.exchange.name, error), 400)
-        if self._events_log is not None and request[_MASTER]:
-            for event in asker.told:
-                self._events_log.append(event)
+        size = len(raw)
+        del raw
+        if request[_MASTER]:
+            if self._events_log is not None:
+                for event in asker.told:
+                    self._events_log.append(event)
+        elif self._held + size > MOST_HELD:
+            return _failed(_TOO_MUCH, 503)
+        with nullcontext() if request[_MASTER] else self._holding(size):
+            return await self._answer_work(request, served, asked, replace(asker, told=()))
+
+    async def _answer_work(
+        self, request: web.Request, served: Served, asked: object, asker: Asker
+    ) -> web.StreamResponse:
         response = web.StreamResponse(headers={"Content-Type": "application/jsonl"})
         await response.prepare(request)
         lines: asyncio.Queue[object] = asyncio.Queue()
@@ -207,17 +232,26 @@ class ControlServer:
         small = size is not None and size <= LARGE_BODY
         return nullcontext() if request[_MASTER] or small else self._large
 
+    @contextmanager
+    def _holding(self, size: int) -> Iterator[None]:
+        self._held += size
+        try:
+            yield
+        finally:
+            self._held -= size
+
     async def _events(self, request: web.Request) -> web.StreamResponse:
         log = self._events_log
         if log is None:
             return _unknown("events")
         try:
             wanted = EventsWanted.from_query(request.query.items())
+            _check_names(wanted.hear)
         except BadValue as error:
             return _failed(_unreadable("events", error), 400)
         response = web.StreamResponse(headers={"Content-Type": "application/jsonl"})
         await response.prepare(request)
-        # a task of its own: a daemon that ends has not to wait for those who listen
+        # a task of its own, which `stop` cancels: a labd that ends does not wait for listeners
         stream = asyncio.create_task(_tell(log, wanted, response))
         self._streams.add(stream)
         try:
@@ -232,11 +266,11 @@ class ControlServer:
 
     async def _console(self, request: web.Request) -> web.StreamResponse:
         if self._sit_down is None:
-            raise web.HTTPNotFound
+            return _unknown("console")
         try:
             heard, write = self._sit_down(request.match_info["server"], int(request.match_info["lines"]))
-        except RacklessError as error:
-            return _failed(error, 200)
+        except Exception as error:
+            return _failed(self._told("console", error), 200)
         response = web.StreamResponse(headers={"Content-Type": "application/octet-stream"})
         await response.prepare(request)
         ways = [asyncio.create_task(_say(heard, response)), asyncio.create_task(_type(request, write))]
@@ -256,8 +290,8 @@ class ControlServer:
             return _unknown("offer")
         try:
             offered = await self._take(request.content.iter_chunked(_CHUNK), request.match_info["format"])
-        except RacklessError as error:
-            return _failed(error, 200)
+        except Exception as error:
+            return _failed(self._told("offer", error), 200)
         return web.json_response(encode(offered))
 
     async def _do(self, served: Served, asked: object, step: str | None, lines: asyncio.Queue[object]) -> None:
@@ -265,21 +299,46 @@ class ControlServer:
             with events.inside(step):
                 lines.put_nowait({"result": encode(await served.answer(asked))})
         except Exception as error:  # the edge: whatever it is, the asker is told and the daemon lives on
-            lines.put_nowait(encode(FailureAnswer(Failure.of(self._told(served.exchange, error)))))
+            lines.put_nowait(encode(FailureAnswer(Failure.of(self._told(served.exchange.name, error)))))
         finally:
             lines.put_nowait(None)
 
-    def _told(self, what: Exchange[object, object], error: Exception) -> RacklessError:
-        """The error in words for the asker; one that nobody expected is in our log, too."""
+    def _told(self, request: str, error: Exception) -> RacklessError:
+        """The error in words for the asker; labd's log has an unexpected one, too."""
         known = errors.known(error)
         if known is None:
-            _log.error("while answering %s", what.name, exc_info=error)
+            _log.error("while answering %s", request, exc_info=error)
             known = RacklessError(
                 f"labd met something it did not expect: {type(error).__name__}: {error}",
                 hint="this is a mistake in rackless; the daemon's log has the details",
                 log=self._log_path,
             )
         return known
+
+
+def _read(exchange: Exchange[Any, Any], raw: bytes, *, bounded: bool) -> tuple[object, Asker]:
+    """What is asked, and by whom; nothing else of the request is kept. Raises ValueError and RecursionError."""
+    if bounded and _weighs_too_much(raw):
+        raise BadValue(f"it has more than {MOST_VALUES} values")
+    body = json.loads(raw)
+    asker = decode(Asker, body)
+    _check_names((*asker.hear, asker.step or ""))
+    return decode(exchange.asked, body), asker
+
+
+def _check_names(names: Sequence[str]) -> None:
+    if len(names) > _MOST_HEARD or any(len(name) > _LONGEST_NAME for name in names):
+        raise BadValue(f"a request hears of {_MOST_HEARD} subjects at most, with {_LONGEST_NAME} characters each")
+
+
+def _weighs_too_much(raw: bytes) -> bool:
+    """Those in strings, such as a host's user data, do not count; they are taken out only where they could be what is much."""
+    quotes = raw.count(b'"') - raw.count(b'\\"')
+    return quotes > 2 * MOST_VALUES or (_values(raw) > MOST_VALUES and _values(_STRING.sub(b"", raw)) > MOST_VALUES)
+
+
+def _values(raw: bytes) -> int:
+    return sum(map(raw.count, (b",", b"[", b"{")))
 
 
 def peer_uid(transport: asyncio.BaseTransport | None) -> int | None:
@@ -331,17 +390,24 @@ async def _type(request: web.Request, write: Write) -> None:
         write(keys)
 
 
+_TOO_MUCH = LabError(
+    "labd has as much of your requests as it takes",
+    why=f"it works on {MOST_HELD >> 20} MiB of them at most",
+    hint="ask again when some of them are done",
+)
+
+
 def _failed(error: RacklessError, status: int) -> web.Response:
     return web.json_response(encode(FailureAnswer(Failure.of(error))), status=status)
 
 
-def _unknown(name: str) -> web.Response:
+def _unknown(name: str, status: int = 404) -> web.Response:
     error = LabError(
         f"labd does not know what {name} is",
         why="it is of another version than the command that asked",
         hint="`rackless up` starts it again",
     )
-    return _failed(error, 404)
+    return _failed(error, status)
 
 
 def _unreadable(name: str, error: Exception) -> RacklessError:

@@ -103,7 +103,8 @@ def conditions(status: Status, now: str) -> tuple[Condition, ...]:
         "Ready": state in _INSTALLED and not wrong,
     }
     before = {each.type: each for each in status.conditions}
-    reason = camel(status.error_type.value if status.error_type else status.state.value) or "New"
+    why = status.operational if status.operational is Operational.DETACHED else status.error_type or status.state
+    reason = camel(why.value) or "New"
     found = []
     for type_, true in said.items():
         was = before.get(type_)

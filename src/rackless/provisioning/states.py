@@ -25,6 +25,7 @@ from rackless.ports.provisioner import (
     ErrorKind,
     Failed,
     HostAccess,
+    Image,
     Provisioner,
     Result,
 )
@@ -148,7 +149,7 @@ async def provision(turn: Turn) -> Outcome:
         if status.provisioning_fail_count + 1 >= MAX_PROVISIONING_FAILURES:
             return Stay(None, cleared=False)
         return Move(State.DEPROVISIONING, {"provisioning_fail_count": status.provisioning_fail_count + 1})
-    if status.image is None or spec.image != status.image:
+    if status.image is None or replaces(spec.image, status.image):
         return Move(State.DEPROVISIONING, {"provisioning_fail_count": 0})
     config = await config_drive(turn.resources, turn.host)
     if isinstance(config, Failed):
@@ -160,8 +161,9 @@ async def provision(turn: Turn) -> Outcome:
 
 
 async def provisioned(turn: Turn) -> Outcome:
-    image = turn.host.status.image
-    if turn.host.spec.image != image or image is None:
+    spec, status = turn.host.spec, turn.host.status
+    image = status.image or spec.image
+    if image is None or replaces(spec.image, status.image):
         return Move(State.DEPROVISIONING)
     # an engine that has lost its memory learns what is there; nothing is installed again
     result = await turn.provisioner.adopt(turn.access, image, restart=turn.failed_before(ErrorKind.ADOPTION))
@@ -245,6 +247,20 @@ MOVES: Mapping[State, tuple[State, ...]] = {
 
 UNREGISTERED = (State.NONE, State.UNMANAGED, State.REGISTERING, State.DELETING)
 """States in which the host need not be known to the engine before the step is taken."""
+
+
+def replaces(wanted: Image | None, there: Image | None) -> bool:
+    """Whether what is wanted takes off what is there: by Metal3's rule, when the URL or the deploy step is another, or none.
+
+    A checksum or a format that is mended tells nothing of a disk that was written: a host is never taken off for that.
+    """
+    if wanted is None:
+        return True
+    if there is None:
+        return False
+    if there.method and wanted.method != there.method:
+        return True
+    return bool(there.url) and wanted.url != there.url
 
 
 def escape(host: Host, outcome: Outcome) -> Outcome:

@@ -28,6 +28,7 @@ from rackless.provisioning.baremetalhost import (
     read,
     secret,
 )
+from rackless.provisioning.states import replaces
 from rackless.provisioning.waiting import until_host
 
 WITHIN = 3600.0
@@ -99,6 +100,7 @@ class HostWishes:
             if {field: spec.get(field) for field in wanted} == wanted and host.status.error_type is None:
                 return False
             _require_room(host, replace=replace)
+            _require_other(host, system.image)
             spec.update(wanted)
             for field in [field for field, value in wanted.items() if value is None]:
                 spec.pop(field)
@@ -260,6 +262,18 @@ def _require_room(host: Host, *, replace: bool) -> None:
         f"host {host.name} is {_state(host)}, and would lose what is on it",
         hint=hints.get(state, "wait until it rests"),
     )
+
+
+def _require_other(host: Host, image: Image) -> None:
+    """Metal3 tells systems apart by their URLs: the same one is not written again because its checksum is another."""
+    there, state = host.status.image, host.status.state
+    installed = state is State.PROVISIONED or (state is State.PROVISIONING and host.status.error_type is None)
+    if installed and there is not None and there != image and not replaces(image, there):
+        raise LabError(
+            f"host {host.name} has the image of that URL on it",
+            why="a checksum or a format that is another one does not make it another image",
+            hint=f"`rackless host deprovision {host.name}` takes it off, and then it can be written again",
+        )
 
 
 def _runs(host: Host, image: Image) -> bool:

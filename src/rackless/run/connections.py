@@ -173,7 +173,7 @@ class GuardedConnection(ConnectionInPieces):
             self._guard.cut(self, self.transport)
 
     def log_exception(self, *args: Any, **more: Any) -> None:
-        """What is no HTTP is told to who sent it and not to the log: any stranger could fill a disk with tracebacks."""
+        """What is no HTTP is answered and not logged: any stranger could fill a disk with tracebacks."""
         if not isinstance(more.get("exc_info"), HttpProcessingError):
             super().log_exception(*args, **more)
 

@@ -85,7 +85,7 @@ class LabPaths:
 
     @property
     def inner_run(self) -> Path:
-        """What the lab sees as /run: no D-Bus, no resolver, no libvirt of the host's."""
+        """What the lab sees as /run: without the hypervisor's D-Bus, resolver and libvirt."""
         return self.run / "run"
 
     @property
@@ -155,7 +155,7 @@ class LabPaths:
 
     @property
     def upstream(self) -> Path:
-        """The host's name servers, which a lab with an uplink asks for what it does not know."""
+        """The hypervisor's name servers, which a lab with an uplink asks for what it does not know."""
         return self.state / "upstream"
 
     @property
@@ -175,7 +175,7 @@ class LabPaths:
 
     @property
     def supplies(self) -> Path:
-        """Which images and which Ironic this lab uses: made on the host, read by labd."""
+        """Which images and which Ironic this lab uses: made by `up`, read by labd."""
         return self.state / "supplies.json"
 
     @property
@@ -219,7 +219,7 @@ class LabPaths:
 
     @property
     def etc(self) -> Path:
-        """Files of the lab that stand in for the host's in /etc."""
+        """Files of the lab that stand in for the hypervisor's in /etc."""
         return self.state / "etc"
 
     @property
@@ -256,12 +256,12 @@ class LabPaths:
 
     @property
     def api_port(self) -> Path:
-        """The port on the host's loopback that leads to the lab's Kubernetes API."""
+        """The port on the hypervisor's loopback that leads to the lab's Kubernetes API."""
         return self.api / "port"
 
     @cached_property
     def cluster_port(self) -> Path:
-        """The port on the host's loopback that leads to the cluster's API, at its VIP."""
+        """The port on the hypervisor's loopback that leads to the cluster's API, at its VIP."""
         return self.api / "cluster-port"
 
     @property
@@ -275,7 +275,7 @@ class LabPaths:
 
     @property
     def inner_kubeconfig(self) -> Path:
-        """For kubectl inside the lab."""
+        """The kubeconfig for programs inside the lab."""
         return self.api / "kubeconfig"
 
     @property

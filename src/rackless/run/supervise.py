@@ -24,7 +24,7 @@ HOPELESS = 3
 """After this many restarts, callers that wait for the program to be ready give up; it is still restarted."""
 
 _LAST_BYTES = 16 << 10
-"""Of a log, which may have grown for weeks."""
+"""Bytes that are read from the end of a log, which may have grown for weeks."""
 
 ENDED = "labd ended"
 """How the holder's log line begins whenever labd exited without being told to."""
@@ -105,7 +105,7 @@ class Keeper:
         return code
 
     def hurry(self) -> None:
-        """Restart the program now instead of after the pause, if it is not running: somebody needs it."""
+        """Restart the program now instead of after the pause, if it is not running: a caller needs it."""
         self._hurried.set()
 
     def describe(self) -> Part:
@@ -123,7 +123,7 @@ class Keeper:
         self._started = asyncio.get_running_loop().time()
         try:
             write(self._pidfile, self._processes.identity(child.pid))
-        except OSError:  # the labd after a killed one would not find it
+        except OSError:  # without its pid file, the next labd would not find a program that a killed labd has left
             await child.stop()
             raise
 

@@ -51,7 +51,7 @@ class OpenshiftSpec(Value):
     """The installer that makes the cluster (`method: openshift`), and what it is given."""
 
     installer: NearbyFile | None = setting(
-        "Your openshift-install, of 4.22 or later; it is run as it is, inside the lab. A relative path counts from this file.",
+        "Your openshift-install, of 4.16 or later; it is run as it is, inside the lab. A relative path counts from this file.",
         Change.LIVE,
         default=None,
     )

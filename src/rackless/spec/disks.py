@@ -54,9 +54,9 @@ class DiskSpec(Value):
     """What all disks of the lab have in common."""
 
     cache: DiskCache = setting(
-        "What a guest's sync is worth. `unsafe`: it returns at once and the host writes when it likes, so disks are as fast as "
-        "memory and etcd never waits; a crash of the computer (not of a server, nor of rackless) may leave them damaged. "
-        "`safe`: it returns when the data is on the host's disk, as on real hardware; etcd is then as slow as that disk.",
+        "What a guest's sync is worth. `unsafe`: it returns at once and the hypervisor writes when it likes, so disks are as fast "
+        "as memory and etcd never waits; a crash of the computer (not of a server, nor of rackless) may leave them damaged. "
+        "`safe`: it returns when the data is on the hypervisor's disk, as on real hardware; etcd is then as slow as that disk.",
         Change.RESTART,
         default=DiskCache.UNSAFE,
     )

@@ -235,7 +235,7 @@ class DnsSpec(Value):
     )
     forward: tuple[Address, ...] = setting(
         "Name servers that are asked for everything else; empty keeps all questions in the lab, or, with an uplink, "
-        "asks those of the host.",
+        "asks those of the hypervisor.",
         Change.LIVE,
         default=(),
     )

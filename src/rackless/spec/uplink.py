@@ -74,7 +74,7 @@ class UplinkSpec(Value):
     """The way out. `uplink: nat` is short for a mapping with that mode."""
 
     mode: Uplink = setting(
-        "`none`, or `nat`: through the host (a veth pair and masquerading, taken away with the lab). Where only `reach` is "
+        "`none`, or `nat`: through the hypervisor (a veth pair and masquerading, taken away with the lab). Where only `reach` is "
         "given it is `nat`.",
         Change.LIVE,
         default=Uplink.NONE,

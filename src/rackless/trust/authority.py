@@ -25,14 +25,14 @@ from rackless.run.files import write_secret
 from rackless.trust.keys import DAMAGED, key_pem, load_key, make_key
 
 LIFETIME = timedelta(days=3650)
-"""Of an authority and of the leaves in its folder: they outlive the lab, so that no node needs a rotation."""
+"""The lifetime of an authority and of the leaves in its folder: they outlive the lab, so that no node needs a rotation."""
 YEAR = timedelta(days=365)
 RENEWED = timedelta(days=30)
 """How long before its end a leaf is made anew."""
 
 
 class Use(Enum):
-    """What a certificate is good for: TLS refuses it for the other."""
+    """What a certificate is good for: TLS refuses a server's certificate from a client, and the other way round."""
 
     CLIENT = ExtendedKeyUsageOID.CLIENT_AUTH
     SERVER = ExtendedKeyUsageOID.SERVER_AUTH
@@ -40,7 +40,7 @@ class Use(Enum):
 
 BOTH_USES = (Use.CLIENT, Use.SERVER)
 SigningKey = ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey
-"""Ours are on an elliptic curve; a CA that somebody brings along may be RSA."""
+"""The keys of CAs that rackless makes are on an elliptic curve; a CA that a person brings along may be RSA."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """Passwords of BMCs that a site has chosen: read where lab.yaml says, kept in the lab's own folder of secrets.
 
-The files may lie anywhere on the host; labd does not see all of it.
+The files may lie anywhere on the hypervisor; labd does not see all of its folders.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ def secret_of(server: str) -> str:
 
 
 def keep(spec: LabSpec, paths: LabPaths) -> None:
-    """Put them where labd finds them. Raises InputError."""
+    """Put the passwords where labd finds them. Raises InputError."""
     files = {name: member.bmc.password_file for name, member in members(spec).items()}
     files |= {name: host.password_file for name, host in spec.hosts.items()}
     for name, file in files.items():

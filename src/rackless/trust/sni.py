@@ -1,4 +1,4 @@
-"""Several certificates of one server: each is shown to who asks for one of its names (SNI)."""
+"""Several certificates of one server: each is shown to clients that ask for one of its names (SNI)."""
 
 from __future__ import annotations
 

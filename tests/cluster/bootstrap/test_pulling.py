@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -74,3 +75,20 @@ async def test_a_server_that_stays_away_is_named_in_the_end(tmp_path: Path) -> N
     with pytest.raises(GaveUp, match=r"the payload from http://127\.0\.0\.1:9/payload"):
         await pulling.pull("http://127.0.0.1:9/payload", SHA256, tmp_path / "p", Hurried(), lambda _: None)
     assert list(tmp_path.iterdir()) == []
+
+
+async def test_it_is_on_the_disk_before_it_has_its_name(
+    server: tuple[str, list[web.Response]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A machine whose power goes after that finds it whole, or not at all."""
+    url, _ = server
+    target, synced = tmp_path / "payload.img", list[tuple[str, bool]]()
+    sync = os.fsync
+
+    def fsync(handle: int) -> None:
+        synced.append((Path(f"/proc/self/fd/{handle}").readlink().name, target.exists()))
+        sync(handle)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    assert await pulling.pull(url, SHA256, target, Hurried(), lambda _: None)
+    assert synced == [("payload.img.part", False), (tmp_path.name, True)]

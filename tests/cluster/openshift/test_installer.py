@@ -22,6 +22,9 @@ SITE = config(masters("redfish://10.9.9.1{n}/redfish/v1/Systems/1"))
         ('level=info msg="Waiting up to 20m0s (until 5:30AM UTC) for the Kubernetes API at https://api.x:6443..."', "info", "api"),
         ('level=info msg="API v1.35.0 up"', "info", "api up"),
         ('level=info msg="Waiting up to 1h0m0s for bootstrapping to complete..."', "info", "bootstrapping"),
+        ('level=info msg="Waiting up to 30m0s (until 12:36AM UTC) to ensure each cluster operator has finished progressing..."',
+         "info", "operators"),
+        ('level=info msg="Checking to see if there is a route at openshift-console/console..."', "info", "console"),
         ('level=info msg="Install complete!"', "info", "complete"),
         ('level=error msg="Failed waiting for Kubernetes API."', "error", None),
         ("not a line of its own", "info", None),
@@ -51,6 +54,7 @@ def test_a_missing_pull_secret_is_no_hindrance() -> None:
 @pytest.mark.parametrize(
     "said",
     [
+        "openshift-install 4.16.3",
         "openshift-install 4.22.0",
         "/opt/4.15/oi 4.22.1",
         "openshift-install 5.0.0-private\nbuilt from x",
@@ -58,14 +62,22 @@ def test_a_missing_pull_secret_is_no_hindrance() -> None:
         "",
     ],
 )
-def test_installers_that_boot_a_live_iso_are_taken(said: str) -> None:
+def test_installers_that_make_their_bootstrap_through_libvirt_are_taken(said: str) -> None:
     assert installer.refuse_release(said) in said
 
 
-@pytest.mark.parametrize("said", ["openshift-install 4.15.9", "openshift-install 4.21.3"])
+@pytest.mark.parametrize("said", ["openshift-install 4.15.9", "openshift-install 4.2.0"])
 def test_older_installers_are_refused_with_the_reason(said: str) -> None:
-    with pytest.raises(InputError, match=r"needs 4\.22"):
+    with pytest.raises(InputError, match=r"needs 4\.16"):
         installer.refuse_release(said)
+
+
+@pytest.mark.parametrize(
+    ("release", "by_disk"),
+    [("4.16.3", True), ("4.21.9", True), ("4.22.0", False), ("5.0.0", False), ("unreleased", False)],
+)
+def test_those_before_the_live_iso_boot_a_disk(release: str, *, by_disk: bool) -> None:
+    assert installer.boots_disk(release) == by_disk
 
 
 def test_lines_with_a_password_are_kept_from_screens() -> None:
@@ -97,10 +109,21 @@ def test_definitions_get_an_emulated_processor_and_everything_else_passes() -> N
     assert b"Nehalem" in changed and b"host-passthrough" not in changed and b"<vcpu>1</vcpu>" in changed
     assert changed.endswith(b"\0\0\0\1") and len(changed) == 24 + 4 + length + -length % 4 + 4
     assert b"<vcpu>2</vcpu>" in libvirt_proxy.rewrite(_message(libvirt_proxy.DEFINITIONS[1], xml), vcpus=2)
+    assert b"host-passthrough" in libvirt_proxy.rewrite(_message(libvirt_proxy.DEFINITIONS[1], xml), vcpus=0)
     other = _message(5, xml)
     assert libvirt_proxy.rewrite(other) == other
     foreign = _message(libvirt_proxy.DEFINITIONS[1], xml, program=1)
     assert libvirt_proxy.rewrite(foreign) == foreign
+
+
+def test_a_machine_whose_console_nobody_keeps_gets_a_log_of_it() -> None:
+    """As installers before 4.22 define it; those after it have one of their own."""
+    console = b'<console><target port="0"></target></console>'
+    old = b"<domain><name>a-bootstrap</name><vcpu>4</vcpu><devices>" + console + b"</devices></domain>"
+    changed = libvirt_proxy.rewrite(_message(libvirt_proxy.DEFINITIONS[0], old), vcpus=0)
+    assert b"/var/log/libvirt/qemu/a-bootstrap-serial0.log" in changed and b"<vcpu>4</vcpu>" in changed
+    new = old.replace(console, console + b'<serial><log file="/x"></log></serial>')
+    assert libvirt_proxy.rewrite(_message(libvirt_proxy.DEFINITIONS[0], new), vcpus=0).count(b"<log") == 1
 
 
 async def test_what_is_not_libvirts_ends_the_connection_and_holds_no_memory(tmp_path: Path) -> None:

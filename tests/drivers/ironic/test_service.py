@@ -80,3 +80,28 @@ async def test_a_database_that_is_gone_is_replaced_and_no_journal_is_played_into
     await begin(config, tmp_path)
     assert not service.forgetful and not journal.exists()
     assert read_names(config.database) == []
+
+
+async def test_a_database_of_which_a_power_cut_left_a_part_is_replaced(config: IronicConfig, tmp_path: Path) -> None:
+    """Ironic does not wait for its disk: pages may be missing although the first one says `SQLite`."""
+    service = await begin(config, tmp_path)
+    config.database.unlink()
+    write_database(config.database, *(f"node-{number}-{'x' * 400}" for number in range(100)))
+    pages = bytearray(config.database.read_bytes())
+    pages[8192:16384] = bytes(8192)
+    config.database.write_bytes(pages)
+    assert not service.forgetful, "a look at its beginning does not tell"
+    await begin(config, tmp_path)
+    assert read_names(config.database) == []
+
+
+async def test_a_database_that_another_has_locked_is_kept(config: IronicConfig, tmp_path: Path) -> None:
+    await begin(config, tmp_path)
+    with closing(sqlite3.connect(config.database)) as other:
+        other.execute("INSERT INTO nodes VALUES ('node-0')")
+        other.execute("PRAGMA locking_mode = EXCLUSIVE")
+        other.commit()
+        other.execute("INSERT INTO nodes VALUES ('node-1')")
+        await begin(config, tmp_path)
+        other.commit()
+    assert read_names(config.database) == ["node-0", "node-1"]

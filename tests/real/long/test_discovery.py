@@ -29,6 +29,7 @@ networks:
   provisioning: {mode: managed, discover: mdns}
 servers: {}
 """
+# its disk is on a bus for which the deploy ramdisk has a driver
 STRANGER = """\
 <domain type="qemu">
   <name>stranger</name>
@@ -43,10 +44,12 @@ STRANGER = """\
   </os>
   <features><acpi/></features>
   <devices>
+    <controller type="scsi" index="0" model="virtio-scsi"/>
+    <controller type="usb" model="none"/>
     <disk type="file" device="disk">
       <driver name="qemu" type="raw" cache="unsafe"/>
       <source file="{folder}/stranger.img"/>
-      <target dev="sda" bus="sata"/>
+      <target dev="sda" bus="scsi"/>
     </disk>
     <interface type="bridge">
       <source bridge="{bridge}"/>
@@ -64,7 +67,7 @@ WITHIN_S = 1200
 def test_a_server_that_nobody_described_boots_from_the_network_and_becomes_a_host(public: PretendHost) -> None:
     host = public  # QEMU may look into its folder
     (host.seen(host.folder) / "lab.yaml").write_text(LAB)
-    host.rackless("up", "--until", "engine")
+    host.rackless("up", "-f", str(host.folder / "lab.yaml"), "--until", "engine")
     metal, bridge = host.folder / "metal", parse(LAB, "lab").networks.provisioning.bridge
     host.seen(metal).mkdir(mode=0o755)
     with (host.seen(metal) / "stranger.img").open("wb") as disk:

@@ -1,4 +1,5 @@
-"""Clusters that install themselves: from a bootstrap on a server, and with three control planes of which one is lost."""
+"""Clusters that install themselves on sites that differ from one another, with parts that are killed, and with three control planes
+of which one is lost."""
 
 from __future__ import annotations
 
@@ -9,7 +10,24 @@ import pytest
 from rackless.cluster.bootstrap.phases import is_ready
 from tests.real import vip_watch
 from tests.real.conftest import PretendHost
-from tests.real.installs import BOOTSTRAP, UP_WITHIN, asking, await_, bmc_callers, install, leader, states, watched_vip
+from tests.real.installs import (
+    BOOTSTRAP,
+    GATEWAY,
+    LAB,
+    RELEASE_PORT,
+    UP_WITHIN,
+    asking,
+    await_,
+    bmc_callers,
+    bootstrap_vm,
+    going,
+    in_lab,
+    install,
+    leader,
+    on_bootstrap,
+    states,
+    watched_vip,
+)
 
 pytestmark = [pytest.mark.real, pytest.mark.long]
 
@@ -32,7 +50,7 @@ WITHOUT_DHCP = """\
 name: ipi
 servers:
   ctrl: {role: control-plane, count: 1, memory: 2GiB}
-  worker: {role: worker, count: 1}
+  worker: {role: worker, count: 1, firmware: bios}
 networks: {cluster: {dhcp: none}}
 cluster: {method: ipi}
 """
@@ -81,6 +99,41 @@ def test_every_machine_is_told_its_address_where_nobody_answers_dhcp(host: Prete
         for each in ask("nodes")
     }
     assert addresses == {"ctrl-0": ["192.168.111.20"], "worker-0": [WORKER]}
+    assert {client for client, _ in bmc_callers(host)} == {BOOTSTRAP, "192.168.111.20"}
+    host.rackless("destroy", "--yes")
+    assert host.inhabitants("ipi") == []
+
+
+def test_an_install_ends_well_although_each_of_its_parts_failed_once(host: PretendHost) -> None:
+    """The release server away, a control plane that cannot be provisioned, Ironic killed, the bootstrap machine reset, switched
+    off, its etcd and API killed, its hand-over killed: `up` goes on, or ends with one sentence and goes on when it is run again."""
+    (host.folder / "lab.yaml").write_text(LAB.format(masters=1))
+    host.rackless("up", "--no-install", "--until", "bmc")
+    in_lab(host, "nft", f"add table inet away; add chain inet away i {{ type filter hook input priority 0; }}; "
+           f"add rule inet away i ip daddr {GATEWAY} tcp dport {RELEASE_PORT} reject")  # fmt: skip
+    host.rackless("bmc", "fault", "add", "refuse", "--server", "ctrl-0", "--operation", "media")
+    with going(host) as up:
+        seen = up.await_event(code="payload-away")
+        in_lab(host, "nft", "delete table inet away")
+        seen = up.await_event(seen, event="step-started", phase="inspecting", subject="host/ctrl-0")
+        seen = up.await_event(seen, event="step-finished", outcome="failed")
+        host.rackless("bmc", "fault", "clear")
+        seen = up.await_event(seen, event="step-started", phase="inspecting", subject="host/ctrl-0")
+        on_bootstrap(host, "sudo systemctl kill -s KILL rackless-metal3.service")
+        seen = up.await_event(seen, event="step-started", phase="Ironic on the bootstrap")
+        host.rackless("exec", "--", "virsh", "reset", bootstrap_vm(host))
+        seen = up.await_event(seen, event="step-started", phase="provisioning", subject="host/ctrl-0")
+        host.rackless("exec", "--", "virsh", "destroy", bootstrap_vm(host))
+        assert up.await_end(5).count("the bootstrap machine is off") == 1
+        seen = up.await_event(seen, event="step-started", phase="joining the cluster", subject="node/ctrl-0")
+        on_bootstrap(host, "sudo systemctl kill -s KILL etcd.service rackless-api.service")
+        seen = up.await_event(seen, event="step-started", phase="hand-over")
+        on_bootstrap(host, "sudo systemctl kill -s KILL rackless-hand-over.service")
+        up.await_end()
+    ask = asking(host)
+    assert states(ask("bmh")) == {"ctrl-0": "provisioned", "worker-0": "provisioned"}
+    assert {each["metadata"]["name"]: is_ready(each) for each in ask("nodes")} == {"ctrl-0": True, "worker-0": True}
+    assert host.status()["etcd"]["detail"].startswith("1 of 1 members healthy")
     assert {client for client, _ in bmc_callers(host)} == {BOOTSTRAP, "192.168.111.20"}
     host.rackless("destroy", "--yes")
     assert host.inhabitants("ipi") == []

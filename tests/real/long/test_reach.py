@@ -8,10 +8,16 @@ from __future__ import annotations
 
 import hashlib
 import json
+import subprocess
+import sys
 import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 
 from tests.real import bootable
 from tests.real.conftest import PretendHost
@@ -52,6 +58,13 @@ hosts:
     password_file: password
     insecure: true
 """
+
+
+CLUSTER = LAB.replace("attach: br0\n", "attach: br0\n    dhcp: static-only\n").replace(
+    "servers: {}", "servers: {ctrl: {role: control-plane, count: 1, first: 20}}"
+)
+"""Two answer DHCP on the wire then, each its own servers."""
+PORT = 8099
 
 
 def raise_rack(host: PretendHost) -> str:
@@ -102,6 +115,98 @@ def test_a_server_of_another_lab_is_metal_that_is_taken_inspected_and_provisione
     host.rackless("destroy", "--yes")
     assert power(host) == "on", "metal is left as it is"
     host.rackless("destroy", "-f", "rack.yaml", "--yes")
+
+
+def test_metal_is_claimed_by_a_machine_once_it_was_taken_and_is_given_back_with_it(host: PretendHost) -> None:
+    """In a lab with a cluster: a Machine with an image and user data of its own waits for the word, and gets the metal."""
+    mac = raise_rack(host)
+    (host.folder / "password").write_text((host.folder / "state/rack/secrets/bmc.password").read_text())
+    (host.folder / "lab.yaml").write_text(CLUSTER.replace("MAC", mac))
+    site = host.folder / "site"
+    site.mkdir()
+    disk = bootable.partitioned_disk(site, "METALDISK")
+    host.rackless("up", timeout=1800)
+
+    def asked(kind: str, name: str) -> Any:
+        return json.loads(host.rackless("exec", "--", "kubectl", "get", kind, name, "-o", "json").stdout)
+
+    def claimed() -> Mapping[str, Any]:
+        conditions = (asked("machine", "theirs").get("status") or {}).get("conditions") or ()
+        return next((one for one in conditions if one["type"] == "HostClaimed"), {})
+
+    _offer(host, disk)
+    host.rackless("exec", "--", "kubectl", "apply", "-f", str(host.folder / "machine.yaml"))
+    until(lambda: "rack1-u7: it is paused" in claimed().get("message", ""), claimed, within=120)
+    assert power(host) == "off", "a Machine that wants it is no word that it may be had"
+
+    with serving(host, site):
+        host.rackless("host", "take", "rack1-u7", "--yes", timeout=1800)
+        until(
+            lambda: asked("machine", "theirs")["status"]["phase"] == "Provisioned", lambda: asked("machine", "theirs")
+        )
+    record = json.loads(host.rackless("host", "show", "rack1-u7", "--json").stdout)
+    assert record["spec"]["consumerRef"]["name"] == "theirs" and record["spec"]["userData"]["name"] == "theirs"
+    assert record["status"]["provisioning"]["state"] == "provisioned" and claimed()["status"] == "True"
+    await_word(host, "METALDISK")
+    (shown,) = json.loads(host.rackless("status", "--json").stdout)["metal"]
+    assert shown["taken"] and (shown["power"], shown["host"], shown["machine"]) == ("on", "provisioned", "Provisioned")
+    planned = json.loads(host.rackless("plan", "--json").stdout)["actions"]
+    assert {action["verb"] for action in planned} == {"keep"}, planned
+
+    host.rackless("exec", "--", "kubectl", "delete", "machine", "theirs", "--timeout=20m", timeout=1300)
+    record = json.loads(host.rackless("host", "show", "rack1-u7", "--json").stdout)
+    assert "consumerRef" not in record["spec"] and "image" not in record["spec"]
+    until(
+        lambda: asked("bmh", "rack1-u7")["status"]["provisioning"]["state"] == "available",
+        lambda: asked("bmh", "rack1-u7"),
+    )
+    host.rackless("destroy", "--yes")
+    host.rackless("destroy", "-f", "rack.yaml", "--yes")
+
+
+def _offer(host: PretendHost, disk: Path) -> None:
+    """A Machine that wants this disk, which `serving` serves, as a file for kubectl."""
+    checksum = hashlib.sha256(disk.read_bytes()).hexdigest()
+    image = {
+        "url": f"http://{HOST}:{PORT}/{disk.name}",
+        "checksum": checksum,
+        "checksumType": "sha256",
+        "format": "raw",
+    }
+    value = {
+        "apiVersion": "baremetal.cluster.k8s.io/v1alpha1", "kind": "BareMetalMachineProviderSpec", "image": image,
+        "userData": {"name": "theirs"},
+    }  # fmt: skip
+    data = {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": "theirs"},
+        "stringData": {"userData": "#!/bin/true"},
+    }
+    machine = {
+        "apiVersion": "machine.openshift.io/v1beta1", "kind": "Machine", "metadata": {"name": "theirs"},
+        "spec": {"providerSpec": {"value": value}},
+    }  # fmt: skip
+    (host.folder / "machine.yaml").write_text(yaml.safe_dump_all([data, machine]))
+
+
+@contextmanager
+def serving(host: PretendHost, folder: Path) -> Iterator[None]:
+    """The folder by HTTP, at the site's address of the hypervisor."""
+    command = [sys.executable, "-m", "http.server", str(PORT), "--bind", HOST, "--directory", str(folder)]
+    server = subprocess.Popen(host.enter(*command), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        yield
+    finally:
+        server.terminate()
+        server.wait(timeout=60)
+
+
+def until(true: Callable[[], bool], seen: Callable[[], object], within: float = 1200) -> None:
+    deadline = time.monotonic() + within
+    while not true():
+        assert time.monotonic() < deadline, seen()
+        time.sleep(2)
 
 
 def test_an_ironic_outside_of_all_labs_provisions_a_server_through_its_exposed_bmc(host: PretendHost) -> None:

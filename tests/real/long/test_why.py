@@ -49,7 +49,9 @@ from tests.real import (
     planting_node,
     planting_pxe,
 )
-from tests.real.conftest import PretendHost, kill
+from tests.real.conftest import ROOT, PretendHost, kill
+from tests.real.test_lab_life import start, wait_for
+from tests.real.test_stranger import KEY, PULL_SECRET
 
 pytestmark = [pytest.mark.real, pytest.mark.long("why")]
 
@@ -63,6 +65,8 @@ JOURNALS = {
 LAB = "servers: {node: {role: worker, count: 1, memory: 1GiB}}\n"
 BMC = "192.168.112.20"
 UP = 900
+TRIES = 20
+"""To kill an `up` in the moment before it writes the lab's description."""
 
 
 def test_dnsmasq_and_firmware_say_what_the_rules_know(tmp_path: Path) -> None:
@@ -210,7 +214,7 @@ def test_a_cluster_without_machines_is_seen_as_the_rules_know_it(tmp_path: Path)
 def test_the_parts_of_a_bootstrap_machine_tell_what_the_rules_know(tmp_path: Path) -> None:
     planting_bootstrap.record(tmp_path)
     found = {}
-    for name in ("no-address", "payload-away", "payload-missing", "etcd-member", "ironic", "hand-over"):
+    for name in ("no-address", "payload-away", "payload-missing", "etcd-member", "ironic", "hand-over", "manifest"):
         told = bootstrap_evidence.read_console((tmp_path / f"bootstrap-{name}.log").read_text())
         seen = BootstrapEvidence("lab", {"lab-bootstrap": told}, ended=False)
         found[name] = [one.rule for one in explain(bootstrap.RULES, seen)]
@@ -221,6 +225,7 @@ def test_the_parts_of_a_bootstrap_machine_tell_what_the_rules_know(tmp_path: Pat
         "etcd-member": ["bootstrap/etcd-member"],
         "ironic": ["bootstrap/ironic"],
         "hand-over": ["bootstrap/hand-over"],
+        "manifest": ["bootstrap/failed"],
     }
 
 
@@ -247,6 +252,60 @@ def await_rules(host: PretendHost, *wanted: str, within: float = 240) -> None:
 def begin(host: PretendHost, more: str = "") -> None:
     (host.folder / "lab.yaml").write_text(LAB + more)
     host.rackless("up", "--until", "engine", timeout=UP)
+    assert rules(host) == []
+
+
+def test_an_up_that_is_killed_before_and_in_the_middle_of_the_labs_making_is_told_and_goes_on(
+    host: PretendHost,
+) -> None:
+    (host.folder / "lab.yaml").write_text(LAB)
+    ledger, state = host.folder / "state/lab.ledger", host.folder / "state/lab"
+    for _ in range(TRIES):
+        up = start(host, "up", "--until", "lab")
+        while not ledger.exists() and up.poll() is None:
+            time.sleep(0.0005)
+        up.kill()
+        up.wait()
+        if not (state / "spec.json").exists():
+            break
+        host.rackless("destroy", "--yes")  # it was quicker
+    await_rules(host, "lab/not-begun")
+    host.rackless("up", "--until", "lab", timeout=UP)
+    await_rules(host)
+
+    up = start(host, "up", "--until", "engine")
+    journal = state / "journal.jsonl"
+    wait_for(lambda: journal.read_text().count('"begun"') > journal.read_text().count('"ended"'))
+    up.kill()
+    up.wait()
+    kill(int((host.folder / "run/lab/labd.pid").read_text().split()[0]))
+    await_rules(host, "lab/up-cut-off")
+    host.rackless("up", "--until", "engine", timeout=UP)
+    await_rules(host)
+
+
+def test_a_daemon_of_another_version_is_told_and_replaced(host: PretendHost) -> None:
+    (host.folder / "lab.yaml").write_text(LAB)
+    host.rackless("up", "--until", "lab", timeout=UP)
+    assert rules(host) == []
+    module, other = ROOT / "src/rackless/__init__.py", host.folder / "another-version.py"
+    other.write_text(module.read_text() + "\n# of another version\n")
+    host.run("mount", "--bind", str(other), str(module))
+    assert rules(host) == ["lab/other-version"]
+    host.rackless("up", "--until", "lab", timeout=UP)
+    await_rules(host)
+
+
+def test_memory_that_is_used_up_is_told(host: PretendHost, tmp_path: Path) -> None:
+    """By what the kernel of a guest says whose memory was really taken; nobody takes all of this computer's."""
+    planting.plant_little_memory(tmp_path)
+    (host.folder / "lab.yaml").write_text(LAB)
+    host.rackless("up", "--until", "lab", timeout=UP)
+    assert rules(host) == []
+    host.run("mount", "--bind", str(tmp_path / "meminfo-scarce.txt"), "/proc/meminfo")
+    (found,) = why(host)
+    assert found["rule"] == "lab/no-memory" and found["evidence"][0]["source"] == "/proc/meminfo"
+    host.run("umount", "/proc/meminfo")
     assert rules(host) == []
 
 
@@ -294,6 +353,27 @@ def test_a_program_that_ends_again_and_again_and_certificates_that_are_over(host
     host.rackless("down")
     host.rackless("up", "--until", "engine", timeout=UP)
     await_rules(host)
+
+
+def test_a_libvirt_that_refuses_the_bootstrap_machine_is_told_from_the_installers_folder(host: PretendHost) -> None:
+    """Where the installer wants a folder for its storage pool, there is a file."""
+    installer, folder = openshift.installer(), host.folder / "cluster"
+    folder.mkdir()
+    (host.folder / "pull-secret").write_text(PULL_SECRET)
+    (host.folder / "key.pub").write_text(KEY)
+    (host.folder / "lab.yaml").write_text("servers: {ctrl: {role: control-plane, count: 3}}\n")
+    host.rackless("up", "--until", "bmc", timeout=UP)
+    host.rackless("install-config", "--version", "5.0", "--pull-secret", "pull-secret", "--ssh-key", "key.pub")
+    (host.folder / "install-config.yaml").rename(folder / "install-config.yaml")
+    host.rackless("exec", "--", "touch", "/var/lib/libvirt/openshift-images")
+    environment = [
+        f"OPENSHIFT_INSTALL_RELEASE_IMAGE_OVERRIDE={openshift.RELEASE}", "TERRAFORM_LIBVIRT_TEST_DOMAIN_TYPE=qemu",
+        f"XDG_CACHE_HOME={host.folder}/cache", f"HOME={host.folder}", f"TMPDIR={host.folder}",
+    ]  # fmt: skip
+    run = ["env", *environment, str(installer), "create", "cluster", f"--dir={folder}"]
+    assert host.rackless("exec", "--", *run, check=False).returncode == 4
+    (found,) = why(host, "--installer-dir", str(folder))
+    assert found["rule"] == "installer/bootstrap-not-made" and "openshift-images" in found["message"]
 
 
 def over(folder: Path, name: str) -> None:

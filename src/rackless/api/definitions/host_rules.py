@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 from uuid import UUID
 
 from rackless.api.definitions.hosts import HARDWARE, HOST_STATUS
+from rackless.api.definitions.unheeded import unheeded
 from rackless.api.encoding import decode
 from rackless.api.kinds.kind import Writing
 from rackless.api.schema.structural import Node, WalkReport, compile_schema, finished
@@ -27,7 +28,6 @@ _SCHEMES = {
     "idrac-virtualmedia": (False, True),
     "redfish-uefihttp": (False, True),
 }
-PROFILES = ("", "default", "unknown", "empty", "libvirt", "dell", "dell-raid", "openstack")
 _HOST = re.compile(r"(?=.{1,253}$)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*", re.IGNORECASE)
 _DETACHED = "baremetalhost.metal3.io/detached"
 _INSPECT = "inspect.metal3.io"
@@ -44,8 +44,6 @@ def host_problems(writing: Writing) -> list[Cause]:
     found += _annotations(writing.new["metadata"].get("annotations") or {}, spec)
     found += _brought(writing)
     found += _secrets(spec, writing.new["metadata"].get("namespace", ""))
-    if spec.get("firmware"):
-        found.append(forbidden_field("spec.firmware", "firmware settings are set with HostFirmwareSettings"))
     if spec.get("disablePowerOff") and not spec.get("online"):
         found.append(
             invalid_value(
@@ -55,41 +53,9 @@ def host_problems(writing: Writing) -> list[Cause]:
             )
         )
     if not writing.subresource:
-        found += _unheeded(writing)
+        found += unheeded(spec, (writing.old or {}).get("spec") or {})
     if writing.old is not None and not writing.subresource:
         found += _changes(writing.old, writing.new)
-    return found
-
-
-def _unheeded(writing: Writing) -> list[Cause]:
-    """Fields on which no controller here acts are refused. An existing host that has one may still be changed otherwise."""
-    spec, before = writing.new.get("spec") or {}, (writing.old or {}).get("spec") or {}
-    found = []
-    if spec.get("networkInterfaces") and spec["networkInterfaces"] != before.get("networkInterfaces"):
-        found.append(forbidden_field("spec.networkInterfaces", "switches are not configured here"))
-    if spec.get("inspectionMode") == "fast" and before.get("inspectionMode") != "fast":
-        found.append(forbidden_field("spec.inspectionMode", "hosts are inspected by the agent: use agent, or disabled"))
-    if spec.get("taints") and spec["taints"] != before.get("taints"):
-        found.append(
-            forbidden_field("spec.taints", "hosts have none here: write them into the Machine, its Node gets those")
-        )
-    if (profile := spec.get("hardwareProfile") or "") not in (*PROFILES, before.get("hardwareProfile")):
-        found.append(invalid_value("spec.hardwareProfile", profile, f"must be one of {', '.join(PROFILES[1:])}"))
-    found += _unheeded_image(spec.get("image") or {}, before.get("image") or {})
-    if spec.get("disablePowerOff") and not before.get("disablePowerOff"):
-        why = "hosts are switched off here: to boot its agent from virtual media, Ironic switches every host off first"
-        found.append(forbidden_field("spec.disablePowerOff", why))
-    return found
-
-
-def _unheeded_image(image: Json, before: Json) -> list[Cause]:
-    found = []
-    if urlsplit(image.get("url") or "").scheme == "oci" and image.get("url") != before.get("url"):
-        found.append(forbidden_field("spec.image.url", "images are not fetched from registries here: use an http URL"))
-    if image.get("ociAuthSecretName") and not before.get("ociAuthSecretName"):
-        found.append(forbidden_field("spec.image.ociAuthSecretName", "images are not fetched from registries here"))
-    if image.get("format") in ("vdi", "vmdk") and image.get("format") != before.get("format"):
-        found.append(forbidden_field("spec.image.format", "Ironic writes no such images here: make it qcow2 or raw"))
     return found
 
 
@@ -179,8 +145,6 @@ def _raid(raid: Json) -> list[Cause]:
                     "is not the number of 'physicalDisks'",
                 )
             )
-    if hardware or software:
-        found.append(forbidden_field("spec.raid", "RAID volumes are not set up here: leave them out"))
     if software and software[0].get("level") != "1":
         found.append(
             invalid_value(

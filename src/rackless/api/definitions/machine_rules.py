@@ -6,7 +6,7 @@ fields are checked here, because a misspelt `hostSelector` would let a Machine t
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from rackless.api.kinds.kind import Writing
@@ -83,11 +83,33 @@ def _provider_spec(at: str, spec: Json, before: Json) -> Iterator[Cause]:
         return
     at = f"{at}.providerSpec.value"
     yield from _unknown(at, value, PROVIDER_FIELDS)
-    selector = value.get("hostSelector")
-    for index, each in enumerate((selector.get("matchExpressions") or ()) if isinstance(selector, Mapping) else ()):
-        operator = each.get("operator") if isinstance(each, Mapping) else each
+    if isinstance(selector := value.get("hostSelector"), Mapping):
+        yield from _host_selector(f"{at}.hostSelector", selector)
+
+
+def _host_selector(at: str, selector: Mapping[str, Any]) -> Iterator[Cause]:
+    labels, expressions = selector.get("matchLabels"), selector.get("matchExpressions")
+    if labels is not None and not (isinstance(labels, Mapping) and _are_texts(labels.values())):
+        yield invalid_value(f"{at}.matchLabels", labels, "must be an object of texts")
+    if expressions is not None and not isinstance(expressions, list):
+        yield invalid_value(f"{at}.matchExpressions", expressions, "must be a list")
+        return
+    for index, each in enumerate(expressions or ()):
+        there = f"{at}.matchExpressions[{index}]"
+        if not isinstance(each, Mapping):
+            yield invalid_value(there, each, "must be an object")
+            continue
+        key, operator, values = each.get("key"), each.get("operator"), each.get("values")
+        if not key or not isinstance(key, str):
+            yield invalid_value(f"{there}.key", key, "must be the name of a label")
         if str(operator or "").lower() not in HOST_OPERATORS:
-            yield unsupported(f"{at}.hostSelector.matchExpressions[{index}].operator", operator, HOST_OPERATORS)
+            yield unsupported(f"{there}.operator", operator, HOST_OPERATORS)
+        if values is not None and not (isinstance(values, list) and _are_texts(values)):
+            yield invalid_value(f"{there}.values", values, "must be a list of texts")
+
+
+def _are_texts(values: Iterable[Any]) -> bool:
+    return all(isinstance(value, str) for value in values)
 
 
 def _unknown(at: str, value: Any, known: Mapping[str, Any]) -> Iterator[Cause]:

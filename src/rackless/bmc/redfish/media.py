@@ -146,7 +146,7 @@ def _resources(parent: str) -> tuple[Resource, ...]:
     media = f"{parent}/VirtualMedia"
     return (
         Resource(media, drives),
-        Resource(f"{media}/{{media}}", drive, patch=change, writable=_PATCH),
+        Resource(f"{media}/{{media}}", drive, patch=change, writable=_PATCH, fetches=True),
         Resource(
             f"{media}/{{media}}/Actions/VirtualMedia.InsertMedia",
             post=insert,

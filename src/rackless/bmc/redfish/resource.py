@@ -91,6 +91,8 @@ class Resource:
     patch: Write | None = None
     writable: Shape | Callable[[Scope], Shape] | None = None
     """What PATCH takes; needed with `patch`."""
+    fetches: bool = False
+    """Whether a PATCH waits for somebody else's server. It keeps no other change waiting, and may be overtaken by one."""
     post: Write | None = None
     accepts: Shape | Callable[[Scope], Shape] | None = None
     """What POST takes; needed with `post`."""

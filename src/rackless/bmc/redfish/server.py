@@ -229,6 +229,8 @@ class RedfishServer:
         ):  # also without a condition: it would come between that of another and its change
             if request.headers.get("If-Match"):
                 self._check_match(request, resource, scope)
+            answer = None if resource.fetches else await resource.patch(scope, taken.values)
+        if resource.fetches:
             answer = await resource.patch(scope, taken.values)
         if isinstance(answer, Created | Accepted):
             return written(answer)

@@ -1,4 +1,4 @@
-"""`rackless kubeconfig`: kubectl on the host, for the API of its cluster or of the lab itself."""
+"""`rackless kubeconfig`: kubectl outside the lab, for the API of its cluster or of the lab itself."""
 
 from __future__ import annotations
 

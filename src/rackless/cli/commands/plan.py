@@ -25,7 +25,9 @@ _LEVELS = {"error": "bold red", "warning": "yellow", "info": "dim"}
 
 @click.command()
 @lab_options
-@click.option("--until", "goal", type=click.Choice(GOALS), default=GOALS[-1], help="As far as this stage.")
+@click.option(
+    "--until", "goal", type=click.Choice(GOALS), default=GOALS[-1], help="Look as far as this goal, and no further."
+)
 @json_option()
 def plan(file: Path | None, name: str | None, goal: str, as_json: bool) -> None:
     """Show what `up` would do, and why. What it would keep is shown too."""

@@ -12,7 +12,7 @@ from rackless.cli.completing import actions
 from rackless.cli.options import json_option, lab_name, lab_options, print_json
 from rackless.codec import encode
 from rackless.operations import servers as server_operations
-from rackless.protocol.messages import PowerAction
+from rackless.protocol.messages import PowerAction, PowerState
 from rackless.run.paths import Roots
 
 ACTIONS: tuple[PowerAction, ...] = get_args(PowerAction)
@@ -38,7 +38,14 @@ def power(file: Path | None, name: str | None, words: tuple[str, ...], everyone:
         print_json(encode(found[0] if len(found) == 1 and not everyone else found))
     else:
         for one in found:
-            click.echo(f"{one.server} is {one.power}")
+            click.echo(_stands(one, action))
+
+
+def _stands(found: PowerState, action: PowerAction) -> str:
+    power = found.power or "not known to libvirt"
+    if action == "shutdown" and power != "off":
+        return f"{found.server} is {power}: its system was asked to shut down"
+    return f"{found.server} is {power}"
 
 
 def _understand(words: tuple[str, ...], everyone: bool) -> tuple[list[str], PowerAction]:

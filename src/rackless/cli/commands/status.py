@@ -25,7 +25,7 @@ from rackless.operations.estimates import known_estimates
 from rackless.operations.lab import AbsentLab
 from rackless.operations.lab_events import host_timeline
 from rackless.operations.output_files import write_output
-from rackless.operations.runs import choose, lab_runs
+from rackless.operations.runs import choose, install_steps, lab_runs
 from rackless.protocol.messages import InstallStatus, LabStatus
 from rackless.run.paths import Roots
 
@@ -36,7 +36,7 @@ from rackless.run.paths import Roots
     "--timeline",
     "as_timeline",
     is_flag=True,
-    help="Show how long each phase of each host took, and what is usual here.",
+    help="Show how long each phase of each host took, and what is usual here; of an install by a bootstrap each step, too.",
 )
 @click.option(
     "--chrome-trace",
@@ -83,8 +83,12 @@ def _show_status(lab: str, roots: Roots, console: Console, form: str) -> None:
 
 def _show_timeline(lab: str, roots: Roots, console: Console, form: str) -> None:
     found, known = asyncio.run(host_timeline(lab, roots)), known_estimates(roots)
-    if print_as(form, to_json(found, known)):
+    install = asyncio.run(install_steps(lab, roots))
+    if print_as(form, to_json(found, known, install)):
         return
+    if install:
+        console.print(timeline_view.render_install(install))
+        console.print()
     console.print(timeline_view.render(found, known))
     for line in timeline_view.waits(found, known):
         console.print(Text.assemble(("▸ ", "cyan"), line))

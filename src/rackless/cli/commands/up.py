@@ -13,11 +13,13 @@ from rackless.cli.options import lab_options, load_spec, old_spellings, tell_old
 from rackless.cli.progress import interruptible, shown
 from rackless.cluster.openshift.report import Report
 from rackless.diagnosis.estimates import step_key
+from rackless.errors import InputError
 from rackless.events import Bus
 from rackless.operations import lab as operations
 from rackless.operations.estimates import known_estimates
 from rackless.operations.lab_events import host_timeline
-from rackless.plan.stages import GOALS
+from rackless.operations.runs import install_steps
+from rackless.plan.stages import GOALS, INSTALL_GOALS
 from rackless.run.paths import Roots
 from rackless.spec.cluster import Method
 from rackless.spec.lab import LabSpec
@@ -28,9 +30,9 @@ from rackless.spec.lab import LabSpec
 @click.option(
     "--until",
     "goal",
-    type=click.Choice(GOALS),
+    type=click.Choice([*GOALS, *INSTALL_GOALS]),
     default=GOALS[-1],
-    help="Stop after this stage.",
+    help="Go as far as this goal, and no further; the last three are those of an install by a bootstrap.",
 )
 @click.option("--replace", is_flag=True, help="Make anew what cannot be changed in place; its disks are lost.")
 @click.option("--no-install", is_flag=True, help="Refuse, instead of installing, when packages are missing.")
@@ -44,6 +46,12 @@ def up(
     Every step is skipped when it is already done, so running this again after an error, a Ctrl-C or a reboot goes on.
     """
     spec = load_spec(file, name)
+    stop = goal if goal in INSTALL_GOALS else ""
+    if stop and spec.cluster.method is not Method.IPI:
+        raise InputError(
+            f"--until {stop} is of a cluster that a bootstrap installs", hint="`cluster: {method: ipi}` in lab.yaml"
+        )
+    goal = GOALS[-1] if stop else goal
     if not (as_json or quiet):
         tell_old_spellings(old_spellings(file), file)
     bus = Bus()
@@ -57,12 +65,14 @@ def up(
         if spec.cluster.method is Method.IPI and goal == GOALS[-1]:
             from rackless.operations.install_lab import install_lab
 
-            asyncio.run(install_lab(spec, roots, bus))
+            asyncio.run(install_lab(spec, roots, bus, goal=stop or goal))
         report = _run_installer(spec, roots, bus) if goal == GOALS[-1] else None
     if as_json or quiet:
         return
     if spec.cluster.method is Method.DIRECT and GOALS.index(goal) >= GOALS.index("hosts"):
         Console(highlight=False).print(timeline_view.render(asyncio.run(host_timeline(spec.name, roots)), estimates))
+    if spec.cluster.method is Method.IPI and goal == GOALS[-1]:
+        Console(highlight=False).print(timeline_view.render_install(asyncio.run(install_steps(spec.name, roots))))
     if report is not None:
         rehearsal_view.show(report)
     click.echo(f"watch it in a browser: `rackless web --name {spec.name}`")

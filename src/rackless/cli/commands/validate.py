@@ -34,7 +34,7 @@ def validate(ctx: click.Context, file: Path | None, name: str | None, as_json: b
     if not as_json:
         spec = load_spec(file, name)
         servers = sum(group.count for group in spec.servers.values())
-        click.echo(f"{file or 'the description'} is a lab: {spec.name}, {servers} servers")
+        click.echo(f"{file or 'the description'} is a lab: {spec.name}, {servers} server{'' if servers == 1 else 's'}")
         tell_old_spellings(old_spellings(file), file)
         return
     try:

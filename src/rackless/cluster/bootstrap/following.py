@@ -183,6 +183,9 @@ class Following:
                 self.bus.tell("payload-away", level="info", why=str(each["refused"]))
             elif each.get("phase") in _WORKS:
                 self.phases.see(MACHINE, _WORKS[each["phase"]])
+            elif each.get("phase") == "provisioning network":
+                dhcp = "answers DHCP there" if each.get("dhcp") else "answers no DHCP there"
+                self.bus.tell("bootstrap-address", level="info", address=str(each.get("address")), dhcp=dhcp)
             elif each.get("phase") in _PHASES:
                 self.bus.tell("bootstrap-said", level="info", said=_PHASES[each["phase"]])
             elif "warning" in each:

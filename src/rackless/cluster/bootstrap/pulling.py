@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import http.client
+import os
 import threading
 import urllib.error
 import urllib.request
@@ -16,6 +17,7 @@ from pathlib import Path
 from rackless.cluster.bootstrap.telling import Tell
 from rackless.errors import GaveUp
 from rackless.ports.clock import Clock
+from rackless.run.files import sync_folder
 
 WITHIN_SECONDS = 1200.0
 PAUSE_SECONDS = 5.0
@@ -40,6 +42,7 @@ async def pull(
             stop.set()
         if not wrong:
             scratch.rename(target)
+            sync_folder(target.parent)
             return True
         scratch.unlink(missing_ok=True)
         if wrong != last:
@@ -60,6 +63,8 @@ def _fetch(url: str, sha256: str, scratch: Path, stop: threading.Event) -> str:
                 piece = memoryview(room)[:taken]
                 digest.update(piece)
                 file.write(piece)
+            file.flush()
+            os.fsync(file.fileno())  # its name says that it is whole, also after a power cut
     except urllib.error.HTTPError as error:
         return f"the release server answers {error.code}"
     except (OSError, http.client.HTTPException) as error:

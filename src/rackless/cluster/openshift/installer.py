@@ -46,8 +46,8 @@ PHASES: tuple[tuple[str, str], ...] = (
     ("bootstrapping", "for bootstrapping to complete"),
     ("bootstrap destroyed", "Destroying the bootstrap resources"),
     ("initializing", "to initialize"),
-    ("operators", "to ensure each operator has finished progressing"),
-    ("console", "for the openshift-console route"),
+    ("operators", "operator has finished progressing"),
+    ("console", "Checking to see if there is a route at openshift-console/console"),
     ("complete", COMPLETE),
 )
 """By words of the installer's lines, in their order."""
@@ -64,8 +64,13 @@ class Line:
         return next((name for name, words in PHASES if words in self.message), None)
 
 
-OLDEST = (4, 22)
-"""Since this release the bootstrap machine boots a live ISO."""
+OLDEST = (4, 16)
+"""Since this release the installer makes its bootstrap machine through libvirt alone."""
+_LIVE_ISO = (4, 22)
+"""Since this release that machine boots a live ISO."""
+BY_DISK = (
+    "an installer of 4.16 to 4.21 boots a disk image of ours: seen with a stand-in for such an installer, not with one"
+)
 _RELEASE = re.compile(r"v?(\d+)\.(\d+)(?:\.\S+)?")
 
 
@@ -80,20 +85,23 @@ def read_release(said: str) -> str:
 def refuse_release(said: str) -> str:
     """The same; raises InputError for one that a rehearsal is not possible with."""
     release = read_release(said)
-    found = _RELEASE.match(release)
-    if found is None or (number := (int(found[1]), int(found[2]))) >= OLDEST:
-        return release
-    if number < (4, 16):
-        why = "up to 4.15 it drives an Ironic on the bootstrap itself, by terraform"
-    else:
-        why = (
-            "up to 4.21 its bootstrap boots a disk image with its config from the firmware, which is not built here yet"
+    if _is_before(release, OLDEST):
+        raise InputError(
+            f"this installer is of {release}, and a rehearsal needs {OLDEST[0]}.{OLDEST[1]} or later",
+            why="up to 4.15 it drives an Ironic on the bootstrap itself, by terraform",
+            hint="`rackless check install-config --version` checks its config without running it",
         )
-    raise InputError(
-        f"this installer is of {release}, and a rehearsal needs {OLDEST[0]}.{OLDEST[1]} or later",
-        why=why,
-        hint="`rackless check install-config --version` checks its config without running it",
-    )
+    return release
+
+
+def boots_disk(release: str) -> bool:
+    """Whether its bootstrap machine boots a disk image, and has its config from the firmware. A release without numbers is new."""
+    return _is_before(release, _LIVE_ISO)
+
+
+def _is_before(release: str, other: tuple[int, int]) -> bool:
+    found = _RELEASE.match(release)
+    return found is not None and (int(found[1]), int(found[2])) < other
 
 
 def is_secret(message: str) -> bool:
@@ -107,7 +115,7 @@ def read_line(text: str) -> Line:
 
 
 def image(iso: str) -> dict[str, str]:
-    """Where it gets the live ISO of its bootstrap machine from."""
+    """Where it gets the live ISO, or the disk image, of its bootstrap machine from."""
     return {"OPENSHIFT_INSTALL_OS_IMAGE_OVERRIDE": iso}
 
 
@@ -147,7 +155,9 @@ def prepare_config(
     changes = []
     if libvirt and metal.get("libvirtURI") != libvirt:
         metal["libvirtURI"] = libvirt
-        changes.append("libvirtURI leads to the lab's libvirt, through a proxy that asks for an emulated processor")
+        changes.append(
+            "libvirtURI leads to the lab's libvirt, through a proxy that mends the bootstrap machine's definition"
+        )
     elif not libvirt and metal.pop("libvirtURI", "qemu:///system") != "qemu:///system":
         changes.append("libvirtURI was left out: the lab's own libvirt is used")
     for host in metal.get("hosts") or ():

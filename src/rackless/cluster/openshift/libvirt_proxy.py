@@ -1,7 +1,7 @@
-"""A proxy between an installer and libvirtd, for computers without KVM: a domain with `host-passthrough` gets an emulated
-processor instead.
+"""A proxy between an installer and libvirtd: without KVM a domain with `host-passthrough` gets an emulated processor instead, and
+one whose serial console nobody keeps gets a log of it.
 
-Passes libvirt's messages on between two sockets and rewrites one thing in the definitions.
+Passes libvirt's messages on between two sockets and rewrites these things in the definitions.
 """
 
 from __future__ import annotations
@@ -23,6 +23,9 @@ EMULATED = {
     ),
 }
 _VCPUS = rb"<vcpu[^>]*>\d+</vcpu>"
+_NAME = rb"<name>([^<]*)</name>"
+_LOG = b"<serial type='pty'><log file='/var/log/libvirt/qemu/%s-serial0.log' append='on'/></serial></devices>"
+"""As installers from 4.22 on define it themselves."""
 _HEAD = struct.Struct(">IIIIII")
 MOST_BYTES = 32 << 20
 """Of a message, as in libvirt itself (VIR_NET_MESSAGE_MAX)."""
@@ -30,7 +33,7 @@ MOST_BYTES = 32 << 20
 
 def rewrite(body: bytes, vcpus: int = 1) -> bytes:
     """A message without its length: a head, then the arguments, each padded to four bytes. Of emulated processors a machine gets
-    as few as will do: they wait for each other."""
+    as few as will do: they wait for each other. With none (`vcpus` is 0) its processors stay as they are."""
     program, _, procedure, kind, _, _ = _HEAD.unpack_from(body)
     if program != REMOTE or kind != 0 or procedure not in DEFINITIONS:
         return body
@@ -38,9 +41,12 @@ def rewrite(body: bytes, vcpus: int = 1) -> bytes:
     start = _HEAD.size + 4
     rest = body[start + length + -length % 4 :]
     xml = body[start : start + length]
-    for wanted, emulated in EMULATED.items():
-        xml = re.sub(wanted, emulated, xml)
-    xml = re.sub(_VCPUS, f"<vcpu>{vcpus}</vcpu>".encode(), xml)
+    if vcpus:
+        for wanted, emulated in EMULATED.items():
+            xml = re.sub(wanted, emulated, xml)
+        xml = re.sub(_VCPUS, f"<vcpu>{vcpus}</vcpu>".encode(), xml)
+    if b"<log " not in xml and (name := re.search(_NAME, xml)) is not None:
+        xml = xml.replace(b"</devices>", _LOG % name[1])
     return body[: _HEAD.size] + struct.pack(">I", len(xml)) + xml + bytes(-len(xml) % 4) + rest
 
 

@@ -25,6 +25,8 @@ OPERATORS = (
 )  # fmt: skip
 DEGRADED = "ingress"
 WHY_DEGRADED = "The ingress controller is degraded (asked for by --fail)"
+UNSTABLE = "authentication"
+WHY_UNSTABLE = "The deployment is rolled out for ever (asked for by --fail)"
 _STABLE = timedelta(minutes=2)
 """The installer wants operators that have not been progressing for 30 seconds."""
 KINDS = (
@@ -95,10 +97,12 @@ def cluster_version(*, done: bool, why: str = "") -> Json:
     }
 
 
-def operator(name: str, *, available: bool = True, degraded: bool = False, message: str = "") -> Json:
+def operator(
+    name: str, *, available: bool = True, degraded: bool = False, progressing: bool = False, message: str = ""
+) -> Json:
     conditions = [
         _condition("Available", available, message),
-        _condition("Progressing", False),
+        _condition("Progressing", progressing, message if progressing else ""),
         _condition("Degraded", degraded, message),
     ]
     return {

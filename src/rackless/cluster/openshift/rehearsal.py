@@ -93,10 +93,12 @@ async def play_cluster(site: ClusterSite, objects: ObjectSink, tell: Tell, fault
     if fault is not InstallFault.NO_CONSOLE:
         await objects.put(payload.console(site.apps))
     degraded = fault is InstallFault.OPERATOR_DEGRADED
+    unstable = fault is InstallFault.OPERATOR_UNSTABLE
     for name in payload.OPERATORS:
         bad = degraded and name == payload.DEGRADED
-        why = payload.WHY_DEGRADED if bad else ""
-        await objects.put(payload.operator(name, available=not bad, degraded=bad, message=why))
+        moves = unstable and name == payload.UNSTABLE
+        why = payload.WHY_DEGRADED if bad else payload.WHY_UNSTABLE if moves else ""
+        await objects.put(payload.operator(name, available=not bad, degraded=bad, progressing=moves, message=why))
     why = f"Cluster operator {payload.DEGRADED} is degraded" if degraded else ""
     await objects.put(payload.cluster_version(done=not degraded, why=why))
     if degraded:

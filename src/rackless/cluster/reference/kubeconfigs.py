@@ -1,4 +1,4 @@
-"""Kubeconfigs of a lab, with the administrators' keys: for the host's side through its ports on the host's loopback, or inside."""
+"""Kubeconfigs of a lab, with the administrators' keys: for inside, or outside by the hypervisor's loopback."""
 
 from __future__ import annotations
 

@@ -66,15 +66,14 @@ class HealthController:
         unwell = [(machine, health) for machine, health in found if not health.well]
         limit = allowed(spec.get("maxUnhealthy"), len(machines))
         events: list[Happened] = []
-        if unwell and len(unwell) > limit:
-            said = f"{len(unwell)} of {len(machines)} are unwell, more than {limit}: nothing is done"
+        if restricted := _restriction(spec, len(machines), len(unwell), limit):
             if not _restricted(record):
-                events.append(Happened("RemediationRestricted", said, "Warning"))
-            status = self._status(record, len(machines), len(unwell), 0, said)
+                events.append(Happened("RemediationRestricted", restricted[1], "Warning"))
+            status = self._status(record, len(machines), len(unwell), 0, restricted)
         else:
             for machine, health in unwell:
                 events += await self._remedy(record, machine, health)
-            status = self._status(record, len(machines), len(unwell), limit - len(unwell), "")
+            status = self._status(record, len(machines), len(unwell), limit - len(unwell), None)
         waits = [health.later for _, health in found if health.later is not None]
         changed = status if status != (record.get("status") or {}) else None
         return Result(min(waits, default=None), changed, events=tuple(events))
@@ -115,7 +114,9 @@ class HealthController:
         self.recorder.tell(self.machines.resources, self.name, record, Happened("Unhealthy", said, "Warning"))
         return [Happened("RemediationStarted", f"{machine.name}: {said}")]
 
-    def _status(self, record: Record, machines: int, unwell: int, left: int, restricted: str) -> dict[str, Any]:
+    def _status(
+        self, record: Record, machines: int, unwell: int, left: int, restricted: tuple[str, str] | None
+    ) -> dict[str, Any]:
         before = record.get("status") or {}
         old: Mapping[str, Any] = next(
             (each for each in before.get("conditions") or () if each.get("type") == "RemediationAllowed"), {}
@@ -126,7 +127,7 @@ class HealthController:
             "type": "RemediationAllowed",
             "status": truth,
             "lastTransitionTime": old["lastTransitionTime"] if old.get("status") == truth else at,
-            **({"reason": "TooManyUnhealthy", "message": restricted, "severity": "Warning"} if restricted else {}),
+            **({"reason": restricted[0], "message": restricted[1], "severity": "Warning"} if restricted else {}),
         }
         return {
             **before,
@@ -159,6 +160,15 @@ def _startup(check: Record) -> str:
     """For how many seconds a system may take to become a Node again, where the check says so."""
     limit = seconds((check.get("spec") or {}).get("nodeStartupTimeout"), 0.0)
     return f"{limit:.0f}" if limit else ""
+
+
+def _restriction(spec: Mapping[str, Any], machines: int, unwell: int, limit: int) -> tuple[str, str] | None:
+    """Why nothing is done about the unhealthy: a reason in one word, and in words; None when something is."""
+    if spec.get("remediationTemplate"):  # the embedded API refuses it; another one does not
+        return "RemediationTemplate", "its remediationTemplate is for another controller: nothing is done here"
+    if unwell > limit:
+        return "TooManyUnhealthy", f"{unwell} of {machines} are unwell, more than {limit}: nothing is done"
+    return None
 
 
 def _restricted(record: Record) -> bool:

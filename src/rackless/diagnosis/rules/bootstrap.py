@@ -41,7 +41,7 @@ def _silent(seen: BootstrapEvidence) -> Iterator[RootCause]:
     if seen.ended and not seen.own:
         absent = tuple(Evidence(f"gathering, {what}", why) for what, why in seen.absent.items() if what == "machine")
         yield RootCause(
-            "bootstrap/machine", "the bootstrap machine never said a word: its system did not start, or Ignition failed there",
+            "bootstrap/machine", "the bootstrap machine wrote nothing on its console: its system did not start, or Ignition failed",
             (*_console(seen, "nothing of ours is on its console"), *absent),
             f"its console shows how far it came: `rackless console {seen.machine}`",
         )  # fmt: skip
@@ -67,8 +67,8 @@ def _no_payload(seen: BootstrapEvidence) -> Iterator[RootCause]:
     if why and not _address_lacks(seen):
         yield RootCause(
             "bootstrap/payload", f"the bootstrap machine cannot fetch the payload from {url}: {why}", _console(seen, why),
-            f"the release server must run and have it: `rackless exec -- curl -I {url}`; the machine asks again by itself, and "
-            f"when it has given up, {_AGAIN}",
+            f"look whether the release server runs and has it: `rackless exec -- curl -I {url}`; the machine asks again by itself, "
+            f"and when it has given up, {_AGAIN}",
         )  # fmt: skip
 
 
@@ -146,6 +146,5 @@ RULES: tuple[CauseRule[BootstrapEvidence], ...] = (
     CauseRule("bootstrap/host-error", "a host of the control plane is in error", Depth.HOST, _host_errors),
     CauseRule("bootstrap/etcd-member", "the hand-over waits", Depth.CLUSTER, _etcd_member),
     CauseRule("bootstrap/hand-over", "the install does not end", Depth.CLUSTER, _hand_over),
-    CauseRule("bootstrap/failed", "the install does not go on", Depth.PERSON, _other,
-              "it is for what no other rule knows"),
+    CauseRule("bootstrap/failed", "the install does not go on", Depth.PERSON, _other),
 )  # fmt: skip

@@ -22,8 +22,8 @@ def _vip_two(seen: LabEvidence) -> Iterator[RootCause]:
         yield RootCause(
             "vip/api", f"{vip.address} is held by {len(vip.holders)} machines at once: {', '.join(vip.holders)}",
             (Evidence("ARP", vip.detail),),
-            "a record in etcd says which control plane has it (`rackless ssh NAME journalctl -u rackless-vip`); a stranger's MAC "
-            "is somebody else's machine with this address",
+            "find out which one should (`rackless ssh NAME journalctl -u rackless-vip`: a record in etcd says it) and take the "
+            "address from the other; a MAC in the list is a machine that is not of the cluster",
         )  # fmt: skip
 
 
@@ -32,7 +32,8 @@ def _vip_nobody(seen: LabEvidence) -> Iterator[RootCause]:
     if vip is not None and not vip.holders and not _quorum_lost(seen) and not explains_cluster(seen):
         yield RootCause(
             "vip/api", f"nobody holds the API VIP {vip.address}", (Evidence("ARP", vip.detail),),
-            "a control plane takes it only where the API is ready: `rackless ssh NAME systemctl status rackless-vip haproxy`",
+            "a control plane takes it only when its API is ready; look why none is: `rackless ssh NAME systemctl status "
+            "rackless-vip rackless-api haproxy`",
         )  # fmt: skip
 
 
@@ -42,7 +43,7 @@ def _vip_not_ready(seen: LabEvidence) -> Iterator[RootCause]:
         yield RootCause(
             "vip/api", f"{vip.holder} holds the API VIP, but no API is ready behind it",
             (Evidence("the API at its VIP", vip.detail),),
-            f"`rackless ssh {vip.holder} systemctl status rackless-api haproxy`",
+            f"look why there: `rackless ssh {vip.holder} systemctl status rackless-api haproxy`",
         )  # fmt: skip
 
 
@@ -75,9 +76,9 @@ def _member_down(seen: LabEvidence) -> Iterator[RootCause]:
         off = power.get(member.name) == "off"
         yield RootCause(
             f"etcd/{member.name}",
-            f"etcd on {member.name} does not take part{': its server is off' if off else ''}; the quorum is at risk",
+            f"the etcd member on {member.name} does not work{': its server is off' if off else ''}; the quorum is at risk",
             (Evidence(f"etcd on {member.name}", member.problem or "not healthy"), *_last_words(seen, member.name, off)),
-            f"`rackless power {member.name} on`" if off else f"`rackless ssh {member.name} systemctl status etcd`",
+            f"`rackless power {member.name} on`" if off else f"look why: `rackless ssh {member.name} systemctl status etcd`",
         )  # fmt: skip
 
 
@@ -112,7 +113,7 @@ def _node_not_ready(seen: LabEvidence) -> Iterator[RootCause]:
         yield RootCause(
             f"node/{name}", f"node {name} is not Ready: {'its server is off' if off else said}",
             (Evidence("the Node's conditions", said, str(ready.get("lastTransitionTime") or "")),),
-            f"`rackless power {name} on`" if off else f"`rackless ssh {name} systemctl status rackless-node`",
+            f"`rackless power {name} on`" if off else f"look why: `rackless ssh {name} systemctl status rackless-node`",
         )  # fmt: skip
 
 
@@ -153,9 +154,9 @@ def _own_request(seen: LabEvidence) -> Iterator[RootCause]:
     for request, spec, server in _pending(seen):
         if server:
             yield RootCause(
-                f"csr/{_name(request)}", f"nobody approves a certificate of {server}, which is a server of this lab",
+                f"csr/{_name(request)}", f"a certificate request of {server}, a server of this lab, was not approved",
                 (Evidence("CertificateSigningRequest", f"{spec.get('username')} asks {spec.get('signerName')}"),),
-                f"`kubectl describe csr {_name(request)}` says why; `kubectl certificate approve {_name(request)}`",
+                f"`kubectl describe csr {_name(request)}` says why; `kubectl certificate approve {_name(request)}` approves it",
                 str(spec.get("request")),
             )  # fmt: skip
 
@@ -166,8 +167,8 @@ def _strange_request(seen: LabEvidence) -> Iterator[RootCause]:
             continue
         asked = f"{spec.get('username')} asks {spec.get('signerName')}"
         yield RootCause(
-            f"csr/{_name(request)}", f"nobody approves a certificate: {asked} for {_wanted(spec)}, and that is no server of this "
-            "lab asking for its own name",
+            f"csr/{_name(request)}", f"a certificate request was not approved: {asked} for {_wanted(spec)}, and that is no "
+            "server of this lab asking for its own name",
             (Evidence("CertificateSigningRequest", asked),),
             f"`kubectl describe csr {_name(request)}` says why; approve it only if you know who asks: "
             f"`kubectl certificate approve {_name(request)}`",
@@ -198,10 +199,10 @@ def _no_host(seen: LabEvidence) -> Iterator[RootCause]:
 
 RULES: tuple[CauseRule[LabEvidence], ...] = (
     CauseRule("cluster/no-quorum", "nothing can be written, the API is not ready", Depth.CLUSTER, _no_quorum),
-    CauseRule("cluster/vip-two", "clients reach now one, now the other", Depth.NETWORK, _vip_two),
+    CauseRule("cluster/vip-two", "clients of the API reach now one machine, now another", Depth.NETWORK, _vip_two),
     CauseRule("cluster/vip-nobody", "the API's address does not answer", Depth.CLUSTER, _vip_nobody),
-    CauseRule("cluster/vip-not-ready", "the API's address refuses", Depth.CLUSTER, _vip_not_ready),
-    CauseRule("cluster/etcd-member", "one control plane is missing", Depth.CLUSTER, _member_down),
+    CauseRule("cluster/vip-not-ready", "the API's address refuses connections", Depth.CLUSTER, _vip_not_ready),
+    CauseRule("cluster/etcd-member", "etcd misses a member", Depth.CLUSTER, _member_down),
     CauseRule("cluster/node-not-ready", "`kubectl get nodes` says NotReady", Depth.CLUSTER, _node_not_ready),
     CauseRule(
         "cluster/csr-ours",
@@ -210,6 +211,6 @@ RULES: tuple[CauseRule[LabEvidence], ...] = (
         _own_request,
         cure=Cure.APPROVE_REQUEST,
     ),
-    CauseRule("cluster/csr-pending", "a stranger does not join", Depth.MACHINE, _strange_request),
+    CauseRule("cluster/csr-pending", "a certificate request stays Pending", Depth.MACHINE, _strange_request),
     CauseRule("machine/no-host", "a MachineSet does not grow", Depth.MACHINE, _no_host),
 )

@@ -368,6 +368,6 @@ RULES: tuple[CauseRule[InstallerRun], ...] = (
     _rule(6, "operators", "operators are not available", Depth.CLUSTER, _operators),
     _rule(7, "operators-unstable", "operators do not come to rest", Depth.CLUSTER, _unstable),
     _rule(1, "folder-empty", "a verb finds no cluster in its folder", Depth.PERSON, _empty_folder),
-    _rule(0, "no-console", "a warning at the end", Depth.PERSON, _no_console),
+    _rule(0, "no-console", "the installer warns at its end that there is no console", Depth.PERSON, _no_console),
     _rule(8, "interrupted", "the run was stopped", Depth.PERSON, _interrupted),
 )  # fmt: skip

@@ -22,9 +22,10 @@ def _no_room(seen: LabEvidence) -> Iterator[RootCause]:
     if seen.free_bytes is not None and seen.free_bytes < FULL:
         yield RootCause(
             "hypervisor/disk",
-            "there is no room left for the servers' disks: a server stops at its next write",
-            (Evidence("file system of the lab's folder", f"{seen.free_bytes >> 20} MiB free"),),
-            "make room; servers that stopped go on by themselves. `rackless images prune` removes cached images that no lab uses",
+            "the file system of the servers' disks is full: a server stops at its next write",
+            (Evidence("file system of the servers' disks", f"{seen.free_bytes >> 20} MiB free"),),
+            "free disk space (`df -h` shows where); servers that stopped go on by themselves. `rackless images prune` removes "
+            "cached images that no lab uses",
         )
 
 
@@ -32,16 +33,16 @@ def _no_memory(seen: LabEvidence) -> Iterator[RootCause]:
     if seen.memory_available is not None and seen.memory_available < SCARCE_MEMORY:
         yield RootCause(
             "hypervisor/memory",
-            "this computer has almost no memory left: its kernel will end a server",
+            "this computer has almost no memory left: its kernel will kill a server",
             (Evidence("/proc/meminfo", f"{seen.memory_available >> 20} MiB available"),),
-            "stop a lab or another program; `rackless plan` tells what a lab needs",
+            "stop a lab (`rackless down`) or another program; `rackless plan` tells what a lab needs",
         )
 
 
 def _daemon_restarts(seen: LabEvidence) -> Iterator[RootCause]:
     if seen.daemon == "not running" and seen.kept:
         yield RootCause(
-            "lab/labd", "the lab's daemon ended, and is being started again",
+            "lab/labd", "the lab's daemon (labd) ended, and is being started again",
             (Evidence("control socket", "nobody answers"), Evidence("holder", "it runs, and keeps the daemon running")),
             "ask again in a few seconds; if it ends whenever it starts, `rackless logs labd` says why",
         )  # fmt: skip
@@ -50,18 +51,20 @@ def _daemon_restarts(seen: LabEvidence) -> Iterator[RootCause]:
 def _undescribed(seen: LabEvidence) -> Iterator[RootCause]:
     if seen.daemon == "not running" and not seen.kept and not seen.described:
         yield RootCause(
-            "lab/labd", "`rackless up` was cut off before it had written down what the lab is",
+            "lab/labd", "`rackless up` was interrupted before it had saved the lab's description: there is no lab yet",
             (Evidence("the lab's folder", "no description of the lab"), Evidence("control socket", "nobody answers")),
-            "`rackless up` with its lab.yaml, or `rackless destroy`",
+            "run `rackless up` with its lab.yaml again, or `rackless destroy`",
         )  # fmt: skip
 
 
 def _daemon_gone(seen: LabEvidence) -> Iterator[RootCause]:
     if seen.daemon == "not running" and not seen.kept and seen.described:
-        last = (Evidence("journal", f"the last `up` was cut off at: {seen.interrupted}"),) if seen.interrupted else ()
+        last = (
+            (Evidence("journal", f"the last `up` was interrupted at: {seen.interrupted}"),) if seen.interrupted else ()
+        )
         yield RootCause(
             "lab/labd",
-            "the lab's daemon does not run, though nobody stopped it: the computer was restarted, or it was killed",
+            "the lab's daemon (labd) does not run, though nobody stopped the lab: the computer was restarted, or labd was killed",
             (Evidence("control socket", "nobody answers"), *last),
             "`rackless up` starts it; servers that run are taken over as they are",
         )
@@ -78,8 +81,8 @@ def _stopped(seen: LabEvidence) -> Iterator[RootCause]:
 def _cut_off(seen: LabEvidence) -> Iterator[RootCause]:
     if seen.status is not None and seen.status.cut_off:
         yield RootCause(
-            "lab/up", f"the last `rackless up` was cut off at: {', '.join(seen.status.cut_off)}",
-            (Evidence("journal", "stages that began and did not end"),), "`rackless up` goes on there",
+            "lab/up", f"the last `rackless up` was interrupted at: {', '.join(seen.status.cut_off)}",
+            (Evidence("journal", "stages that began and did not end"),), "run `rackless up` again: it goes on there",
         )  # fmt: skip
 
 
@@ -90,7 +93,7 @@ def _part_down(seen: LabEvidence) -> Iterator[RootCause]:
             yield RootCause(
                 f"part/{part.name}", f"{part.name} does not run: {part.reason or 'it ended'}",
                 (Evidence("labd", f"started again {part.restarts} times"), *log),
-                f"its log says why (`rackless logs {part.name}`); labd tries it again by itself",
+                f"its log says why (`rackless logs {part.name}`); labd starts it again by itself, less and less often",
             )  # fmt: skip
 
 
@@ -109,17 +112,18 @@ def _part_dies_again(seen: LabEvidence) -> Iterator[RootCause]:
 def _certificates_over(seen: LabEvidence) -> Iterator[RootCause]:
     if seen.expired:
         yield RootCause(
-            "lab/certificates", f"{count(len(seen.expired), 'certificate')} of the lab ended: whoever asks for them is refused",
-            tuple(Evidence(f"secrets/{file}", "it is no longer valid", ended) for file, ended in seen.expired),
-            "`rackless up` makes those of the lab's own programs anew; a node renews its own when it runs and the clock is right",
+            "lab/certificates",
+            f"{count(len(seen.expired), 'certificate')} of the lab expired: TLS connections that need one are refused",
+            tuple(Evidence(f"secrets/{file}", "expired", ended) for file, ended in seen.expired),
+            "`rackless up` renews those of the lab's own programs; a node renews its own when it runs and its clock is right",
         )  # fmt: skip
 
 
 def _other_version(seen: LabEvidence) -> Iterator[RootCause]:
     if seen.build:
         yield RootCause(
-            "lab/labd", "the lab's daemon is of another version than this command",
-            (Evidence("control socket", seen.build),), "`rackless up` starts it anew; servers run on meanwhile",
+            "lab/labd", "the lab's daemon (labd) is of another version than this `rackless`",
+            (Evidence("control socket", seen.build),), "`rackless up` restarts it with this version; servers run on meanwhile",
         )  # fmt: skip
 
 
@@ -127,15 +131,16 @@ def _fault_asked_for(seen: LabEvidence) -> Iterator[RootCause]:
     for fault in seen.status.faults if seen.status else ():
         if fault.happened:
             yield RootCause(
-                f"bmc/{fault.server}" if fault.server else "bmc/all", f"a fault that somebody asked for happens: {fault.text}",
-                (Evidence("labd", f"it happened {fault.happened} times"),), f"`rackless bmc fault clear {fault.id}`",
+                f"bmc/{fault.server}" if fault.server else "bmc/all",
+                f"a BMC fault that somebody injected is at work: {fault.text}",
+                (Evidence("labd", f"it happened {fault.happened} times"),), f"`rackless bmc fault clear {fault.id}` removes it",
             )  # fmt: skip
 
 
 RULES: tuple[CauseRule[LabEvidence], ...] = (
     CauseRule(
         "lab/no-room",
-        "servers stop, writes fail",
+        "servers stop (paused), writes fail",
         Depth.HYPERVISOR,
         _no_room,
         "on fakes only: its test in a real lab was not seen to its end",
@@ -145,7 +150,6 @@ RULES: tuple[CauseRule[LabEvidence], ...] = (
         "servers are killed",
         Depth.HYPERVISOR,
         _no_memory,
-        "on fakes only: nobody used up this computer's memory",
     ),
     CauseRule(
         "lab/daemon-restarts",
@@ -171,7 +175,12 @@ RULES: tuple[CauseRule[LabEvidence], ...] = (
         _part_down,
         cure=Cure.START_PARTS,
     ),
-    CauseRule("lab/part-dies-again", "a program answers now and then", Depth.DAEMON, _part_dies_again),
+    CauseRule(
+        "lab/part-dies-again",
+        "Ironic, libvirtd, dnsmasq or the API answers now and then",
+        Depth.DAEMON,
+        _part_dies_again,
+    ),
     CauseRule("lab/certificates-over", "TLS is refused after a long stop", Depth.DAEMON, _certificates_over),
     CauseRule(
         "lab/fault-asked-for",
@@ -180,11 +189,23 @@ RULES: tuple[CauseRule[LabEvidence], ...] = (
         _fault_asked_for,
         "on fakes only: its test in a real lab was not seen to its end",
     ),
-    CauseRule("lab/other-version", "commands misunderstand the daemon", Depth.PERSON, _other_version, "on fakes only"),
-    CauseRule("lab/up-cut-off", "something is missing", Depth.PERSON, _cut_off, "on fakes only"),
+    CauseRule(
+        "lab/other-version",
+        "a command and the daemon do not understand each other",
+        Depth.PERSON,
+        _other_version,
+        "on fakes only",
+    ),
+    CauseRule(
+        "lab/up-cut-off",
+        "servers, networks or programs of the lab are missing",
+        Depth.PERSON,
+        _cut_off,
+        "on fakes only",
+    ),
     CauseRule(
         "lab/stopped",
-        "nothing runs",
+        "nothing of the lab runs",
         Depth.PERSON,
         _stopped,
         "on fakes only: its test in a real lab was not seen to its end",

@@ -125,8 +125,8 @@ JOURNAL_PATTERNS: tuple[JournalPattern, ...] = (
     JournalPattern("cluster/etcd-clock", "etcd is not well, tokens and certificates are refused", Depth.HOST,
         r"clock difference against peer (?P<peer>\w+) is too high "
         r"\[(?P<skew>(?:\d+h)?\d+m[^\]]+|[3-9]\d\.[^\]]+) > 1s\]", 1, _etcd_suffers, _ALL_MEMBERS,
-        "clocks of the control planes differ: {node} sees another member {skew} behind",
-        "`rackless ssh NAME timedatectl` on each; the gateway of the lab answers NTP"),
+        "the clocks of the control planes differ: {node} measures {skew} to another member",
+        "compare them (`rackless ssh NAME timedatectl`) and set the wrong one; the lab's gateway answers NTP"),
     JournalPattern("cluster/etcd-disk-slow", "etcd loses its leader, the API is slow", Depth.HYPERVISOR,
         r"(?:wal: sync duration of (?P<took>[\d.]+\w+), expected less than|slow fdatasync\W.*took[\"=: ]+(?P<took2>[\d.]+\w+))", 3,
         _cluster_suffers, _MEMBER,
@@ -141,7 +141,8 @@ JOURNAL_PATTERNS: tuple[JournalPattern, ...] = (
         r"(?:dial tcp \[::1\]:(?P<port>\d+): connect: connection refused|\('::1', (?P<port2>\d+)[^)]*\))", 1,
         lambda seen: _cluster_suffers(seen) or bool(seen.absent_nodes()), "node/{node}",
         "on {node} localhost means ::1, and nothing listens there on port {port}",
-        "let what asks say 127.0.0.1, or the server listen on ::1 too; `rackless ssh {node} getent ahosts localhost`"),
+        "let the client ask 127.0.0.1, or the server listen on ::1 too; `rackless ssh {node} getent ahosts localhost` shows what "
+        "localhost means"),
 )  # fmt: skip
 """In the order in which they are tried: the first on a node is its cause."""
 

@@ -40,7 +40,8 @@ def _names_silent(seen: LabEvidence) -> Iterator[RootCause]:
     if silent and seen.status is not None and all(part.running for part in seen.status.parts):
         yield RootCause(
             "lab/dns", f"nobody answers DNS at {silent[0].server}: {silent[0].problem}", tuple(map(_said, silent)),
-            "dnsmasq of the cluster network should: `rackless exec -- ss -lnup 'sport = 53'`; a firewall looks the same",
+            "dnsmasq of the cluster network should: see who listens (`rackless exec -- ss -lnup 'sport = 53'`); a firewall that "
+            "drops looks the same",
         )  # fmt: skip
 
 
@@ -50,7 +51,7 @@ def _names_by_another(seen: LabEvidence) -> Iterator[RootCause]:
             who = f"which calls itself {one.found[0]}" if one.found else "which does not say who it is"
             yield RootCause(
                 "lab/dns", f"another program than the lab's dnsmasq answers DNS at {one.server}, {who}", (_said(one),),
-                "find it: `rackless exec -- ss -lnup 'sport = 53'`; end it, and dnsmasq is started again",
+                "find the program with `rackless exec -- ss -lnup 'sport = 53'` and end it; dnsmasq is then started again",
             )  # fmt: skip
 
 
@@ -67,9 +68,9 @@ def _name_wrong(seen: LabEvidence) -> Iterator[RootCause]:
     if wrong:
         first = wrong[0]
         yield RootCause(
-            "lab/dns", f"{first.question} leads to {', '.join(first.found)}, and should lead to {', '.join(first.wanted)}",
+            "lab/dns", f"{first.question} resolves to {', '.join(first.found)}, and should resolve to {', '.join(first.wanted)}",
             tuple(map(_said, wrong)),
-            "a record of `networks.dns.records` in lab.yaml, or of the server that DNS is forwarded to, says otherwise",
+            "correct the record: it is in `networks.dns.records` of lab.yaml, or on the server that DNS is forwarded to",
         )  # fmt: skip
 
 
@@ -77,9 +78,11 @@ def _reverse_wrong(seen: LabEvidence) -> Iterator[RootCause]:
     wrong = [one for one in _answers(seen, True) if not set(one.found) & set(one.wanted)]
     if wrong:
         first = wrong[0]
-        found = f"is said to be {', '.join(first.found)}" if first.found else "has no name when it is asked backwards"
+        found = (
+            f"resolves backwards (PTR) to {', '.join(first.found)}" if first.found else "has no name backwards (PTR)"
+        )
         yield RootCause(
-            "lab/dns", f"{first.question} {found}, and is {first.wanted[0]}: a node takes its name from there",
+            "lab/dns", f"{first.question} {found}, and should have {first.wanted[0]}: a node takes its host name from there",
             tuple(map(_said, wrong)), "`rackless up` makes the records again; see also `networks.dns.records` in lab.yaml",
         )  # fmt: skip
 
@@ -92,7 +95,8 @@ def _two_dhcp(seen: LabEvidence) -> Iterator[RootCause]:
             yield RootCause(
                 f"network/{network}", f"a second DHCP server answers on the network {network}: {', '.join(others)}",
                 tuple(Evidence("DHCP", f"{server} offers a lease to whoever asks; the lab's own is {own}") for server in others),
-                f"find it by its MAC (`rackless exec -- ip neigh show {others[0]}`) and stop it: servers take the first offer",
+                f"find it by its MAC (`rackless exec -- ip neigh show {others[0]}`) and stop it: a server takes the "
+                "first offer that it gets",
             )  # fmt: skip
 
 
@@ -122,7 +126,8 @@ def _stolen(seen: LabEvidence) -> Iterator[RootCause]:
     if found is not None and found.stolen >= STOLEN and _timed_out(seen):
         yield RootCause(
             "hypervisor/cpu", f"this computer is a guest, and its own hypervisor takes {found.stolen:.0%} of its processors' time",
-            (Evidence("/proc/stat", f"steal {found.stolen:.0%}"),), "move it, or give it processors of its own",
+            (Evidence("/proc/stat", f"steal {found.stolen:.0%}"),),
+            "move this computer to a host with free processors, or give it processors of its own",
         )  # fmt: skip
 
 

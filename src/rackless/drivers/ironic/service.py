@@ -43,7 +43,7 @@ class IronicService:
         self._log = log or config.state / "ironic.log"
         self._env = {
             "PATH": f"{venv / 'bin'}:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
-            # Proxies of the host have no meaning inside the lab.
+            # Proxies of the hypervisor have no meaning inside the lab.
             **dict.fromkeys(("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"), ""),
             "PYTHONWARNINGS": "ignore",
             **({"PYTHONPATH": str(SHIM)} if shim else {}),
@@ -101,7 +101,7 @@ class IronicService:
     async def _ensure_schema(self) -> None:
         """The database as this Ironic wants it; `schema` says which one it was made for."""
         made_for = self._config.state / "schema"
-        if not made_for.exists() or self.forgetful:  # never started, cut off while it was made, or lost
+        if not made_for.exists() or self.forgetful or _is_damaged(self._config.database):  # or never started
             for remains in self._config.state.glob(f"{self._config.database.name}*"):
                 remains.unlink()  # the journal of another database would be played into this one
             shutil.copyfile(self._venv / EMPTY_DATABASE, self._config.database)
@@ -142,6 +142,18 @@ def _is_database(path: Path) -> bool:
         return True
     except (sqlite3.DatabaseError, FileNotFoundError):
         return False
+
+
+def _is_damaged(path: Path) -> bool:
+    """Ironic does not wait until what it writes is on the disk: the power may have gone meanwhile. Looking also undoes what was
+    left half done, where the journal says how. A database that somebody has open is in use, and not damaged."""
+    try:
+        with closing(sqlite3.connect(path, timeout=1.0)) as database:
+            return bool(database.execute("PRAGMA quick_check(1)").fetchone() != ("ok",))
+    except sqlite3.OperationalError:
+        return False
+    except sqlite3.DatabaseError:
+        return True
 
 
 def _write_private(path: Path, text: str) -> None:

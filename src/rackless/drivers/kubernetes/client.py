@@ -111,7 +111,13 @@ class Client:
         async with self._open().get(self._access.url + path, params=query, timeout=timeout) as response:
             if response.status >= 400:
                 raise _refused(response.status, "watch", path, await response.read())
-            yield _lines(response.content)
+            try:
+                yield _lines(response.content)
+            finally:
+                # A watch that is left in the middle has nothing more to say. With TLS's goodbye its socket would stay open
+                # until the server answers that, and `close` does not know of it any more.
+                if response.connection is not None and response.connection.transport is not None:
+                    response.connection.transport.abort()
 
     def _open(self) -> aiohttp.ClientSession:
         if self._session is None:

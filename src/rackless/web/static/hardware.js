@@ -17,8 +17,9 @@ export function hardware(element, found, name) {
     table("Disks", ["Disk", "Size", "On this computer", "As inspected"], disks.map((disk, number) => [h("span", { title: disk.file }, disk.file.split("/").pop()), bytes(disk.bytes),
       disk.used === null ? "not known" : bytes(disk.used), inspected[number] ? [inspected[number].name, inspected[number].model, inspected[number].serialNumber].filter(Boolean).join(" ") : "–"])),
     h("h3", { class: "kind" }, "Network cards"),
-    table("Network cards", ["Network", "MAC", "Address", "Bridge", "Packets"], it.nics.map((nic) => [nic.network, h("code", {}, nic.mac), h("code", {}, nic.address), nic.bridge,
-      h("button", { type: "button", disabled: store.readOnly, "aria-label": `Capture packets in ${nic.network}`, click: (event) => capture(event.target, name, nic.network, Number(seconds.value) || SECONDS) }, "Capture")])),
+    table("Network cards", ["Network", "Packets", "Address", "MAC", "Bridge"], it.nics.map((nic) => [nic.network,
+      h("button", { type: "button", disabled: store.readOnly, "aria-label": `Capture packets in ${nic.network}`, click: (event) => capture(event.target, name, nic.network, Number(seconds.value) || SECONDS) }, "Capture"),
+      h("code", {}, nic.address), h("code", {}, nic.mac), nic.bridge])),
     h("p", { class: "quiet" }, "A recording takes ", seconds, " s, has at most 16 MiB, and is for Wireshark or tcpdump."));
 }
 

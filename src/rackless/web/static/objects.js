@@ -30,10 +30,12 @@ export function objectsView(main, kind, name) {
         if (first) [kind, name] = [first[0], found[first[0]][0].metadata.name];
       }
       const focused = document.activeElement?.dataset?.object;
+      const scrolled = list.scrollTop;
       show(list, KINDS.filter(([key]) => found[key].length).map(([key, title]) => [h("h3", { class: "kind" }, title, h("span", { class: "count" }, found[key].length)),
         found[key].map((one) => entry(key, one))]));
       if (!list.childElementCount) show(list, h("p", { class: "quiet" }, "None yet."));
-      if (focused) list.querySelector(`[data-object="${CSS.escape(focused)}"]`)?.focus();
+      if (focused) list.querySelector(`[data-object="${CSS.escape(focused)}"]`)?.focus({ preventScroll: true });
+      list.scrollTop = scrolled;
       const chosen = found[kind]?.find((one) => one.metadata.name === name);
       if (chosen) await one(chosen);
       const { events, trouble } = await get(place("objects", "events"));
@@ -53,6 +55,7 @@ export function objectsView(main, kind, name) {
 
   function choose(key, mine) {
     [kind, name, shown] = [key, mine, ""];
+    shownOne.scrollIntoView({ block: "nearest" }); // where the list is above it, as on a telephone
     history.replaceState(null, "", `#/${[store.lab, "objects", key, mine].map(encodeURIComponent).join("/")}`);
     look();
   }

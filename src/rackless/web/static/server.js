@@ -10,8 +10,20 @@ import { bootWords } from "./rack.js";
 import { get, place, store } from "./store.js";
 import { Terminal } from "./terminal.js";
 
-const POWER = [["on", "On", false], ["shutdown", "Shut down", true], ["cycle", "Cycle", true], ["reset", "Reset", true], ["off", "Off", true]];
-const HOST = [["inspect", "Inspect"], ["retry", "Retry"], ["clean", "Clean"], ["deprovision", "Deprovision"]];
+// what is asked, its button, and what somebody is to agree to first
+const POWER = [
+  ["on", "On", null],
+  ["shutdown", "Shut down", (name) => `Ask the system of ${name} to shut down?`],
+  ["cycle", "Cycle", (name) => `Pull the plug of ${name}, and put it in again?`],
+  ["reset", "Reset", (name) => `Press the reset button of ${name}?`],
+  ["off", "Off", (name) => `Pull the plug of ${name}?`],
+];
+const HOST = [
+  ["inspect", "Inspect", (name) => `Restart ${name}, and read its hardware again?`],
+  ["retry", "Retry", null],
+  ["clean", "Clean", (name) => `Erase the disks of ${name}?`],
+  ["deprovision", "Deprovision", (name) => `Take the system off ${name}?`],
+];
 const REFRESH = 5000;
 const AGAIN = 1000;
 
@@ -22,7 +34,7 @@ export function serverView(main, name) {
   const terminal = new Terminal(name, (text) => setText(said, text));
   const screen = h("img", { class: "screen", alt: `Screen of ${name}`, hidden: true });
   const noScreen = h("p", { class: "quiet" }, "No picture yet.");
-  const parts = { hardware: h("div", {}), host: h("div", {}), timeline: h("div", { class: "chart", tabindex: "0", role: "region", "aria-label": "Chart of its steps" }), left: h("p", { class: "left" }) };
+  const parts = { hardware: h("div", {}), host: h("div", {}), timeline: h("div", { class: "chart", tabindex: "0", role: "region", "aria-label": "Chart of its steps" }), left: h("p", { class: "left" }), told: h("p", { class: "told quiet" }) };
   const bmc = new BmcPanel(name);
   const list = h("ol", { class: "events short", tabindex: "0", "aria-label": `Events of ${name}` });
   const events = new EventList(list, (one) => one.subject?.split("/")[1] === name || Object.values(one.values ?? {}).includes(name));
@@ -30,22 +42,22 @@ export function serverView(main, name) {
 
   show(main,
     h("div", { class: "title" }, h("a", { href: `#/${encodeURIComponent(store.lab)}/rack`, "aria-label": "Back to the rack" }, "←"), led, h("h1", {}, name), power, h("span", { class: "grow" }),
-      h("div", { class: "buttons changes", role: "group", "aria-label": "Power" }, POWER.map(([action, title, asks]) => h("button", { type: "button", disabled: store.readOnly, click: () => press(action, title, asks) }, title)))),
+      h("div", { class: "buttons changes", role: "group", "aria-label": "Power" }, POWER.map(([action, title, question]) => h("button", { type: "button", disabled: store.readOnly, click: () => press(action, title, question) }, title)))),
     section("Console", place("servers", name, "console"), terminal.element, said),
     h("div", { class: "pair" },
       section("Screen", place("servers", name, "screen"), screen, noScreen),
       section("Hardware", place("servers", name), parts.hardware)),
     bmc.element,
-    h("div", { class: "pair" }, section("Host", place("objects", "hosts", name), parts.host), section("Timeline", place("servers", name, "timeline"), parts.left, parts.timeline)),
+    h("div", { class: "pair" }, section("Host", place("objects", "hosts", name), parts.host), section("Timeline", place("servers", name, "timeline"), parts.left, parts.timeline, parts.told)),
     section("Events of this server", `${place("events")}?since=0&hear=${encodeURIComponent(`host/${name}`)}&hear=${encodeURIComponent(`server/${name}`)}&hear=${encodeURIComponent(`node/${name}`)}`, list));
 
-  async function press(action, title, asks) {
-    if (asks && !(await confirm(`${title} ${name}?`, title))) return;
-    await act(place("servers", name, "power"), { action }, (answer) => `${name} is ${answer.power ?? "unknown"}`);
+  async function press(action, title, question) {
+    if (question && !(await confirm(question(name), title))) return;
+    await act(place("servers", name, "power"), { action }, ({ power }) => `${name} is ${power ?? "not known to libvirt"}${action === "shutdown" && power !== "off" ? ": its system was asked to shut down" : ""}`);
   }
 
-  async function askHost(verb, title) {
-    if (verb !== "retry" && !(await confirm(`${title} the host ${name}?`, title))) return;
+  async function askHost(verb, title, question) {
+    if (question && !(await confirm(question(name), title))) return;
     await act(place("servers", name, "host"), { verb }, (answer) => `${name}: ${answer.state}`);
     look();
   }
@@ -72,7 +84,7 @@ export function serverView(main, name) {
       ["State", found.server?.host ?? "not registered"], ["Error", found.server?.error], ["Machine", found.server?.machine === null ? null : found.server?.machine], ["Node", found.server?.node],
       ["Powered on", status.poweredOn === undefined ? null : String(status.poweredOn)], ["Image", record?.spec?.image?.url], ["Held by", record?.spec?.consumerRef?.name],
       ["Tries after errors", status.errorCount || null],
-    ]), h("div", { class: "buttons form" }, HOST.map(([verb, title]) => h("button", { type: "button", disabled: store.readOnly || !record, click: () => askHost(verb, title) }, title))));
+    ]), h("div", { class: "buttons form" }, HOST.map(([verb, title, question]) => h("button", { type: "button", disabled: store.readOnly || !record, click: () => askHost(verb, title, question) }, title))));
   }
 
   let steps = null;
@@ -89,7 +101,7 @@ export function serverView(main, name) {
     if (!steps.lanes.length) return show(parts.timeline, h("p", { class: "quiet" }, "No step of it is in the lab's log."));
     const now = Date.now() / 1000;
     setText(parts.left, steps.expected !== null && steps.expected > now ? `what goes on now ends in about ${span(steps.expected - now)}` : "");
-    show(parts.timeline, chart(steps, now, parts.timeline.clientWidth || 500));
+    show(parts.timeline, chart(steps, now, parts.timeline.clientWidth || 500, { tell: (text) => setText(parts.told, text) }));
   }
 
   let url = "";

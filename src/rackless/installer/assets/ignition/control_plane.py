@@ -157,6 +157,7 @@ def etcd_environment(server: ConfiguredMachine, plan: ConfiguredCluster, joins: 
         "ETCD_ADVERTISE_CLIENT_URLS": f"https://{own}:2379",
         "ETCD_HEARTBEAT_INTERVAL": HEARTBEAT_MS,
         "ETCD_ELECTION_TIMEOUT": ELECTION_MS,
+        "ETCD_PRE_VOTE": "true",  # or a member that comes back from being cut off costs the others their leader
         "ETCD_CERT_FILE": f"{ETCD}/member.crt",
         "ETCD_KEY_FILE": f"{ETCD}/member.key",
         "ETCD_TRUSTED_CA_FILE": f"{ETCD}/ca.crt",
