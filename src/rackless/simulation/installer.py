@@ -77,7 +77,7 @@ KUBECONFIG: dict[str, Any] = {
 }  # fmt: skip
 
 
-class InstallerEnds(Exception):
+class _Refused(Exception):
     """The installer ends, with this code and for this reason."""
 
 
@@ -170,7 +170,7 @@ class UsersInstaller:
         stopped.cancel()
         try:
             await work
-        except InstallerEnds as refused:
+        except _Refused as refused:
             code, why = refused.args
             self._say(process, folder, why, "error")
             return int(code)
@@ -203,11 +203,11 @@ class UsersInstaller:
             self._say(process, folder, "Creating infrastructure resources...")
             await self._step("infrastructure")
             if self._defined():
-                raise InstallerEnds(4, f"failed to create bootstrap: storage pool '{MACHINE}' already exists")
+                raise _Refused(4, f"failed to create bootstrap: storage pool '{MACHINE}' already exists")
             self._define(True)
             self._switch_on()
         elif not (folder / "metadata.json").exists():
-            raise InstallerEnds(3, "there is no install-config")
+            raise _Refused(3, "there is no install-config")
         self._say(
             process, folder, "Waiting up to 20m0s for the Kubernetes API at https://api.lab.rackless.test:6443..."
         )
@@ -226,7 +226,7 @@ class UsersInstaller:
         await self.person.world.script.meet("installer", name)
         if self.fails:
             code, self.fails = self.fails, 0
-            raise InstallerEnds(code, f"planted: the installer failed at {name}")
+            raise _Refused(code, f"planted: the installer failed at {name}")
 
     async def _wait(self, what: str, done: Callable[[], bool], code: int, why: str) -> None:
         await self._step(what)
@@ -234,10 +234,10 @@ class UsersInstaller:
             async with asyncio.timeout(PATIENCE[what]):
                 while not done():
                     if what != "initialize" and not self._runs() and not self._installs():
-                        raise InstallerEnds(1, "its bootstrap machine is off")
+                        raise _Refused(1, "its bootstrap machine is off")
                     await asyncio.sleep(2.0)
         except TimeoutError:
-            raise InstallerEnds(code, why) from None
+            raise _Refused(code, why) from None
 
     def _say(self, process: FakeProcess, folder: Path, message: str, level: str = "info") -> None:
         told = message.replace('"', '\\"')
