@@ -25,7 +25,9 @@ def node(host: PretendHost) -> Iterator[Path]:
     """A root with the script; the pretend host has the address that it asks for, and the DNS server."""
     with node_programs.unpacked(PACKAGES) as root:
         host.run("mount", "--rbind", "/proc", str(root / "proc"))
-        for words in (["link", "add", "cluster0", "type", "bridge"], ["link", "set", "cluster0", "up"],
+        for words in (["link", "add", "provision0", "type", "bridge"], ["link", "set", "provision0", "up"],
+                      ["address", "add", "172.22.0.89/24", "dev", "provision0"],
+                      ["link", "add", "cluster0", "type", "bridge"], ["link", "set", "cluster0", "up"],
                       ["address", "add", "192.168.111.5/32", "dev", "cluster0"],
                       ["address", "add", "192.168.111.20/24", "dev", "cluster0"]):  # fmt: skip
             host.run("ip", *words)
@@ -74,3 +76,12 @@ def test_a_node_is_called_what_dns_calls_its_own_address_where_dhcp_gave_no_name
         assert named(host, node) == (0, "by-dhcp")
         (node / "etc/hostname").write_text("by-ignition\n")
         assert named(host, node) == (0, "localhost")  # systemd has set that one, long before
+
+
+def test_systemds_own_word_for_an_address_that_dns_does_not_know_is_no_name(host: PretendHost, node: Path) -> None:
+    """As for the one that a server has on the network that it boots from, which comes first."""
+    (node / "etc/hosts").write_text("127.0.0.1 localhost\n172.22.0.89 linux\n")  # in the place of systemd-resolved
+    with dns(host, "api.lab.example.com=192.168.111.5"):
+        assert named(host, node) == (1, "localhost")
+    with dns(host, "ctrl-0.lab.example.com=192.168.111.20"):
+        assert named(host, node) == (0, "ctrl-0")
