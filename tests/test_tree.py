@@ -20,24 +20,24 @@ BARE_TLS = re.compile(r"web\.(TCPSite|SockSite|UnixSite)\([^()]*ssl_context", re
 OPEN_DRIVERS = {
     "holder.main", "labd.main",
     "operations.lab", "operations.lab_registry", "operations.sizing", "operations.this_computer",
-    "operations.bootstrap_vm", "operations.controllers", "operations.install_lab", "operations.openshift_help",
-    "operations.openshift_lab", "operations.rehearse", "operations.rehearse_metal",
+    "operations.bootstrap.vm", "operations.controllers", "operations.install.lab", "operations.openshift.help",
+    "operations.openshift.lab", "operations.rehearsal.rehearse", "operations.rehearsal.metal",
 }  # fmt: skip
 """Where a process or a command begins: it opens all drivers, of this computer or of a world of fakes, and hands them on."""
 TAKE_ONE_DRIVER = {
     "holder.visitor": "becomes the lab's owner, in a process of its own",
     "operations.controllers": "speaks to the API of the kubeconfig that it was given; --pretend is an engine that is none",
     "operations.pivot": "speaks to the APIs of two kubeconfigs",
-    "operations.install_cluster": "reads which packages Ironic is made of",
-    "operations.rehearsal_release": "reads which packages Ironic is made of",
-    "operations.bootstrap_handover": "runs on the bootstrap machine and on control planes",
-    "operations.bootstrap_leading": "runs on control planes",
-    "operations.bootstrap_metal3": "runs on the bootstrap machine and on control planes",
-    "operations.bootstrap_parts": "runs on the bootstrap machine and on control planes",
-    "operations.bootstrap_payload": "runs on the bootstrap machine and on control planes",
-    "operations.rehearsal_bootstrap": "runs on the bootstrap machine of a rehearsal",
-    "operations.rehearsal_operators": "runs on a control plane of a rehearsal",
-    "operations.rehearsal_stage": "stands in for a bootstrap machine, in a process of its own",
+    "operations.install.cluster": "reads which packages Ironic is made of",
+    "operations.rehearsal.release": "reads which packages Ironic is made of",
+    "operations.bootstrap.handover": "runs on the bootstrap machine and on control planes",
+    "operations.bootstrap.leading": "runs on control planes",
+    "operations.bootstrap.metal3": "runs on the bootstrap machine and on control planes",
+    "operations.bootstrap.parts": "runs on the bootstrap machine and on control planes",
+    "operations.bootstrap.payload": "runs on the bootstrap machine and on control planes",
+    "operations.rehearsal.bootstrap": "runs on the bootstrap machine of a rehearsal",
+    "operations.rehearsal.operators": "runs on a control plane of a rehearsal",
+    "operations.rehearsal.stage": "stands in for a bootstrap machine, in a process of its own",
 }
 """Programs that know which driver they use, with the reason: most run on a node, where there is no lab to be opened."""
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from rackless.operations.bootstrap_server import ServerSetting
+from rackless.operations.bootstrap.server import ServerSetting
 from tests.bmc.conftest import ADMIN, Files, Rack
 
 
@@ -20,7 +20,7 @@ async def carry_out(action: str, rack: Rack, image: str, folder: Path, password:
     bmc = f"redfish-virtualmedia+http://{rack.addresses[0]}:{rack.port}/redfish/v1/Systems/1"
     setting = folder / "setting.json"
     setting.write_text(ServerSetting(action, "worker-0", image, bmc, ADMIN.username, password).dump())
-    argv = [sys.executable, "-P", "-m", "rackless.operations.bootstrap_server", str(setting)]
+    argv = [sys.executable, "-P", "-m", "rackless.operations.bootstrap.server", str(setting)]
     done = await asyncio.to_thread(subprocess.run, argv, capture_output=True, text=True, timeout=60, check=True)
     return json.loads(done.stdout)
 

@@ -15,7 +15,7 @@ from rackless.errors import InputError
 from rackless.events import Bus
 from rackless.installer.install_config.live import metal
 from rackless.installer.install_config.writing import render
-from rackless.operations.rehearse_metal import Allowed, MetalWanted, rehearse_metal
+from rackless.operations.rehearsal.metal import Allowed, MetalWanted, rehearse_metal
 from rackless.ports.hypervisor import Power
 from tests.bmc.conftest import ADMIN, Files, MakeRack, Rack, server
 from tests.installer.install_config.conftest import compact

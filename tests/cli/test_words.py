@@ -65,7 +65,7 @@ def test_every_note_that_is_told_has_words_and_carries_what_they_need() -> None:
 def test_notes_without_a_code_are_those_of_install_configs_only() -> None:
     """Whose texts are the installer's; programs act on what it exits with."""
     prose = {path for path, call in calls() if ast.unparse(call.func).endswith(("bus.warn", "bus.info"))}
-    assert prose == {"operations/install.py"}
+    assert prose == {"operations/install/assets.py"}
 
 
 def test_a_note_is_told_in_words_and_one_of_a_newer_version_with_what_it_carries() -> None:

@@ -13,9 +13,9 @@ from rackless.events import Bus
 from rackless.installer.assets.certificates import ETCD_CA
 from rackless.installer.assets.signing import KeyPair, make_authority, sign
 from rackless.labd.hosts import LabHosts
-from rackless.operations import install
-from rackless.operations.install_cluster import _lay_keys
-from rackless.operations.install_lab import begin_folder
+from rackless.operations.install import assets
+from rackless.operations.install.cluster import _lay_keys
+from rackless.operations.install.lab import begin_folder
 from rackless.plan.addressing import plan_lab
 from rackless.ports.api import Access, ApiUnreachable
 from rackless.protocol.messages import HostWish
@@ -105,12 +105,12 @@ def test_the_keys_of_an_install_are_where_the_lab_looks_for_them(tmp_path: Path)
     paths.state.mkdir(parents=True)
     plan = plan_lab(parse("{servers: {ctrl: {role: control-plane, count: 3}}, cluster: {method: ipi}}", "x"))
     begin_folder(paths.install, plan, paths)
-    install.create(paths.install, "ignition-configs", Bus())
+    assets.create(paths.install, "ignition-configs", Bus())
     keys = Keys(paths.cluster_keys)
     assert not keys.made
     _lay_keys(paths.install, paths)
     assert keys.made
     keys.api_client()
     keys.etcd_client(plan)  # signed by the install's authority, which is not made anew
-    assert (keys.etcd / "ca.crt").read_text() == install.load_pair(paths.install, ETCD_CA).certificate
+    assert (keys.etcd / "ca.crt").read_text() == assets.load_pair(paths.install, ETCD_CA).certificate
     assert all(path.stat().st_mode & 0o077 == 0 for path in paths.cluster_keys.rglob("*.key"))

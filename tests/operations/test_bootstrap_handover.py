@@ -18,8 +18,8 @@ from rackless.cluster.bootstrap.taking_over import KEYS, NAMESPACE, keys_objects
 from rackless.drivers.clock import SystemClock
 from rackless.drivers.kubernetes.resources import KubernetesResources
 from rackless.installer.assets.ignition import control_plane
-from rackless.operations import bootstrap_handover
-from rackless.operations.bootstrap_handover import Place
+from rackless.operations.bootstrap import handover as bootstrap_handover
+from rackless.operations.bootstrap.handover import Place
 from rackless.ports.process import Completed
 from rackless.provisioning.baremetalhost import PAUSED
 from rackless.trust.kubeconfig_reading import read_kubeconfig

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from rackless.operations import bootstrap_metal3
+from rackless.operations.bootstrap import metal3 as bootstrap_metal3
 
 
 @pytest.mark.parametrize("over_network", [False, True])

@@ -10,8 +10,8 @@ import pytest
 import yaml
 
 from rackless.api.process import ApiServer, ApiSettings
-from rackless.operations import bootstrap_parts
-from rackless.operations.bootstrap_running import teller
+from rackless.operations.bootstrap import parts as bootstrap_parts
+from rackless.operations.bootstrap.running import teller
 
 NOT_ON_A_NODE = ("pydantic", "pydantic_core", "rich", "pyroute2", "libvirt", "jinja2", "ruamel")
 PARTS = ("parts", "payload", "running", "leading", "metal3", "handover")
@@ -35,7 +35,7 @@ def test_it_needs_no_library_that_the_node_image_does_not_have() -> None:
     """A start that fails there would be seen only in a VM."""
     away = "; ".join(f"sys.modules[{name!r}] = None" for name in NOT_ON_A_NODE)
     wanted = ", ".join(
-        f"rackless.{name}" for name in ("cli.commands.bootstrap", *(f"operations.bootstrap_{part}" for part in PARTS))
+        f"rackless.{name}" for name in ("cli.commands.bootstrap", *(f"operations.bootstrap.{part}" for part in PARTS))
     )
     done = subprocess.run(
         [sys.executable, "-c", f"import sys; {away}; import {wanted}"], capture_output=True, text=True, check=False
@@ -66,7 +66,7 @@ async def test_manifests_of_any_kind_are_made_once_a_later_one_defines_it(
 
 def test_the_payload_is_fetched_without_the_costly_imports() -> None:
     """Seconds each, on an emulated machine, before the first byte comes."""
-    asked = "import sys, rackless.operations.bootstrap_payload; print({'aiohttp', 'cryptography', 'yaml'} & set(sys.modules))"
+    asked = "import sys, rackless.operations.bootstrap.payload; print({'aiohttp', 'cryptography', 'yaml'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"
 
@@ -74,7 +74,7 @@ def test_the_payload_is_fetched_without_the_costly_imports() -> None:
 @pytest.mark.slow
 def test_a_control_plane_that_waits_for_its_turn_has_not_imported_metal3() -> None:
     asked = (
-        "import sys, rackless.operations.bootstrap_leading; print([name for name in sys.modules if 'ironic' in name])"
+        "import sys, rackless.operations.bootstrap.leading; print([name for name in sys.modules if 'ironic' in name])"
     )
     done = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

@@ -17,8 +17,9 @@ import pytest
 from aiohttp import web
 
 from rackless.errors import LabError
-from rackless.operations import bootstrap_parts, bootstrap_payload
-from rackless.operations.bootstrap_running import run, teller
+from rackless.operations.bootstrap import parts as bootstrap_parts
+from rackless.operations.bootstrap import payload as bootstrap_payload
+from rackless.operations.bootstrap.running import run, teller
 from rackless.ports.process import Completed
 from rackless.trust.authority import Authority, Use
 from tests.api.conftest import free_ports

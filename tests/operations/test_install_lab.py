@@ -11,9 +11,9 @@ import yaml
 
 from rackless.errors import InputError
 from rackless.events import Bus, Event, Note
-from rackless.operations import install
 from rackless.operations.access import cluster_kubeconfig, find_address
-from rackless.operations.install_lab import begin_folder
+from rackless.operations.install import assets
+from rackless.operations.install.lab import begin_folder
 from rackless.operations.lab import own_goal
 from rackless.plan.addressing import plan_lab
 from rackless.provisioning.nmstate import to_network_data
@@ -59,12 +59,12 @@ def test_its_install_config_is_one_that_manifests_can_be_made_of_and_is_written_
 
     bus, told = Bus(), list[Event]()
     bus.subscribe(told.append)
-    install.create(paths.install, "ignition-configs", bus)
+    assets.create(paths.install, "ignition-configs", bus)
     assert not [event for event in told if isinstance(event, Note) and event.level == "warning"]
     begin_folder(paths.install, plan, paths)  # consumed, and not written again
     assert not (paths.install / "install-config.yaml").exists()
-    assert install.find_cluster_name(paths.install) == "lab"
-    assert [host.name for host in install.load_install_config(paths.install).hosts] == [
+    assert assets.find_cluster_name(paths.install) == "lab"
+    assert [host.name for host in assets.load_install_config(paths.install).hosts] == [
         "ctrl-0", "ctrl-1", "ctrl-2", "worker-0",
     ]  # fmt: skip
 
@@ -73,7 +73,7 @@ def test_its_kubeconfig_is_the_installs_by_way_of_the_hypervisor(
     paths: LabPaths, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begin_folder(paths.install, plan_lab(described()), paths)
-    install.create(paths.install, "ignition-configs", Bus())
+    assets.create(paths.install, "ignition-configs", Bus())
     monkeypatch.setattr("rackless.operations.access.require_lab", lambda lab, roots: paths)
     monkeypatch.setattr("rackless.operations.access.require_root", lambda what, why: None)
     monkeypatch.setattr("rackless.cluster.reference.kubeconfigs.host_url", lambda port: "https://127.0.0.1:4711")
@@ -97,8 +97,8 @@ def test_servers_that_boot_over_the_network_are_installed_over_one_that_is_the_i
     spec = described(servers={name: {**group, "bmc": "redfish"} for name, group in SERVERS.items()})
     assert list(find_problems(spec)) == []
     begin_folder(paths.install, plan_lab(spec), paths)
-    install.create(paths.install, "manifests", Bus())
-    metal = install.load_install_config(paths.install).metal
+    assets.create(paths.install, "manifests", Bus())
+    metal = assets.load_install_config(paths.install).metal
     assert metal is not None and metal.provisioning == "Managed"
     assert (metal.bootstrap_ip, metal.cluster_ip) == ("172.22.0.2", "172.22.0.3")
 
@@ -109,8 +109,8 @@ def test_servers_with_ipmi_alone_are_installed_also_where_somebody_else_answers_
     assert list(find_problems(spec)) == []
     plan = plan_lab(spec)
     begin_folder(paths.install, plan, paths)
-    install.create(paths.install, "ignition-configs", Bus())
-    metal = install.load_install_config(paths.install).metal
+    assets.create(paths.install, "ignition-configs", Bus())
+    metal = assets.load_install_config(paths.install).metal
     assert metal is not None and (metal.provisioning, metal.dhcp_range) == ("Unmanaged", "")
     assert {host.bmc_address for host in metal.hosts or ()} == {server.bmc_url for server in plan.servers}
     assert {host.boot_mac for host in metal.hosts or ()} == {server.boot_nic.mac for server in plan.servers}
@@ -124,9 +124,9 @@ def test_where_nobody_answers_dhcp_the_bootstrap_and_every_host_are_told_their_a
     begin_folder(paths.install, plan, paths)
     bus, told = Bus(), list[Event]()
     bus.subscribe(told.append)
-    install.create(paths.install, "manifests", bus)
+    assets.create(paths.install, "manifests", bus)
     assert not [event for event in told if isinstance(event, Note) and event.level == "warning"]
-    metal = install.load_install_config(paths.install).metal
+    metal = assets.load_install_config(paths.install).metal
     assert metal is not None and metal.static_ip == str(plan.bootstrap_address)
     assert (metal.static_gateway, metal.static_dns) == (str(plan.gateway.ip), str(plan.gateway.ip))
     secrets = [yaml.safe_load(path.read_text()) for path in paths.install.glob("openshift/*network-config-secret*")]
@@ -143,7 +143,7 @@ def test_a_bootstrap_machine_is_reached_by_its_name_once_there_is_an_install(pat
     with pytest.raises(InputError, match="no server bootstrap"):
         find_address("lab", "bootstrap", paths)
     begin_folder(paths.install, plan_lab(spec), paths)
-    install.create(paths.install, "ignition-configs", Bus())
+    assets.create(paths.install, "ignition-configs", Bus())
     assert find_address("lab", "bootstrap", paths) == str(plan_lab(spec).bootstrap_address)
     assert find_address("lab", "ctrl-1", paths) == str(plan_lab(spec).servers[1].address)
 

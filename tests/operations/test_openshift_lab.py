@@ -16,9 +16,9 @@ from rackless.drivers.fake.processes import FakeProcess
 from rackless.errors import CommandFailed, InputError, Interrupted
 from rackless.images.catalogue import BootstrapIso
 from rackless.operations import lab as labs
-from rackless.operations import openshift_lab
 from rackless.operations.access import cluster_kubeconfig
-from rackless.operations.openshift_lab import install_openshift
+from rackless.operations.openshift import lab as openshift_lab
+from rackless.operations.openshift.lab import install_openshift
 from rackless.operations.why import why_lab
 from rackless.spec.load import parse
 from rackless.spec.remediation import Remediation
@@ -279,7 +279,7 @@ def test_the_stage_is_the_program_that_labd_runs() -> None:
 
 
 SECRET = json.dumps({"auths": {"nowhere.invalid": {"auth": "c2VjcmV0LXNlY3JldA=="}}})
-HELP = "rackless.operations.openshift_help"
+HELP = "rackless.operations.openshift.help"
 
 
 def _real(lab: Lab, remediation: str, more: str = "") -> None:

@@ -27,9 +27,10 @@ from rackless.drivers.kubernetes.resources import MERGE, KubernetesResources
 from rackless.drivers.process import LocalProcesses
 from rackless.errors import LabError
 from rackless.images import gpt
-from rackless.operations import rehearsal_full, rehearsal_operators
-from rackless.operations.rehearsal_operators import ObjectWriter, is_written, write_all
-from rackless.operations.rehearsal_release import extract_root
+from rackless.operations.rehearsal import full as rehearsal_full
+from rackless.operations.rehearsal import operators as rehearsal_operators
+from rackless.operations.rehearsal.operators import ObjectWriter, is_written, write_all
+from rackless.operations.rehearsal.release import extract_root
 from rackless.trust.kubeconfig_reading import read_kubeconfig
 from tests.cluster.openshift.bootstrap_config import Made
 
@@ -92,7 +93,7 @@ async def _prepare(known: ClusterSite, release: str, folder: Path) -> tuple[Path
     return disk, told
 
 
-@pytest.mark.parametrize("module", ["rehearsal_bootstrap", "rehearsal_operators"])
+@pytest.mark.parametrize("module", ["rehearsal.bootstrap", "rehearsal.operators"])
 def test_what_runs_in_the_live_iso_and_on_nodes_needs_nothing_that_is_not_there(module: str) -> None:
     missing = ("pydantic", "pydantic_core", "rich", "pyroute2", "libvirt", "jinja2", "ruamel")
     program = f"import sys\nfor name in {missing!r}: sys.modules[name] = None\nimport rackless.operations.{module}"

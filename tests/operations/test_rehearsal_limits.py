@@ -7,7 +7,7 @@ import pytest
 from rackless.cluster.openshift.report import BOOT_NETWORK, Report
 from rackless.errors import InputError
 from rackless.installer.twin.site import ARBITERS
-from rackless.operations.rehearsal_limits import announce_full, refuse_full
+from rackless.operations.rehearsal.limits import announce_full, refuse_full
 from tests.installer.twin.configs import config, host, masters
 
 MEDIA = "redfish-virtualmedia://10.20.30.22{n}/redfish/v1/Systems/1"

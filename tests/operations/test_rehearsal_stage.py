@@ -21,9 +21,11 @@ import yaml
 from rackless.cluster.openshift.faults import InstallFault
 from rackless.errors import CommandFailed, HypervisorError, LabError
 from rackless.images.bootstrap_iso import NO_FAULT, NO_RELEASE
-from rackless.operations import rehearsal_bootstrap, rehearsal_full, rehearsal_stage
-from rackless.operations.rehearsal_bootstrap import MARK, BootstrapPlace, play
-from rackless.operations.rehearsal_stage import RehearsalStage, StageSetting
+from rackless.operations.rehearsal import bootstrap as rehearsal_bootstrap
+from rackless.operations.rehearsal import full as rehearsal_full
+from rackless.operations.rehearsal import stage as rehearsal_stage
+from rackless.operations.rehearsal.bootstrap import MARK, BootstrapPlace, play
+from rackless.operations.rehearsal.stage import RehearsalStage, StageSetting
 from rackless.ports.process import Child, Completed
 from tests.cluster.openshift.bootstrap_config import DOMAIN, Made
 from tests.cluster.openshift.stand_in import StandIn

@@ -21,9 +21,9 @@ from rackless.errors import HypervisorError, InputError, Interrupted, LabError
 from rackless.images.catalogue import BootstrapIso
 from rackless.installer.twin.site import Wishes
 from rackless.operations import lab as labs
-from rackless.operations import rehearsal_run
-from rackless.operations import rehearse as rehearsing
-from rackless.operations.rehearse import Wanted, rehearse, write_report
+from rackless.operations.rehearsal import rehearse as rehearsing
+from rackless.operations.rehearsal import run as rehearsal_run
+from rackless.operations.rehearsal.rehearse import Wanted, rehearse, write_report
 from rackless.plan.model import CLUSTER_BRIDGE
 from rackless.run.ledger import Ledger
 from rackless.spec.networks import BmcAccess
@@ -38,7 +38,7 @@ SITE = config(masters("redfish-virtualmedia://192.168.112.1{n}/redfish/v1/System
 BY_MEDIA = config(
     masters("redfish-virtualmedia://192.168.112.1{n}/redfish/v1/Systems/1"), provisioningNetwork="Disabled"
 )
-STAGE = "rackless.operations.rehearsal_stage"
+STAGE = "rackless.operations.rehearsal.stage"
 INSTALLER = "openshift-install"
 BOOTSTRAP = "site-abcde-bootstrap"
 RELEASE = "http://10.20.30.1:6180/release.json"

@@ -30,9 +30,10 @@ from rackless.drivers.process import LocalProcesses
 from rackless.errors import RacklessError
 from rackless.events import Bus
 from rackless.images.payload_places import IRONIC
-from rackless.operations import bootstrap_handover, bootstrap_metal3
-from rackless.operations.bootstrap_parts import PATIENCE_SECONDS, ApiObjects
-from rackless.operations.bootstrap_running import run, teller
+from rackless.operations.bootstrap import handover as bootstrap_handover
+from rackless.operations.bootstrap import metal3 as bootstrap_metal3
+from rackless.operations.bootstrap.parts import PATIENCE_SECONDS, ApiObjects
+from rackless.operations.bootstrap.running import run, teller
 from rackless.run.paths import Roots
 from rackless.trust.kubeconfig_reading import read_kubeconfig
 from tests.real import planting_ironic

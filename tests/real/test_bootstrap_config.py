@@ -22,7 +22,7 @@ import pytest
 import rackless
 from rackless.events import Bus
 from rackless.installer.assets.ignition import front
-from rackless.operations.install import create
+from rackless.operations.install.assets import create
 from tests.installer.assets.conftest import install_config
 from tests.real import node_programs
 from tests.real.conftest import PretendHost

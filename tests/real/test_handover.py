@@ -19,7 +19,7 @@ import pytest
 from rackless.events import Bus
 from rackless.installer.assets.ignition import front
 from rackless.installer.assets.signing import KeyPair, sign
-from rackless.operations.install import STATE, create
+from rackless.operations.install.assets import STATE, create
 from rackless.provisioning.baremetalhost import PAUSED
 from rackless.trust.authority import Use
 from tests.installer.assets.conftest import install_config

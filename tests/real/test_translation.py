@@ -28,7 +28,7 @@ from rackless.drivers.clock import SystemClock
 from rackless.drivers.ironic.bmc_address import find_driver
 from rackless.drivers.kubernetes.client import Client
 from rackless.installer.assets.release import ReleaseFile
-from rackless.operations.bootstrap_parts import ApiObjects
+from rackless.operations.bootstrap.parts import ApiObjects
 from rackless.ports.api import Access
 from rackless.ports.provisioner import BmcLogin
 from rackless.provisioning.network_data import problem

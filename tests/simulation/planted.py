@@ -24,7 +24,7 @@ from rackless.controllers.runtime.queue import Queue
 from rackless.errors import LabError, RacklessError
 from rackless.node.vip.holding import VipHolder
 from rackless.operations import attachment, daemon_life, teardown
-from rackless.operations.rehearsal_leavings import Leavings
+from rackless.operations.rehearsal.leavings import Leavings
 from rackless.ports.provisioner import Failed
 from rackless.ports.resources import Key, Record
 from rackless.provisioning import states

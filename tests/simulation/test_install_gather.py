@@ -11,10 +11,10 @@ import pytest
 from rackless.cluster.bootstrap.vm import name_of
 from rackless.drivers.fake.processes import FakeProcess
 from rackless.events import Bus
-from rackless.operations import install
-from rackless.operations.install_cluster import load_folder
-from rackless.operations.install_gather import QUESTIONS, gather_bootstrap
-from rackless.operations.install_lab import begin_folder
+from rackless.operations.install import assets
+from rackless.operations.install.cluster import load_folder
+from rackless.operations.install.gather import QUESTIONS, gather_bootstrap
+from rackless.operations.install.lab import begin_folder
 from rackless.plan.addressing import plan_lab
 from rackless.spec.load import parse
 from tests.simulation.person import Person
@@ -49,8 +49,8 @@ def test_what_answers_is_gathered_what_does_not_is_named_and_no_password_is_in_i
         await person.up("bmc")
         folder, paths = person.paths.install, person.paths
         begin_folder(folder, plan_lab(person.spec), paths)
-        install.create(folder, "ignition-configs", Bus())
-        (password,) = {host.bmc_password for host in install.load_install_config(folder).hosts}
+        assets.create(folder, "ignition-configs", Bus())
+        (password,) = {host.bmc_password for host in assets.load_install_config(folder).hosts}
         console = paths.console(name_of(load_folder(folder).infrastructure))
         console.parent.mkdir(parents=True, exist_ok=True)
         console.write_text(f"BOOTSTRAP tells; somebody printed {password}\n")

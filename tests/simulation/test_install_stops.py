@@ -10,7 +10,7 @@ from unittest.mock import patch
 import pytest
 
 from rackless.drivers.fake.script import Call, Script
-from rackless.operations.install_lab import install_lab
+from rackless.operations.install.lab import install_lab
 from rackless.simulation.__main__ import load_everything
 from rackless.simulation.errands import Errands
 from rackless.simulation.story import Scenario, live_through

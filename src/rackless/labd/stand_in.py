@@ -12,7 +12,7 @@ from rackless.run.paths import LabPaths
 from rackless.run.supervise import Keeper
 
 NAME = "stand-in"
-PROGRAM = "rackless.operations.rehearsal_stage"
+PROGRAM = "rackless.operations.rehearsal.stage"
 
 
 class StandIn:

@@ -199,7 +199,7 @@ class LabPaths:
 
     @property
     def installer_state(self) -> Path:
-        """How far the installer of `method: openshift` came: `operations/openshift_lab.py`."""
+        """How far the installer of `method: openshift` came: `operations/openshift/lab.py`."""
         return self.state / "openshift.json"
 
     @property

@@ -37,12 +37,8 @@ from rackless.operations import (
     gather,
     hosts,
     images,
-    install_cluster,
-    install_destroy,
-    install_gather,
     lab_events,
     pivot,
-    rehearse,
     remedies,
     runs,
     servers,
@@ -51,6 +47,10 @@ from rackless.operations import (
 )
 from rackless.operations import controllers as standing
 from rackless.operations import lab as operations
+from rackless.operations.install import cluster as install_cluster
+from rackless.operations.install import destroy as install_destroy
+from rackless.operations.install import gather as install_gather
+from rackless.operations.rehearsal import rehearse
 from rackless.operations.workers import scale_workers
 from rackless.ports.provisioner import Stranger
 from rackless.ports.resources import Conflict, Record

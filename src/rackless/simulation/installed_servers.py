@@ -38,7 +38,9 @@ from rackless.installer.assets.ignition.bootstrap_units import LOOPBACK_KUBECONF
 from rackless.installer.assets.ignition.front import VIP_UNIT
 from rackless.lab.api_forward import host_url
 from rackless.lab.files import PORT as FILES_PORT
-from rackless.operations import bootstrap_handover, bootstrap_leading, bootstrap_parts
+from rackless.operations.bootstrap import handover as bootstrap_handover
+from rackless.operations.bootstrap import leading as bootstrap_leading
+from rackless.operations.bootstrap import parts as bootstrap_parts
 from rackless.ports.api import Access
 from rackless.ports.process import Child, Processes
 from rackless.ports.resources import Conflict
@@ -502,16 +504,16 @@ class InstalledServers:
 
         uname, state = os.uname(), InstalledFolder(self, "var/lib/rackless/metal3")
         name = lambda: os.uname_result((uname[0], self.here().name, *uname[2:]))  # noqa: E731
-        handover, metal3 = "rackless.operations.bootstrap_handover", "rackless.operations.bootstrap_metal3"
-        leading = "rackless.operations.bootstrap_leading"
+        handover, metal3 = "rackless.operations.bootstrap.handover", "rackless.operations.bootstrap.metal3"
+        leading = "rackless.operations.bootstrap.leading"
         with ExitStack() as swapped:
-            for module in (handover, leading, metal3, "rackless.operations.bootstrap_parts"):
+            for module in (handover, leading, metal3, "rackless.operations.bootstrap.parts"):
                 swapped.enter_context(patch(f"{module}.SystemClock", LoopClock))
             for module in (handover, leading, metal3):
                 swapped.enter_context(patch(f"{module}.LocalProcesses", lambda: world.processes))
             for module in (handover, leading):
                 swapped.enter_context(patch(f"{module}.KubernetesResources", resources))
-            for module in (handover, "rackless.operations.bootstrap_parts"):
+            for module in (handover, "rackless.operations.bootstrap.parts"):
                 swapped.enter_context(patch(f"{module}.Client", client))
             swapped.enter_context(patch(f"{handover}.EtcdMembership", lambda url, _: StoryEtcd(self, url)))
             swapped.enter_context(patch(f"{handover}._is_ready", self.ready))

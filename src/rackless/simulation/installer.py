@@ -27,8 +27,8 @@ from rackless.drivers.fake.processes import FakeProcess
 from rackless.drivers.fake.resources import MemoryResources
 from rackless.errors import RacklessError
 from rackless.images.catalogue import BootstrapIso
-from rackless.operations import openshift_help
-from rackless.operations.rehearsal_stage import CONFIG
+from rackless.operations.openshift import help as openshift_help
+from rackless.operations.rehearsal.stage import CONFIG
 from rackless.ports.provisioner import Image
 from rackless.run.files import write, write_secret
 from rackless.simulation.cluster import a_key
@@ -37,8 +37,8 @@ from rackless.spec.cluster import InstallPayload, Method
 from rackless.trust.requests import make_request
 
 INSTALLER = "openshift-install"
-STAGE = "rackless.operations.rehearsal_stage"
-HELP = "rackless.operations.openshift_help"
+STAGE = "rackless.operations.rehearsal.stage"
+HELP = "rackless.operations.openshift.help"
 VM = "bootstrap-machine"
 """The emulator of the installer's machine, as a process."""
 MACHINE = "lab-abcde-bootstrap"
@@ -117,9 +117,9 @@ class UsersInstaller:
         async def root(_: object, target: Path, __: object) -> None:
             write(target, b"root")
 
-        release = "rackless.operations.rehearsal_release"
+        release = "rackless.operations.rehearsal.release"
         with ExitStack() as swapped:
-            for module in ("openshift_lab", "rehearse"):
+            for module in ("openshift.lab", "rehearsal.rehearse"):
                 swapped.enter_context(patch(f"rackless.operations.{module}.prepare_rehearsal", iso))
             swapped.enter_context(patch(f"{release}.extract_root", root))
             self.person.world.processes.programs |= {

@@ -16,8 +16,8 @@ from rackless.drivers.fake.world import FakeLab, LoopClock
 from rackless.events import Bus, Event
 from rackless.operations import hosts, servers
 from rackless.operations import lab as operations
-from rackless.operations.install_lab import install_lab
-from rackless.operations.openshift_lab import install_openshift
+from rackless.operations.install.lab import install_lab
+from rackless.operations.openshift.lab import install_openshift
 from rackless.plan.actions import Action
 from rackless.plan.addressing import plan_lab
 from rackless.plan.model import LabPlan

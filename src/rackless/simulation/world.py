@@ -76,8 +76,8 @@ def make_world(*, seed: int = 0, own_api: bool = False) -> SimulatedWorld:
         "rackless.holder.main": _holder,
         "rackless.labd.main": _labd,
         "rackless api serve": _api,
-        "rackless.operations.bootstrap_vm": _bootstrap_vm,
-        "rackless.operations.bootstrap_server": _bootstrap_server,
+        "rackless.operations.bootstrap.vm": _bootstrap_vm,
+        "rackless.operations.bootstrap.server": _bootstrap_server,
         "qemu-img": _disk_image,
         "qemu-system-x86_64": _nothing,
         "dnsmasq": _stays,
@@ -108,9 +108,9 @@ def at_this_computer(world: SimulatedWorld, paths: LabPaths) -> Iterator[None]:
         swapped.enter_context(patch("rackless.operations.controllers.KubernetesResources", open_api))
         swapped.enter_context(patch("rackless.operations.controllers.Leader", world.leader))
         swapped.enter_context(patch("rackless.operations.pivot.KubernetesResources", open_end))
-        for module in ("install_cluster", "rehearsal_release"):
+        for module in ("install.cluster", "rehearsal.release"):
             swapped.enter_context(patch(f"rackless.operations.{module}.ensure_payload", _payload))
-        swapped.enter_context(patch("rackless.operations.install_cluster.live.build", _disc))
+        swapped.enter_context(patch("rackless.operations.install.cluster.live.build", _disc))
         swapped.enter_context(patch("os.geteuid", return_value=0))  # whoever runs the simulator
         swapped.enter_context(patch("tempfile.tempdir", str(scratch)))
         swapped.enter_context(patch("rackless.operations.access.Path.cwd", return_value=Path("/")))
@@ -218,7 +218,7 @@ def _bootstrap_vm(world: FakeWorld) -> Program:
     """It goes into the lab's namespaces before it begins."""
 
     async def program(process: FakeProcess) -> int:
-        from rackless.operations.bootstrap_vm import VmSetting, carry_out
+        from rackless.operations.bootstrap.vm import VmSetting, carry_out
 
         setting = VmSetting(**json.loads(Path(process.argv[-1]).read_text()))
         run = Path(setting.state).parent.parent / "run" / Path(setting.state).name
@@ -237,7 +237,7 @@ def _bootstrap_server(world: FakeWorld) -> Program:
     """What a BMC makes of it, which has the discs of the release server."""
 
     async def program(process: FakeProcess) -> int:
-        from rackless.operations.bootstrap_server import ServerSetting
+        from rackless.operations.bootstrap.server import ServerSetting
 
         setting = ServerSetting(**json.loads(Path(process.argv[-1]).read_text()))
         state = Path(process.argv[-1]).parent

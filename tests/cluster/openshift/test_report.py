@@ -20,7 +20,7 @@ from rackless.cluster.openshift.report import (
 )
 from rackless.drivers.clock import SystemClock
 from rackless.installer.install_config.live.probe import Probe, ProbeOutcome
-from rackless.operations.rehearsal_findings import RunFindings
+from rackless.operations.rehearsal.findings import RunFindings
 
 
 def _done() -> Report:

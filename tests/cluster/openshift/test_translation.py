@@ -24,7 +24,7 @@ from rackless.drivers.kubernetes.client import Client
 from rackless.errors import InputError
 from rackless.images.files.static_network import units
 from rackless.installer.assets.release import ReleaseFile
-from rackless.operations.bootstrap_parts import ApiObjects
+from rackless.operations.bootstrap.parts import ApiObjects
 from rackless.ports.api import Access
 from rackless.provisioning.network_data import problem
 from rackless.trust.kubeconfig_reading import read_kubeconfig

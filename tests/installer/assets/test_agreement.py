@@ -16,7 +16,7 @@ import pytest
 import yaml
 
 from rackless.events import Bus
-from rackless.operations.install import create
+from rackless.operations.install.assets import create
 from tests.installer.assets.conftest import host, install_config
 from tests.real import openshift
 

@@ -14,7 +14,7 @@ from rackless.cli.main import main
 from rackless.installer.assets.catalogue import GRAPH
 from rackless.installer.assets.drawing import redraw
 from rackless.installer.install_config.checking import check
-from rackless.operations.install import LOG, STATE
+from rackless.operations.install.assets import LOG, STATE
 from tests.installer.assets.conftest import install_config
 
 Site = Callable[..., Path]

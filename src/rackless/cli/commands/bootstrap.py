@@ -26,8 +26,8 @@ def bootstrap() -> None:
 @_json
 def manifests(root: Path, kubeconfig: Path, as_json: bool) -> None:
     """Bring the manifests into the API, in order, and try again what it refuses."""
-    from rackless.operations.bootstrap_parts import apply_manifests
-    from rackless.operations.bootstrap_running import run, teller
+    from rackless.operations.bootstrap.parts import apply_manifests
+    from rackless.operations.bootstrap.running import run, teller
 
     tell = teller(as_json)
     run(apply_manifests(root, kubeconfig, tell), tell)
@@ -42,8 +42,8 @@ def manifests(root: Path, kubeconfig: Path, as_json: bool) -> None:
 @_json
 def machine_configs(folder: Path, certificate: Path, key: Path, address: str, port: int, as_json: bool) -> None:
     """Give new machines the rendered config of their role, until stopped."""
-    from rackless.operations.bootstrap_parts import serve_machine_configs
-    from rackless.operations.bootstrap_running import run, teller
+    from rackless.operations.bootstrap.parts import serve_machine_configs
+    from rackless.operations.bootstrap.running import run, teller
 
     tell = teller(as_json)
     run(serve_machine_configs(folder, certificate, key, address, port, tell), tell)
@@ -55,8 +55,8 @@ def machine_configs(folder: Path, certificate: Path, key: Path, address: str, po
 @_json
 def payload(release: Path, mount: Path, as_json: bool) -> None:
     """Fetch the payload from the release server and mount it."""
-    from rackless.operations.bootstrap_payload import fetch_payload
-    from rackless.operations.bootstrap_running import run, teller
+    from rackless.operations.bootstrap.payload import fetch_payload
+    from rackless.operations.bootstrap.running import run, teller
 
     tell = teller(as_json)
     run(fetch_payload(release, mount, tell), tell)
@@ -77,8 +77,8 @@ def payload(release: Path, mount: Path, as_json: bool) -> None:
 @_json
 def metal3(kubeconfig: Path, folder: Path, interface: str, provisioning: str, whole: bool, as_json: bool) -> None:
     """Run Ironic, its file server and the controllers of hosts, Machines and Nodes, while this machine holds the Lease."""
-    from rackless.operations.bootstrap_leading import run_metal3
-    from rackless.operations.bootstrap_running import run, teller
+    from rackless.operations.bootstrap.leading import run_metal3
+    from rackless.operations.bootstrap.running import run, teller
 
     tell = teller(as_json)
     run(run_metal3(kubeconfig, folder, interface, tell, provisioning=provisioning, whole=whole), tell)
@@ -99,8 +99,8 @@ def join_control_plane(cluster: str, domain: str, vip: str, place: Path, as_json
     """On a node of the control plane: become a member of etcd and serve the API."""
     from ipaddress import ip_address
 
-    from rackless.operations.bootstrap_handover import Place, join
-    from rackless.operations.bootstrap_running import run, teller
+    from rackless.operations.bootstrap.handover import Place, join
+    from rackless.operations.bootstrap.running import run, teller
 
     tell, at = teller(as_json), Place(place) if place == Path("/") else Place.inside(place)
     run(join(cluster, domain, ip_address(vip), tell, at), tell)
@@ -115,8 +115,8 @@ def hand_over_bootstrap(root: Path, vip: str, place: Path, as_json: bool) -> Non
     """On the bootstrap machine: wait for the control plane, give it the API's address, and leave etcd."""
     from ipaddress import ip_address
 
-    from rackless.operations.bootstrap_handover import Place, hand_over
-    from rackless.operations.bootstrap_running import run, teller
+    from rackless.operations.bootstrap.handover import Place, hand_over
+    from rackless.operations.bootstrap.running import run, teller
 
     tell, at = teller(as_json), Place(place) if place == Path("/") else Place.inside(place)
     run(hand_over(root, ip_address(vip), tell, at), tell)
@@ -130,8 +130,8 @@ def hand_over_bootstrap(root: Path, vip: str, place: Path, as_json: bool) -> Non
 @_json
 def operators(apps: str, fault: str | None, as_json: bool) -> None:
     """On a control plane of a rehearsal: write what the installer waits for after its bootstrap."""
-    from rackless.operations.bootstrap_running import run, teller
-    from rackless.operations.rehearsal_operators import run_operators
+    from rackless.operations.bootstrap.running import run, teller
+    from rackless.operations.rehearsal.operators import run_operators
 
     tell = teller(as_json)
     run(run_operators(apps, tell, InstallFault(fault) if fault else None), tell)

@@ -21,7 +21,7 @@ from rackless.installer.assets.catalogue import GRAPH
 from rackless.installer.assets.drawing import FORMS, draw
 from rackless.installer.assets.install_config import FILE, NoInstallConfig
 from rackless.installer.assets.store import FilesWrong
-from rackless.operations.install import LOG, create
+from rackless.operations.install.assets import LOG, create
 
 GENERIC, INSTALL_CONFIG, INFRASTRUCTURE, BOOTSTRAP, INTERRUPTED = 1, 3, 4, 5, 8
 """openshift-install's exit codes: any other failure; install-config wrong or missing; VM not made; bootstrap did not finish;
@@ -115,7 +115,7 @@ def create_cluster(folder: Path, name: str | None, as_json: bool) -> None:
     Then the cluster looks after its hosts itself and installs its workers. The lab is made before, as far as its BMCs:
     `rackless up --until bmc`.
     """
-    from rackless.operations import install_cluster
+    from rackless.operations.install import cluster as install_cluster
 
     _follow(install_cluster.create_cluster, folder, name, as_json)
 
@@ -131,7 +131,7 @@ def wait_group() -> None:
 @click.option("--json", "as_json", is_flag=True, help="Events as JSON lines.")
 def wait_for_bootstrap(folder: Path, name: str | None, as_json: bool) -> None:
     """Wait until the bootstrap machine has handed over to the control plane."""
-    from rackless.operations import install_cluster
+    from rackless.operations.install import cluster as install_cluster
 
     _follow(install_cluster.await_bootstrap, folder, name, as_json)
 
@@ -142,7 +142,7 @@ def wait_for_bootstrap(folder: Path, name: str | None, as_json: bool) -> None:
 @click.option("--json", "as_json", is_flag=True, help="Events as JSON lines.")
 def wait_for_install(folder: Path, name: str | None, as_json: bool) -> None:
     """Wait until the cluster looks after its hosts and its workers have joined."""
-    from rackless.operations import install_cluster
+    from rackless.operations.install import cluster as install_cluster
 
     _follow(install_cluster.await_install, folder, name, as_json)
 
@@ -165,7 +165,7 @@ def gather_bootstrap(folder: Path, name: str | None, key: Path | None, output: P
     import asyncio
     import time
 
-    from rackless.operations.install_gather import gather_bootstrap as gather
+    from rackless.operations.install.gather import gather_bootstrap as gather
     from rackless.operations.this_computer import this_computer
     from rackless.run.paths import Roots
 
@@ -192,7 +192,7 @@ def destroy_group() -> None:
 @click.option("--json", "as_json", is_flag=True, help="Events as JSON lines.")
 def destroy_bootstrap(folder: Path, name: str | None, as_json: bool) -> None:
     """Take the bootstrap machine away, with its disk."""
-    from rackless.operations import install_destroy
+    from rackless.operations.install import destroy as install_destroy
 
     _follow(install_destroy.destroy_bootstrap, folder, name, as_json)
 
@@ -204,7 +204,7 @@ def destroy_bootstrap(folder: Path, name: str | None, as_json: bool) -> None:
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 def destroy_cluster(folder: Path, name: str | None, as_json: bool, yes: bool) -> None:
     """Switch the cluster's servers off and forget the install; the lab stays, as it was before it."""
-    from rackless.operations import install_destroy
+    from rackless.operations.install import destroy as install_destroy
 
     if not yes:
         confirm(

@@ -8,7 +8,7 @@ import click
 
 from rackless.cli.progress import shown
 from rackless.events import Bus
-from rackless.operations.install_cluster import prepare_install
+from rackless.operations.install.cluster import prepare_install
 from rackless.operations.lab_registry import require_root
 from rackless.operations.prepare import prepare_computer, prepare_rehearsal
 from rackless.operations.this_computer import this_computer

@@ -100,7 +100,7 @@ def rehearse(
         raise InputError("--allow and --image are for a site's own servers", hint="add --bmcs real")
     if installer is None:
         raise InputError("no installer is named", hint="name that of your release with --installer ./openshift-install")
-    from rackless.operations import rehearse as operations
+    from rackless.operations.rehearsal import rehearse as operations
 
     wishes = Wishes(name, Dhcp(dhcp), BmcAccess(bmc_access))
     wanted = operations.Wanted(
@@ -114,7 +114,7 @@ def rehearse(
 
 
 def _ask_metal(source: Path, allowed: tuple[str, ...], image: str, *, quiet: bool) -> Report:
-    from rackless.operations.rehearse_metal import Allowed, MetalWanted, rehearse_metal
+    from rackless.operations.rehearsal.metal import Allowed, MetalWanted, rehearse_metal
 
     bus = Bus()
     wanted = MetalWanted(source, frozenset(map(Allowed, allowed)), image)
@@ -123,7 +123,7 @@ def _ask_metal(source: Path, allowed: tuple[str, ...], image: str, *, quiet: boo
 
 
 def _end(report: Report, output: Path | None, *, as_json: bool) -> NoReturn:
-    from rackless.operations.rehearse import write_report
+    from rackless.operations.rehearsal.rehearse import write_report
 
     places = write_report(report, output) if output else {}
     if as_json:

@@ -63,7 +63,7 @@ def up(
     ):
         asyncio.run(operations.up(spec, roots, bus, goal=goal, install=not no_install, replace=replace))
         if spec.cluster.method is Method.IPI and goal == GOALS[-1]:
-            from rackless.operations.install_lab import install_lab
+            from rackless.operations.install.lab import install_lab
 
             asyncio.run(install_lab(spec, roots, bus, goal=stop or goal))
         report = _run_installer(spec, roots, bus) if goal == GOALS[-1] else None
@@ -82,6 +82,6 @@ def _run_installer(spec: LabSpec, roots: Roots, bus: Bus) -> Report | None:
     """The installer of OpenShift, where the lab's cluster comes by it."""
     if spec.cluster.method is not Method.OPENSHIFT:
         return None
-    from rackless.operations.openshift_lab import install_openshift
+    from rackless.operations.openshift.lab import install_openshift
 
     return asyncio.run(install_openshift(spec, roots, bus))

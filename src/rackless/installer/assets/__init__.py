@@ -8,5 +8,5 @@
     catalogue   the list of targets
     (the rest)  the assets themselves
 
-Nothing here reads or writes a file: `operations/install.py` does.
+Nothing here reads or writes a file: `operations/install/assets.py` does.
 """

@@ -1,6 +1,6 @@
 """Metal3 on the bootstrap machine, and on a control plane after it: a file server, Ironic out of the payload, and the controllers.
 
-It runs on the node image, without pydantic, on the one machine that leads (`bootstrap_leading`). The bootstrap provisions the
+It runs on the node image, without pydantic, on the one machine that leads (`leading`). The bootstrap provisions the
 control plane's hosts and nothing else: workers stay paused, and MachineSets are left to the cluster.
 """
 

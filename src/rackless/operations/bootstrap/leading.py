@@ -1,7 +1,7 @@
 """Who runs metal3: one machine at a time, the one that holds the Lease. The bootstrap does until it hands over, then one of the
 control planes.
 
-It runs on the node image, without pydantic. Metal3 itself (`bootstrap_metal3`) is imported by the machine that leads: on an
+It runs on the node image, without pydantic. Metal3 itself (`metal3`) is imported by the machine that leads: on an
 emulated one that takes seconds, which control planes that only wait for their turn need not spend.
 """
 
@@ -19,7 +19,7 @@ from rackless.drivers.clock import SystemClock
 from rackless.drivers.kubernetes.resources import KubernetesResources
 from rackless.drivers.process import LocalProcesses
 from rackless.installer.assets.ignition.services import PAYLOAD
-from rackless.operations.bootstrap_running import SYSTEMCTL
+from rackless.operations.bootstrap.running import SYSTEMCTL
 from rackless.trust.kubeconfig_reading import read_kubeconfig
 
 
@@ -37,7 +37,7 @@ async def run_metal3(
             tell({"phase": "metal3", "on": os.uname().nodename})
             if whole:
                 await LocalProcesses().run([*SYSTEMCTL, "start", PAYLOAD])
-            from rackless.operations.bootstrap_metal3 import serve
+            from rackless.operations.bootstrap.metal3 import serve
 
             await serve(resources, payload, interface, tell, provisioning=provisioning, whole=whole)
 

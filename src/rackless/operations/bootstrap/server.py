@@ -1,7 +1,7 @@
 """Starting a server as the bootstrap machine and switching it off after: a short process inside the lab's namespaces, where BMCs
 are reached.
 
-It is started by `operations/install_cluster.py` with a file that says all it needs, and answers with one JSON object.
+It is started by `operations/install/cluster.py` with a file that says all it needs, and answers with one JSON object.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ from rackless.errors import LabError, RacklessError
 from rackless.installer.install_config.config import HostEntry
 from rackless.installer.install_config.live import bmcs
 from rackless.installer.install_config.live.probe import ProbeOutcome
-from rackless.operations import rehearsal_full
+from rackless.operations.rehearsal import full as rehearsal_full
 from rackless.ports.process import Processes
 from rackless.run.connections import GuardedRunner, GuardedTcpSite
 

@@ -22,7 +22,7 @@ from rackless.installer.install_config.config import HostEntry
 from rackless.installer.install_config.live import bmcs, metal
 from rackless.installer.install_config.live.probe import Probe, ProbeOutcome, unknown
 from rackless.installer.install_config.live.redfish import RedfishError, RedfishReader
-from rackless.operations.rehearse import check_config, read_source
+from rackless.operations.rehearsal.rehearse import check_config, read_source
 from rackless.ports.drivers import Drivers
 from rackless.ports.process import Processes
 

@@ -1,6 +1,6 @@
 """`rackless rehearse`: runs the user's own installer in the twin of a site, and reports what that has proven.
 
-From the hypervisor's side: makes the twin up to its BMCs, runs the installer in it (`rehearsal_run`), and removes the twin.
+From the hypervisor's side: makes the twin up to its BMCs, runs the installer in it (`run`), and removes the twin.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from rackless.lab.acceleration import remembered_kvm
 from rackless.operations import lab as labs
 from rackless.operations.lab_registry import recorded_spec, require_root
 from rackless.operations.prepare import prepare_rehearsal
-from rackless.operations.rehearsal_findings import RunFindings
-from rackless.operations.rehearsal_leavings import Leavings
-from rackless.operations.rehearsal_limits import announce_full, refuse_full, unfit_hints
-from rackless.operations.rehearsal_release import offer_release
-from rackless.operations.rehearsal_run import RehearsalRun, RunPlaces, require_installer
+from rackless.operations.rehearsal.findings import RunFindings
+from rackless.operations.rehearsal.leavings import Leavings
+from rackless.operations.rehearsal.limits import announce_full, refuse_full, unfit_hints
+from rackless.operations.rehearsal.release import offer_release
+from rackless.operations.rehearsal.run import RehearsalRun, RunPlaces, require_installer
 from rackless.plan.addressing import plan_lab
 from rackless.ports.drivers import Drivers
 from rackless.run.files import write, write_secret

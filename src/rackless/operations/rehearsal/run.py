@@ -1,7 +1,7 @@
 """One run of the user's installer in a lab: the stage beside it, what both say, and how it ended.
 
 From the hypervisor's side. The installer is not changed, and its config only where a lab must differ; the report says where. Whose
-lab it is, and what becomes of it afterwards, is `operations/rehearse.py`'s or `operations/openshift_lab.py`'s.
+lab it is, and what becomes of it afterwards, is `operations/rehearsal/rehearse.py`'s or `operations/openshift/lab.py`'s.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from rackless.events import Bus
 from rackless.images.bootstrap_iso import IGNITION_AREA_BYTES, disk_beside
 from rackless.images.catalogue import BootstrapIso
 from rackless.operations.access import inside_command
-from rackless.operations.rehearsal_findings import RunFindings
-from rackless.operations.rehearsal_stage import StageSetting
+from rackless.operations.rehearsal.findings import RunFindings
+from rackless.operations.rehearsal.stage import StageSetting
 from rackless.plan.model import CLUSTER_BRIDGE
 from rackless.ports.drivers import Drivers
 from rackless.ports.process import Child
@@ -34,7 +34,7 @@ from rackless.run.paths import LabPaths
 from rackless.spec.cluster import InstallPayload
 
 _HIDDEN = ("/run", "/var/lib", "/var/log", "/var/cache")
-_STAGE = "rackless.operations.rehearsal_stage"
+_STAGE = "rackless.operations.rehearsal.stage"
 PROXY = "/run/rehearsal-libvirt.sock"
 """Inside the lab, where the installer and its proxy are: a socket's path has 107 characters at most, a folder's may have more."""
 _READY_SECONDS = 60.0

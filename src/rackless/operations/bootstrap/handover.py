@@ -36,8 +36,8 @@ from rackless.installer.assets.ignition import control_plane, front, services
 from rackless.installer.assets.ignition.node_agent import KUBECONFIG
 from rackless.installer.assets.release import FILE as RELEASE_FILE
 from rackless.installer.assets.signing import KeyPair, sign
-from rackless.operations.bootstrap_parts import PATIENCE_SECONDS, ApiObjects
-from rackless.operations.bootstrap_running import SYSTEMCTL
+from rackless.operations.bootstrap.parts import PATIENCE_SECONDS, ApiObjects
+from rackless.operations.bootstrap.running import SYSTEMCTL
 from rackless.ports.api import Access, ApiUnreachable
 from rackless.ports.clock import Clock
 from rackless.ports.resources import Refused

@@ -1,6 +1,6 @@
 """Making and deleting the VM of a bootstrap machine: a short process inside the lab's namespaces, where the lab's libvirt is.
 
-It is started by `operations/install_cluster.py` with a file that says all it needs, and answers with one JSON object.
+It is started by `operations/install/cluster.py` with a file that says all it needs, and answers with one JSON object.
 """
 
 from __future__ import annotations

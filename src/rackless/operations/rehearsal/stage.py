@@ -1,7 +1,7 @@
 """The process beside the installer in a rehearsal: serves the live ISO, watches the bootstrap machine, and plays the cluster once
 the installer has destroyed that machine.
 
-A process of its own in the lab's namespaces, started by `operations/rehearsal_run.py`, which reads what it says: one JSON object a
+A process of its own in the lab's namespaces, started by `operations/rehearsal/run.py`, which reads what it says: one JSON object a
 line. It ends on SIGTERM, which it also gets when that dies, and then deletes the API VIP that it added to the bridge.
 
 Beside a real install it serves no ISO and plays nothing: it tells when the bootstrap machine is there and when it is gone. In a lab

@@ -1,8 +1,8 @@
 """`rackless install create cluster`: makes the bootstrap machine of an install in a lab and follows it.
 
-The assets come from `operations/install.py`, the VM is made inside the lab by `operations/bootstrap_vm.py`; here that process is
-started, and what the bootstrap prints on its console becomes events. The lab must have reached the goal `bmc` and no further: one
-engine (Ironic) at a time provisions hosts, and from here on that is the bootstrap's.
+The assets come from `operations/install/assets.py`, the VM is made inside the lab by `operations/bootstrap/vm.py`; here that
+process is started, and what the bootstrap prints on its console becomes events. The lab must have reached the goal `bmc` and no
+further: one engine (Ironic) at a time provisions hosts, and from here on that is the bootstrap's.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ from rackless.lab.api_forward import host_url
 from rackless.lab.files import FOR_BMCS
 from rackless.lab.files import PORT as FILES_PORT
 from rackless.lab.servers import disk_folder, mounts
-from rackless.operations import install
 from rackless.operations.access import inside_command
-from rackless.operations.bootstrap_server import ServerSetting
-from rackless.operations.bootstrap_vm import VmSetting
+from rackless.operations.bootstrap.server import ServerSetting
+from rackless.operations.bootstrap.vm import VmSetting
 from rackless.operations.images import register_use
+from rackless.operations.install import assets
 from rackless.operations.lab_registry import current_plan, locked, recorded_spec, require_lab, require_root
 from rackless.operations.own_events import OwnEvents, own_events
 from rackless.plan.addressing import plan_lab
@@ -61,8 +61,8 @@ from rackless.run.paths import LabPaths, Roots
 from rackless.run.supplies import Supplies, save_supplies
 from rackless.trust.kubeconfig_reading import read_kubeconfig
 
-_INSIDE = "rackless.operations.bootstrap_vm"
-_BY_BMC = "rackless.operations.bootstrap_server"
+_INSIDE = "rackless.operations.bootstrap.vm"
+_BY_BMC = "rackless.operations.bootstrap.server"
 _CONSOLE = ".console"
 _VM_WITHIN = 120.0
 _BMC_WITHIN = 600.0
@@ -96,7 +96,7 @@ async def create_cluster(
     """Make a bootstrap machine, wait until it has installed the control plane and handed over, then until the cluster has its
     workers; stop at one of INSTALL_GOALS, go on where an earlier run stopped."""
     require_root("make a bootstrap machine", drivers.computer)
-    paths = require_lab(lab or install.find_cluster_name(folder), roots)
+    paths = require_lab(lab or assets.find_cluster_name(folder), roots)
     with locked(paths, drivers.processes):
         # in the lab's log, where its timeline is read
         async with own_events(bus, paths, drivers) as own, own.telling(paths, drivers.clock):
@@ -107,13 +107,13 @@ async def _create(folder: Path, paths: LabPaths, shown: Bus, own: OwnEvents, dri
     bus, plan = own.bus, await ready_plan(paths)
     supplies = await prepare_install(paths.roots, bus, drivers)
     with bus.step("assets") as step:
-        if not install.has_release(folder):
+        if not assets.has_release(folder):
             write_secret(folder / RELEASE_FILE, render_release(supplies.release(plan)))
         if goal == "manifests":
-            places = install.create(folder, "manifests", bus)
+            places = assets.create(folder, "manifests", bus)
             step.detail = f"in {', '.join(map(str, places))}" if places else "are part of later assets already"
             return
-        install.create(folder, "ignition-configs", bus)
+        assets.create(folder, "ignition-configs", bus)
         found = load_folder(folder)
         _refuse_other_lab(found, plan, paths)
         step.detail = found.infrastructure
@@ -124,7 +124,7 @@ async def _create(folder: Path, paths: LabPaths, shown: Bus, own: OwnEvents, dri
     async with open_api(found, paths, drivers) as api:
         require_running = partial(_require_running, paths, drivers)
         cluster = ClusterFollowing(api, drivers.clock, bus, require_running, retries=True)
-        if not install.has_handed_over(folder) and not await cluster.has_bootstrapped():
+        if not assets.has_handed_over(folder) and not await cluster.has_bootstrapped():
             with bus.step("bootstrap machine"):
                 name = machine_name(found, plan)
                 if plan.bootstrap_on:
@@ -141,7 +141,7 @@ async def _create(folder: Path, paths: LabPaths, shown: Bus, own: OwnEvents, dri
                     await following.await_manifests()
                     await following.await_control_plane()
                     await following.await_hand_over()
-        install.note_hand_over(folder)
+        assets.note_hand_over(folder)
         await retire_machine(found, plan, paths, bus, drivers)
         if plan.bootstrap_on:
             await cluster.release_host(plan.bootstrap_on)
@@ -214,7 +214,7 @@ async def retire_machine(found: InstallFolder, plan: LabPlan, paths: LabPaths, b
 
 def _lay_keys(folder: Path, paths: LabPaths) -> None:
     """Copy the install's keys to where labd looks for its cluster's: with them it asks etcd and the API for their health."""
-    etcd, api, admin = (install.load_pair(folder, each) for each in (ETCD_CA, API_CA, ADMIN_CERTIFICATE))
+    etcd, api, admin = (assets.load_pair(folder, each) for each in (ETCD_CA, API_CA, ADMIN_CERTIFICATE))
     Keys(paths.cluster_keys).take(*((each.certificate, each.key) for each in (etcd, api, admin)))
 
 
@@ -222,7 +222,7 @@ def load_folder(folder: Path) -> InstallFolder:
     """Raises InputError where no install was begun."""
     try:
         metadata = json.loads((folder / METADATA).read_text())
-        config = install.load_install_config(folder)
+        config = assets.load_install_config(folder)
         assert config.metal is not None
         return InstallFolder(folder, str(metadata["clusterName"]), str(metadata["infraID"]), config.metal)
     except (FileNotFoundError, KeyError, ValueError) as error:

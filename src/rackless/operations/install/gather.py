@@ -14,10 +14,10 @@ from rackless.cluster.bootstrap import vm
 from rackless.cluster.bootstrap.following import MACHINE_API
 from rackless.cluster.reference.keys import Keys
 from rackless.errors import RacklessError
-from rackless.operations import install
 from rackless.operations.access import USER, inside_command
 from rackless.operations.archives import as_json, blot, end_of, pack
-from rackless.operations.install_cluster import InstallFolder, load_folder, open_api
+from rackless.operations.install import assets
+from rackless.operations.install.cluster import InstallFolder, load_folder, open_api
 from rackless.operations.lab_registry import READING, require_lab, require_root
 from rackless.ports.drivers import Drivers
 from rackless.ports.resources import Resources
@@ -48,7 +48,7 @@ async def gather_bootstrap(
     absent: dict[str, str] = {}
     for path in _consoles(found, paths):
         files[f"console/{path.name}"] = end_of(path)
-    if (log := folder / install.LOG).exists():
+    if (log := folder / assets.LOG).exists():
         files["install.log"] = end_of(log)
     await _ask_machine(found, paths, key, drivers, files, absent)
     try:
@@ -68,7 +68,7 @@ def _consoles(found: InstallFolder, paths: LabPaths) -> Iterator[Path]:
 
 
 def _secrets(folder: Path) -> Iterator[str]:
-    config = install.load_install_config(folder)
+    config = assets.load_install_config(folder)
     yield from {host.bmc_password for host in config.hosts if host.bmc_password}
     yield from (text for text in (config.text("pullSecret"),) if text)
 
@@ -88,7 +88,7 @@ async def _ask_machine(
     options = {"IdentityFile": identity, "IdentitiesOnly": "yes", "UserKnownHostsFile": "/dev/null", "BatchMode": "yes",
                "StrictHostKeyChecking": "no", "LogLevel": "ERROR", "ConnectTimeout": "10"}  # fmt: skip
     words = ["ssh", "-F", "none", *(f"-o{name}={value}" for name, value in options.items())]
-    config = install.load_install_config(found.folder)
+    config = assets.load_install_config(found.folder)
     target = f"{USER}@bootstrap.{config.name}.{config.base_domain}"
     for name, question in QUESTIONS.items():
         command = inside_command(paths.name, [*words, target, "--", question], paths.roots, drivers)

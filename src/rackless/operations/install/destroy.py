@@ -7,8 +7,8 @@ from pathlib import Path
 
 from rackless.cluster.reference.keys import Keys
 from rackless.events import Bus
-from rackless.operations import install
-from rackless.operations.install_cluster import load_folder, retire_machine
+from rackless.operations.install import assets
+from rackless.operations.install.cluster import load_folder, retire_machine
 from rackless.operations.lab_registry import current_plan, locked, require_lab, require_root
 from rackless.ports.drivers import Drivers
 from rackless.protocol.client import ControlClient
@@ -44,4 +44,4 @@ async def destroy_cluster(folder: Path, lab: str | None, roots: Roots, bus: Bus,
             for server in order:
                 await ControlClient(paths.socket).work(POWER, PressPower(server.name, "off"), bus)
         Keys(paths.cluster_keys).forget_cluster()
-        install.forget(folder)
+        assets.forget(folder)

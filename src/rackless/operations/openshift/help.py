@@ -1,7 +1,7 @@
 """A look at the API of a real install from inside the lab, with the installer's kubeconfig: hosts in error, requests of nodes. With
 `--approve` the requests of the lab's own servers are approved.
 
-A process of its own in the lab's namespaces, started by `operations/openshift_real.py`; it says what it saw as one JSON object.
+A process of its own in the lab's namespaces, started by `operations/openshift/real.py`; it says what it saw as one JSON object.
 """
 
 from __future__ import annotations

@@ -11,8 +11,8 @@ from rackless.installer.install_config.config import Config
 from rackless.installer.install_config.from_lab import BmcAccount, from_lab
 from rackless.installer.install_config.values import parse_mac
 from rackless.installer.install_config.writing import write
-from rackless.operations.install_lab import NO_PULL_SECRET
-from rackless.operations.rehearse import read_source
+from rackless.operations.install.lab import NO_PULL_SECRET
+from rackless.operations.rehearsal.rehearse import read_source
 from rackless.plan.model import LabPlan, PlannedServer
 from rackless.run.paths import LabPaths
 from rackless.spec.cluster import OpenshiftSpec

@@ -25,8 +25,8 @@ from rackless.cluster.openshift.report import Report
 from rackless.errors import InputError, RacklessError
 from rackless.events import Bus
 from rackless.operations.access import inside_command
-from rackless.operations.install_lab import NO_PULL_SECRET
-from rackless.operations.rehearsal_run import is_hidden
+from rackless.operations.install.lab import NO_PULL_SECRET
+from rackless.operations.rehearsal.run import is_hidden
 from rackless.plan.model import LabPlan
 from rackless.ports.drivers import Drivers
 from rackless.protocol.client import ControlClient
@@ -38,7 +38,7 @@ from rackless.spec.remediation import Remediation
 from rackless.spec.servers import GIB, MIB, Role
 from rackless.spec.uplink import Uplink
 
-_LOOK = "rackless.operations.openshift_help"
+_LOOK = "rackless.operations.openshift.help"
 LOOK_SECONDS = 30.0
 _LEAST_MEMORY = {Role.CONTROL_PLANE: 16 * GIB, Role.WORKER: 8 * GIB}
 _LEAST_DISK = 100 * GIB

@@ -24,20 +24,20 @@ from rackless.images.bootstrap_iso import IGNITION_AREA_BYTES
 from rackless.installer.install_config.checking import read_config
 from rackless.installer.twin.site import gateway_aliases
 from rackless.lab.acceleration import remembered_kvm
-from rackless.operations.install_cluster import ready_plan
+from rackless.operations.install.cluster import ready_plan
 from rackless.operations.lab_registry import locked, require_lab, require_root
-from rackless.operations.openshift_config import lab_config
-from rackless.operations.openshift_real import RealHelp, doubts, read_pull_secret
-from rackless.operations.openshift_real import environment as real_environment
+from rackless.operations.openshift.config import lab_config
+from rackless.operations.openshift.real import RealHelp, doubts, read_pull_secret
+from rackless.operations.openshift.real import environment as real_environment
 from rackless.operations.own_events import OwnEvents, own_events
 from rackless.operations.prepare import prepare_rehearsal
-from rackless.operations.rehearsal_findings import RunFindings
-from rackless.operations.rehearsal_leavings import Leavings
-from rackless.operations.rehearsal_limits import announce_full, refuse_full, unfit_hints
-from rackless.operations.rehearsal_release import list_url, offer_release
-from rackless.operations.rehearsal_run import RehearsalRun, RunPlaces, require_installer
-from rackless.operations.rehearsal_stage import StageSetting
-from rackless.operations.rehearse import check_config, write_report
+from rackless.operations.rehearsal.findings import RunFindings
+from rackless.operations.rehearsal.leavings import Leavings
+from rackless.operations.rehearsal.limits import announce_full, refuse_full, unfit_hints
+from rackless.operations.rehearsal.rehearse import check_config, write_report
+from rackless.operations.rehearsal.release import list_url, offer_release
+from rackless.operations.rehearsal.run import RehearsalRun, RunPlaces, require_installer
+from rackless.operations.rehearsal.stage import StageSetting
 from rackless.plan.model import CLUSTER_BRIDGE, LabPlan
 from rackless.ports.drivers import Drivers
 from rackless.protocol import messages as say

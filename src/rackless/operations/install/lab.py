@@ -10,8 +10,8 @@ from rackless.events import Bus
 from rackless.installer.assets.install_config import FILE
 from rackless.installer.install_config.from_lab import BmcAccount, from_lab
 from rackless.installer.install_config.writing import write
-from rackless.operations import install
-from rackless.operations.install_cluster import create_cluster
+from rackless.operations.install import assets
+from rackless.operations.install.cluster import create_cluster
 from rackless.plan.addressing import plan_lab
 from rackless.plan.model import LabPlan
 from rackless.plan.stages import GOALS
@@ -39,7 +39,7 @@ async def install_lab(
 def begin_folder(folder: Path, plan: LabPlan, paths: LabPaths) -> None:
     """Make the install's folder and write its install-config, unless an install was begun in it."""
     folder.mkdir(mode=0o700, exist_ok=True)
-    if install.is_begun(folder):
+    if assets.is_begun(folder):
         return
     account = BmcAccount(USERNAME, Identity(paths).password("bmc"))
     key = Keys(paths.cluster_keys).ensure_admin(plan.name).public

@@ -29,7 +29,7 @@ from rackless.drivers.clock import SystemClock
 from rackless.drivers.kubernetes.client import Client, HttpRefused
 from rackless.drivers.kubernetes.resources import MERGE, KubernetesResources
 from rackless.installer.assets.ignition import control_plane
-from rackless.operations.bootstrap_handover import BOOTSTRAP
+from rackless.operations.bootstrap.handover import BOOTSTRAP
 from rackless.ports.clock import Clock
 from rackless.ports.resources import Resources
 from rackless.run.waiting import until

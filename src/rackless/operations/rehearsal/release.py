@@ -16,7 +16,7 @@ from rackless.installer.assets.release import NODE, PAYLOAD, ReleaseFile, render
 from rackless.lab.acceleration import remembered_kvm
 from rackless.lab.files import PORT
 from rackless.operations.images import register_use
-from rackless.operations.rehearsal_full import ROOT
+from rackless.operations.rehearsal.full import ROOT
 from rackless.plan.model import LabPlan
 from rackless.ports.drivers import Drivers
 from rackless.ports.process import Processes
