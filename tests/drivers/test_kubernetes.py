@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket as sockets
 from collections.abc import AsyncIterator
 from contextlib import aclosing
 from pathlib import Path
@@ -107,6 +108,21 @@ async def test_a_watch_that_is_left_hangs_up_without_waiting_for_the_server(reso
     await asyncio.gather(following, return_exceptions=True)
     await asyncio.sleep(0)
     assert socket.fileno() == -1
+
+
+async def test_tcp_asks_a_silent_server_whether_it_is_there(resources: KubernetesResources) -> None:
+    """A control plane that loses its power closes nothing, and the address that its watches came from is another's then."""
+    await resources.apply(host("one"))
+    session = resources._client._session
+    assert session and session.connector
+    ((connection, *_),) = session.connector._conns.values()
+    transport = connection[0].transport
+    assert transport is not None
+    opened = transport.get_extra_info("socket")
+    options = (sockets.TCP_KEEPIDLE, sockets.TCP_KEEPINTVL, sockets.TCP_KEEPCNT)
+    idle, every, times = (opened.getsockopt(sockets.IPPROTO_TCP, option) for option in options)
+    assert opened.getsockopt(sockets.SOL_SOCKET, sockets.SO_KEEPALIVE)
+    assert idle + every * times <= 30
 
 
 async def test_a_watch_whose_version_is_forgotten_tells_the_difference(

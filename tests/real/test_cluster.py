@@ -96,10 +96,20 @@ def renewals(host: PretendHost) -> dict[str, str]:
     return {lease["metadata"]["name"]: lease["spec"]["renewTime"] for lease in leases}
 
 
+def journals(host: PretendHost, names: list[str]) -> str:
+    """What the nodes' agents said last, and what they asked for."""
+    asked = ask(host, "/apis/certificates.k8s.io/v1/certificatesigningrequests")["items"]
+    told = [f"{each['metadata']['name']} of {each['spec'].get('username')}: {each.get('status')}" for each in asked]
+    for name in names:
+        journal = ("ssh", name, "--", "sudo journalctl -u rackless-node -n 30 --no-pager -o short-precise")
+        told.append(f"--- {name}\n{host.rackless(*journal, check=False).stdout}")
+    return "\n".join(told)
+
+
 def assert_leases_go_on(host: PretendHost, names: list[str], within: float = 180) -> None:
     before, deadline = renewals(host), time.monotonic() + within
     while not all(renewals(host)[name] > before[name] for name in names):
-        assert time.monotonic() < deadline, renewals(host)
+        assert time.monotonic() < deadline, f"{renewals(host)}\n{journals(host, names)}"
         time.sleep(2)
 
 

@@ -136,7 +136,8 @@ def _look_managed(known: site.ClusterSite, files: dict[str, str]) -> None:
     assert boots.pool is not None and str(boots.pool.first) == "172.22.0.10"
     (secret,) = [text for path, text in files.items() if "network-config-secrets" in path]
     told = json.loads(base64.b64decode(yaml.safe_load(secret)["data"]["networkData"]))
-    assert told["networks"][0]["ip_address"] == "10.20.30.201/24" and problem(told) == ""
+    network = told["networks"][0]
+    assert (network["ip_address"], network["netmask"]) == ("10.20.30.201", "255.255.255.0") and problem(told) == ""
     assert "/opt/openshift/machine-config/arbiter.ign" in files
 
 

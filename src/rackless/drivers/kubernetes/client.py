@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 import ssl
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
@@ -25,6 +26,9 @@ FIRST_PAUSE = 0.05
 LONGEST_PAUSE = 2.0
 ANSWER_WITHIN = 30.0
 """A server that takes a request and says nothing for so long is as good as gone."""
+SILENT_SECONDS, PROBE_SECONDS, PROBES = 10, 5, 3
+"""When TCP asks a server that has said nothing, how often again, and how many times before the connection is given up. A control
+plane that lost its power says no goodbye, and the API VIP is another's by then: a watch would wait its whole time for it."""
 LATER = frozenset({429, 500, 502, 503, 504})
 """Answers after which a request is sent again."""
 
@@ -126,9 +130,19 @@ class Client:
                 tls = self._access.tls()
             except FileNotFoundError as error:
                 raise _NotYet("its certificates have not been made yet: the API was never started") from error
-            connector = aiohttp.TCPConnector(ssl=tls, limit=100)
+            connector = aiohttp.TCPConnector(ssl=tls, limit=100, socket_factory=_open_socket)
             self._session = aiohttp.ClientSession(connector=connector, headers=headers, trust_env=False)
         return self._session
+
+
+def _open_socket(place: aiohttp.AddrInfoType) -> socket.socket:
+    family, kind, protocol, *_ = place
+    opened = socket.socket(family, kind, protocol)
+    opened.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, SILENT_SECONDS)
+    opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, PROBE_SECONDS)
+    opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, PROBES)
+    return opened
 
 
 async def _lines(content: aiohttp.StreamReader) -> AsyncGenerator[Json]:
