@@ -55,6 +55,7 @@ STRANGER = """\
       <source bridge="{bridge}"/>
       <mac address="{mac}"/>
       <model type="virtio"/>
+      <rom enabled="no"/>
     </interface>
     <serial type="file"><source path="{folder}/stranger.log"/></serial>
     <rng model="virtio"><backend model="random">/dev/urandom</backend></rng>
