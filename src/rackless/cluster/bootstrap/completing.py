@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from rackless.cluster.bootstrap.following import MACHINE_API, describe_state, require_tried, retry_failed
+from rackless.cluster.bootstrap.following import MACHINE_API, Retrying, describe_state
 from rackless.cluster.bootstrap.phases import SeenPhases, is_ready
 from rackless.events import Bus
 from rackless.ports.api import ApiUnreachable
@@ -80,21 +80,16 @@ class ClusterFollowing:
             step.detail = f"on {holder[0]}"
 
     async def _await_workers(self) -> None:
-        anew = self.retries
+        failed = Retrying(self.api, self.bus, self.retries)
 
         async def joined() -> tuple[bool, str]:
-            nonlocal anew
             self.require_lab()
             try:
                 sets = await self.api.list("MachineSet", namespace=MACHINE_API)
                 machines = await self.api.list("Machine", namespace=MACHINE_API)
                 hosts = await self.api.list("BareMetalHost", namespace=MACHINE_API)
                 nodes = await self.api.list("Node")
-                if anew:
-                    await retry_failed(hosts, self.api, self.bus)
-                    anew = False
-                else:
-                    require_tried(hosts)
+                await failed.look(hosts)
             except (ApiUnreachable, Refused) as error:
                 return False, error.why or error.what
             phases.see_hosts(hosts, nodes)

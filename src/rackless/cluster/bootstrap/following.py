@@ -132,18 +132,13 @@ class Following:
     async def await_control_plane(self) -> None:
         """The hosts of the control plane are provisioned by the bootstrap, and their nodes have joined its API."""
         states: dict[str, str] = {}
-        anew = self.retries
+        failed = Retrying(self.api, self.bus, self.retries)
 
         async def provisioned() -> tuple[bool, str]:
-            nonlocal anew
             self._hear()
             try:
                 hosts = await self.api.list("BareMetalHost", namespace=MACHINE_API, labels={ROLE_LABEL: CONTROL_PLANE})
-                if anew:
-                    await retry_failed(hosts, self.api, self.bus)
-                    anew = False
-                else:
-                    require_tried(hosts)
+                await failed.look(hosts)
             except (ApiUnreachable, Refused) as error:
                 return False, error.why or error.what
             self.phases.see_hosts(hosts)
@@ -220,6 +215,23 @@ class Following:
                     why=str(each["failed"]),
                     hint=_HINT.format(log=self.console.log),
                 )
+
+
+@dataclass
+class Retrying:
+    """What becomes of hosts that failed, while an install waits for them."""
+
+    api: Resources
+    bus: Bus
+    retries: bool
+    """Somebody runs the install again: the first look tries them again; later ones end the wait for a host that was given up."""
+
+    async def look(self, hosts: Sequence[Record]) -> None:
+        if self.retries:
+            await retry_failed(hosts, self.api, self.bus)
+            self.retries = False
+        else:
+            require_tried(hosts)
 
 
 async def retry_failed(hosts: Sequence[Record], api: Resources, bus: Bus) -> None:
